@@ -1,11 +1,11 @@
-//! The command line.
+//! Reads the command line of becket-bench.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
-use crate::busy::Load;
+use crate::cpu_load::Load;
 
 pub const HELP: &str = "\
 becket-bench: what becket costs, each figure a ratio against a rival in the same run
@@ -57,23 +57,23 @@ pub enum Bench {
     Guard,
     Refresh,
     Instructions,
-    /// Keeps one core busy until its parent is gone.
+    /// Keeps one core busy until the parent process has ended.
     Spin,
-    /// The floor of `ingest`: answers every frame and keeps nothing.
+    /// The floor of `ingest`: answers every frame and stores nothing.
     Echo(PathBuf),
     /// Drives a session with becket-sdk in `callback`.
     SdkDriver(Vec<String>),
 }
 
-/// What is to be measured, and how.
+/// The bench to run, and its options.
 #[derive(Debug, Clone)]
-pub struct Order {
+pub struct BenchOptions {
     pub bench: Bench,
     pub rounds: Option<usize>,
     pub runs: usize,
     pub loads: Vec<Load>,
     pub rivals: Option<Vec<String>>,
-    /// More rivals, each a program with its arguments.
+    /// Additional rivals, each a program with its arguments.
     pub also: Vec<String>,
     pub connections: Vec<usize>,
     pub stored: Vec<usize>,
@@ -82,16 +82,16 @@ pub struct Order {
     pub check: bool,
     pub becket: Option<PathBuf>,
     pub hook: Option<PathBuf>,
-    /// Where the throw-away homes are made.
+    /// The folder in which the throw-away homes are made.
     pub folder: PathBuf,
-    /// The command line as others can repeat it: without paths.
-    pub said: String,
+    /// The command line without paths, so that it can be repeated on other machines.
+    pub command_line: String,
 }
 
-impl Order {
+impl BenchOptions {
     pub fn read(args: impl Iterator<Item = OsString>) -> Result<Self> {
         let mut args = args.map(|arg| arg.to_string_lossy().into_owned());
-        let mut order = Self {
+        let mut options = Self {
             bench: Bench::Help,
             rounds: None,
             runs: 1,
@@ -106,10 +106,10 @@ impl Order {
             becket: None,
             hook: None,
             folder: "/tmp".into(),
-            said: "becket-bench".to_owned(),
+            command_line: "becket-bench".to_owned(),
         };
-        order.bench = match args.next().as_deref() {
-            None | Some("help" | "--help" | "-h") => return Ok(order),
+        options.bench = match args.next().as_deref() {
+            None | Some("help" | "--help" | "-h") => return Ok(options),
             Some("spawn") => Bench::Spawn,
             Some("ingest") => Bench::Ingest,
             Some("growth") => Bench::Growth,
@@ -126,53 +126,53 @@ impl Order {
             Some("sdk-driver") => Bench::SdkDriver(args.by_ref().collect()),
             Some(other) => bail!("there is no bench `{other}`\nhint: becket-bench --help"),
         };
-        order.said = format!("becket-bench {}", order.name());
+        options.command_line = format!("becket-bench {}", options.name());
         while let Some(name) = args.next() {
             let mut value = || args.next().with_context(|| format!("{name} needs a value"));
             let mut repeatable = true;
             let text = match &*name {
                 "--markdown" => {
-                    order.markdown = true;
+                    options.markdown = true;
                     repeatable = false;
                     String::new()
                 }
                 "--check" => {
-                    order.check = true;
+                    options.check = true;
                     String::new()
                 }
                 _ => value()?,
             };
             match &*name {
                 "--markdown" | "--check" => {}
-                "--rounds" => order.rounds = Some(number(&name, &text)?),
-                "--runs" => order.runs = number(&name, &text)?,
-                "--load" => order.loads = list(&text, Load::from_name)?,
-                "--rivals" => order.rivals = Some(list(&text, |one| Ok(one.to_owned()))?),
+                "--rounds" => options.rounds = Some(number(&name, &text)?),
+                "--runs" => options.runs = number(&name, &text)?,
+                "--load" => options.loads = list(&text, Load::from_name)?,
+                "--rivals" => options.rivals = Some(list(&text, |one| Ok(one.to_owned()))?),
                 "--also" => {
                     repeatable = false;
-                    order.also.push(text.clone());
+                    options.also.push(text.clone());
                 }
-                "--connections" => order.connections = list(&text, |one| number(&name, one))?,
-                "--stored" => order.stored = list(&text, |one| number(&name, one))?,
-                "--folder" => order.folder = text.clone().into(),
+                "--connections" => options.connections = list(&text, |one| number(&name, one))?,
+                "--stored" => options.stored = list(&text, |one| number(&name, one))?,
+                "--folder" => options.folder = text.clone().into(),
                 "--json" | "--becket" | "--hook" => {
                     repeatable = false;
                     let path = Some(PathBuf::from(&text));
                     match &*name {
-                        "--json" => order.json = path,
-                        "--becket" => order.becket = path,
-                        _ => order.hook = path,
+                        "--json" => options.json = path,
+                        "--becket" => options.becket = path,
+                        _ => options.hook = path,
                     }
                 }
                 _ => bail!("there is no option `{name}`\nhint: becket-bench --help"),
             }
             if repeatable {
-                order.said = format!("{} {name} {text}", order.said)
+                options.command_line = format!("{} {name} {text}", options.command_line)
                     .trim_end()
                     .to_owned();
             }
         }
-        Ok(order)
+        Ok(options)
     }
 
     pub fn name(&self) -> &'static str {
@@ -215,22 +215,25 @@ fn list<T>(text: &str, read: impl Fn(&str) -> Result<T>) -> Result<Vec<T>> {
 mod tests {
     use super::*;
 
-    fn read(line: &str) -> Result<Order> {
-        Order::read(line.split(' ').map(OsString::from))
+    fn read(line: &str) -> Result<BenchOptions> {
+        BenchOptions::read(line.split(' ').map(OsString::from))
     }
 
     #[test]
-    fn the_command_that_is_kept_can_be_repeated_elsewhere() {
-        let order = read("spawn --rounds 7 --hook /x/hook --load idle,all --json out --markdown");
-        let order = order.unwrap();
-        assert_eq!(order.said, "becket-bench spawn --rounds 7 --load idle,all");
-        assert_eq!(order.loads, [Load::Idle, Load::All]);
-        assert_eq!(order.hook, Some("/x/hook".into()));
-        assert!(order.markdown && order.json.is_some());
+    fn the_reported_command_line_has_no_paths() {
+        let options = read("spawn --rounds 7 --hook /x/hook --load idle,all --json out --markdown");
+        let options = options.unwrap();
+        assert_eq!(
+            options.command_line,
+            "becket-bench spawn --rounds 7 --load idle,all"
+        );
+        assert_eq!(options.loads, [Load::Idle, Load::All]);
+        assert_eq!(options.hook, Some("/x/hook".into()));
+        assert!(options.markdown && options.json.is_some());
     }
 
     #[test]
-    fn what_is_not_known_is_an_error() {
+    fn invalid_command_lines_are_errors() {
         for line in [
             "nothing",
             "spawn --fast",

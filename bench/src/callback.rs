@@ -1,10 +1,10 @@
-//! `callback`: what one SDK callback adds to a tool call inside the real Claude Code: becket-sdk beside
-//! Anthropic's Python SDK, each driven from a process of its own.
+//! `callback`: measures the time that one SDK callback adds to a tool call inside the real Claude Code:
+//! becket-sdk compared with Anthropic's Python SDK, each in a process of its own.
 //!
-//! Sessions differ by more than a callback costs. So twenty callbacks are registered, and what they add
-//! is divided by twenty; and the difference is taken within a session: its calls take turns between two
-//! tools, of which one has the callbacks. Half of the sessions register them for the one tool and half
-//! for the other, so the tools' own cost cancels.
+//! Sessions differ by more than the cost of a callback. So twenty callbacks are registered, and the time that
+//! they add is divided by twenty. The difference is taken within a session: its calls take turns between two
+//! tools, of which one has the callbacks. Half of the sessions register them for the one tool and half for
+//! the other, so the tools' own cost cancels out.
 
 mod python;
 
@@ -18,28 +18,28 @@ use becket_tests::claude::{Claude, Home};
 use becket_tests::model::{Model, Turn, say, tool};
 use serde_json::json;
 
-use crate::args::Order;
-use crate::inside::{PROMPT, each_call};
+use crate::args::BenchOptions;
 use crate::report::{Bar, Report, Table, number};
 use crate::samples::{Samples, median};
+use crate::tool_calls::{PROMPT, each_call};
 use python::Python;
 
-/// Callbacks on each call of the tool that has them. `driver.py` has the same number.
+/// The number of callbacks on each call of the tool that has them. `driver.py` has the same number.
 const CALLBACKS: usize = 20;
-/// Sessions of each SDK for each tool.
+/// The number of sessions of each SDK for each tool.
 const SESSIONS: usize = 8;
-/// Calls of each tool in one session.
+/// The number of measured calls of each tool in one session.
 const CALLS: usize = 30;
-/// Calls of a session that do not count: the first ones load what later ones have.
+/// The number of calls at the start of a session that do not count: they load data for the later ones.
 const WARM_UP: usize = 10;
 const TOOLS: [&str; 2] = ["Read", "Write"];
 const BOUND: Duration = Duration::from_secs(180);
 
-/// In the order of the table.
+/// The SDKs, in the order of the table.
 const SDKS: [&str; 2] = ["becket-sdk", "Python SDK"];
 
-/// What one session showed, in microseconds.
-struct Session {
+/// The medians of one session in microseconds: with callbacks, and without.
+struct SessionMedians {
     with: f64,
     without: f64,
 }
@@ -47,40 +47,40 @@ struct Session {
 /// A process that drives a session with an SDK.
 struct Driver(Child);
 
-pub fn run(order: &Order) -> Result<Report> {
-    let mut report = Report::new(order);
+pub fn run(options: &BenchOptions) -> Result<Report> {
+    let mut report = Report::new(options);
     let claude = match Claude::get(&Claude::wanted()) {
         Ok(claude) => claude,
-        Err(why) => {
-            report.notes.push(format!("SKIPPED: {why}"));
+        Err(error) => {
+            report.notes.push(format!("SKIPPED: {error}"));
             return Ok(report);
         }
     };
     let python = match Python::install() {
         Ok(python) => python,
-        Err(why) => {
-            let note = format!("SKIPPED: no Python SDK: {why:#}");
+        Err(error) => {
+            let note = format!("SKIPPED: no Python SDK: {error:#}");
             report.notes.push(note);
             return Ok(report);
         }
     };
     let program = PathBuf::from(&claude.command()[0]);
-    // By SDK, then by the tool that has the callback.
-    let mut sessions: [[Vec<Session>; 2]; 2] = Default::default();
-    for round in 0..order.rounds.unwrap_or(SESSIONS) * order.runs {
+    // By SDK, then by the tool that has the callbacks.
+    let mut sessions: [[Vec<SessionMedians>; 2]; 2] = Default::default();
+    for round in 0..options.rounds.unwrap_or(SESSIONS) * options.runs {
         for turn in 0..4 {
             let (sdk, tool) = ((round + turn) % 2, turn / 2);
             sessions[sdk][tool].push(session(&program, &python, sdk, tool)?);
         }
     }
-    tell(&sessions, &mut report)?;
+    fill_report(&sessions, &mut report)?;
     let (version, sdk) = (&claude.version, python::VERSION);
     let note = format!("Claude Code {version}, claude-agent-sdk {sdk}");
     report.notes.push(note);
     Ok(report)
 }
 
-fn session(claude: &Path, python: &Python, sdk: usize, watched: usize) -> Result<Session> {
+fn session(claude: &Path, python: &Python, sdk: usize, watched: usize) -> Result<SessionMedians> {
     let folder = tempfile::tempdir()?;
     let model = Model::script().on(PROMPT, turns(folder.path())?).start();
     let home = Home::new(&model.url());
@@ -109,7 +109,7 @@ fn session(claude: &Path, python: &Python, sdk: usize, watched: usize) -> Result
     let status = driver.0.wait()?;
     ensure!(status.success(), "{} ended with {status}", SDKS[sdk]);
     let medians = samples.map(|samples| samples.figures().expect("calls").median);
-    Ok(Session {
+    Ok(SessionMedians {
         with: medians[watched],
         without: medians[1 - watched],
     })
@@ -130,13 +130,14 @@ fn turns(folder: &Path) -> Result<Vec<Turn>> {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // A driver that has ended is reaped already.
+        // A driver that has ended was reaped already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Drives a session with becket-sdk, as `driver.py` does with the other: PROGRAM FOLDER PROMPT TOOL.
+/// Drives a session with becket-sdk, like `driver.py` with the Python SDK. The arguments are PROGRAM FOLDER
+/// PROMPT TOOL.
 pub fn drive(args: &[String]) -> Result<ExitCode> {
     let [program, folder, prompt, tool] = args else {
         bail!("sdk-driver needs a program, a folder, a prompt and a tool");
@@ -159,11 +160,11 @@ pub fn drive(args: &[String]) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell(sessions: &[[Vec<Session>; 2]; 2], report: &mut Report) -> Result<()> {
+fn fill_report(sessions: &[[Vec<SessionMedians>; 2]; 2], report: &mut Report) -> Result<()> {
     let added = sessions.each_ref().map(|by_tool| {
         let [one, other] = by_tool
             .each_ref()
-            .map(|sessions| middle(sessions, |session| session.with - session.without));
+            .map(|sessions| median_of(sessions, |session| session.with - session.without));
         Some((one? + other?) / 2.0 / CALLBACKS as f64)
     });
     let [Some(ours), Some(theirs)] = added else {
@@ -172,7 +173,7 @@ fn tell(sessions: &[[Vec<Session>; 2]; 2], report: &mut Report) -> Result<()> {
     let rows = SDKS.iter().zip(sessions).zip([ours, theirs]);
     let rows = rows.map(|((name, by_tool), added)| {
         let calls = by_tool.each_ref().map(|sessions| {
-            middle(sessions, |session| session.with).map_or_else(String::new, number)
+            median_of(sessions, |session| session.with).map_or_else(String::new, number)
         });
         let [read, write] = calls;
         let count = by_tool.iter().map(Vec::len).sum::<usize>();
@@ -196,13 +197,13 @@ fn tell(sessions: &[[Vec<Session>; 2]; 2], report: &mut Report) -> Result<()> {
         rows: rows.collect(),
     });
     let ratio = ours / theirs;
-    let what = "what a callback of becket-sdk adds × what one of the Python SDK adds";
-    report.bars.push(Bar::at_most(what, ratio, 1.0, None));
+    let name = "what a callback of becket-sdk adds × what one of the Python SDK adds";
+    report.bars.push(Bar::at_most(name, ratio, 1.0, None));
     report.figures = json!({"becket_sdk_us": ours, "python_sdk_us": theirs, "ratio": ratio});
     Ok(())
 }
 
-fn middle(sessions: &[Session], figure: impl Fn(&Session) -> f64) -> Option<f64> {
+fn median_of(sessions: &[SessionMedians], figure: impl Fn(&SessionMedians) -> f64) -> Option<f64> {
     let mut figures: Vec<f64> = sessions.iter().map(figure).collect();
     figures.sort_by(f64::total_cmp);
     median(&figures)

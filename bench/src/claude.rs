@@ -1,13 +1,13 @@
-//! `claude`: what becket adds to a tool call inside the real Claude Code, beside `/bin/true`
-//! registered in the same form for the same events, and beside no hook at all.
+//! `claude`: measures the time that becket adds to a tool call inside the real Claude Code, compared with
+//! `/bin/true` registered in the same form for the same events, and with no hook.
 
 use anyhow::{Result, bail};
 
-use crate::args::Order;
-use crate::inside::{BECKET, Contest, NO_HOOK, SESSION, WARM_UP};
+use crate::args::BenchOptions;
 use crate::report::Report;
+use crate::tool_calls::{BECKET, NO_HOOK, SESSION, ToolCallBench, WARM_UP};
 
-const CONTEST: Contest<3> = Contest {
+const BENCH: ToolCallBench<3> = ToolCallBench {
     names: [NO_HOOK, "/bin/true", BECKET],
     ours: 2,
     rival: 1,
@@ -16,22 +16,22 @@ const CONTEST: Contest<3> = Contest {
     most: 1.3,
 };
 
-pub fn run(order: &Order) -> Result<Report> {
-    let mut report = Report::new(order);
-    let held = CONTEST.hold(order, &mut report, |_, at| Ok(CONTEST.names[at]))?;
-    let Some(held) = held else {
+pub fn run(options: &BenchOptions) -> Result<Report> {
+    let mut report = Report::new(options);
+    let run = BENCH.run(options, &mut report, |_, at| Ok(BENCH.names[at]))?;
+    let Some(run) = run else {
         return Ok(report);
     };
-    let least = held.sessions * (SESSION + WARM_UP) * 2;
-    if held.status.events < least as u64 {
+    let least = run.sessions * (SESSION + WARM_UP) * 2;
+    if run.status.events < least as u64 {
         bail!(
             "only {} events are in the database; the calls of becket's sessions alone make {least}",
-            held.status.events
+            run.status.events
         );
     }
     report.notes.push(format!(
         "Claude Code {}; {} events of becket's sessions are in the database, {} by way of the spool",
-        held.version, held.status.events, held.status.counts.taken_in
+        run.version, run.status.events, run.status.counts.taken_in
     ));
     Ok(report)
 }

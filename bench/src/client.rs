@@ -1,4 +1,4 @@
-//! A client of the daemon's socket: one that asks and waits, and one that keeps many connections
+//! Two clients of the daemon's socket: one that sends and waits, and one that keeps many connections
 //! busy from one thread.
 
 use std::io::{ErrorKind, Read, Write};
@@ -16,9 +16,10 @@ use rustix::event::{Timespec, epoll};
 use crate::event::{Frames, now_ms};
 use crate::samples::Samples;
 
-/// Longer than this no answer may take; the run is broken then.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The time limit for an answer. A slower answer ends the run with an error.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
+/// A client with one connection.
 #[derive(Debug)]
 pub struct Client {
     stream: UnixStream,
@@ -29,7 +30,7 @@ impl Client {
     pub fn connect(socket: &Path) -> Result<Self> {
         let stream = UnixStream::connect(socket)
             .with_context(|| format!("could not connect to {}", socket.display()))?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         Ok(Self {
             stream,
             decoder: Decoder::new(),
@@ -54,7 +55,7 @@ impl Client {
         }
     }
 
-    /// How many sessions live.
+    /// Returns the number of live sessions.
     pub fn sessions(&mut self) -> Result<usize> {
         let ask = Request::Ask(Ask::Sessions(SessionQuery::default()));
         self.stream.write_all(&ask.to_frame()?)?;
@@ -78,30 +79,31 @@ impl Client {
     }
 }
 
-/// When a crowd has sent enough.
+/// The end of sending.
 #[derive(Debug, Clone, Copy)]
 pub enum Until {
     Time(Duration),
     Count(usize),
 }
 
-/// What a crowd saw.
+/// The answers to the events of a crowd.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct CrowdResult {
     pub replies: Samples,
     pub answered: usize,
-    /// `Busy`, or anything else that is no answer.
+    /// The number of responses that are no answer, such as `Busy`.
     pub refused: usize,
     pub took: Duration,
 }
 
-impl Seen {
-    /// Answered events a second.
+impl CrowdResult {
+    /// Returns the number of answered events a second.
     pub fn rate(&self) -> f64 {
         self.answered as f64 / self.took.as_secs_f64()
     }
 }
 
+/// One connection of a crowd.
 #[derive(Debug)]
 struct Caller {
     stream: UnixStream,
@@ -109,9 +111,9 @@ struct Caller {
     sent: Option<Instant>,
 }
 
-/// Many connections; each sends an event, waits for the answer, and sends the next. Whoever is asked
-/// runs on the same cores, so the crowd itself has to cost little: it is told who was answered, and
-/// does not ask all of them.
+/// Many connections, each of which sends an event, waits for the answer, and sends the next. The server
+/// runs on the same cores, so the crowd itself has to cost little: epoll names the connections that have
+/// an answer.
 #[derive(Debug)]
 pub struct Crowd {
     callers: Vec<Caller>,
@@ -120,17 +122,9 @@ pub struct Crowd {
 
 impl Crowd {
     pub fn connect(socket: &Path, size: usize) -> Result<Self> {
-        let caller = |_| {
-            let stream = UnixStream::connect(socket)
-                .with_context(|| format!("could not connect to {}", socket.display()))?;
-            stream.set_nonblocking(true)?;
-            Ok(Caller {
-                stream,
-                decoder: Decoder::new(),
-                sent: None,
-            })
-        };
-        let callers: Vec<Caller> = (0..size).map(caller).collect::<Result<_>>()?;
+        let callers: Vec<Caller> = (0..size)
+            .map(|_| Caller::connect(socket))
+            .collect::<Result<_>>()?;
         let answered = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         for (at, caller) in callers.iter().enumerate() {
             let at = epoll::EventData::new_u64(at as u64);
@@ -139,10 +133,10 @@ impl Crowd {
         Ok(Self { callers, answered })
     }
 
-    /// Keeps every connection busy; at the end all answers are in.
-    pub fn send(&mut self, frames: &mut Frames, until: Until) -> Result<Seen> {
+    /// Keeps every connection busy, and waits for all answers at the end.
+    pub fn send(&mut self, frames: &mut Frames, until: Until) -> Result<CrowdResult> {
         let begin = Instant::now();
-        let mut seen = Seen::default();
+        let mut result = CrowdResult::default();
         let mut ready = Vec::with_capacity(self.callers.len());
         let mut sent = 0;
         let more = |sent: usize| match until {
@@ -155,17 +149,17 @@ impl Crowd {
                 sent += 1;
             }
         }
-        while seen.answered + seen.refused < sent {
+        while result.answered + result.refused < sent {
             self.wait(&mut ready)?;
             for event in &ready {
                 let caller = &mut self.callers[event.data.u64() as usize];
-                let Some(kind) = caller.take(&mut seen)? else {
+                let Some(kind) = caller.take(&mut result)? else {
                     continue;
                 };
                 if kind == Kind::ANSWER {
-                    seen.answered += 1;
+                    result.answered += 1;
                 } else {
-                    seen.refused += 1;
+                    result.refused += 1;
                 }
                 if more(sent) {
                     caller.call(frames)?;
@@ -173,47 +167,58 @@ impl Crowd {
                 }
             }
         }
-        seen.took = begin.elapsed();
-        Ok(seen)
+        result.took = begin.elapsed();
+        Ok(result)
     }
 
-    /// Waits until somebody was answered.
+    /// Waits until a connection has an answer.
     fn wait(&self, ready: &mut Vec<epoll::Event>) -> Result<()> {
-        let patience = Timespec {
-            tv_sec: PATIENCE.as_secs() as i64,
+        let timeout = Timespec {
+            tv_sec: TIMEOUT.as_secs() as i64,
             tv_nsec: 0,
         };
         ready.clear();
         let room = rustix::buffer::spare_capacity(ready);
-        if epoll::wait(&self.answered, room, Some(&patience))? == 0 {
-            bail!("no answer came for {PATIENCE:?}");
+        if epoll::wait(&self.answered, room, Some(&timeout))? == 0 {
+            bail!("no answer came for {TIMEOUT:?}");
         }
         Ok(())
     }
 }
 
 impl Caller {
+    fn connect(socket: &Path) -> Result<Self> {
+        let stream = UnixStream::connect(socket)
+            .with_context(|| format!("could not connect to {}", socket.display()))?;
+        stream.set_nonblocking(true)?;
+        Ok(Self {
+            stream,
+            decoder: Decoder::new(),
+            sent: None,
+        })
+    }
+
     fn call(&mut self, frames: &mut Frames) -> Result<()> {
         let frame = frames.next_frame(now_ms());
         self.sent = Some(Instant::now());
-        // One frame is far smaller than a socket's buffer, and only one is ever on its way.
+        // One frame is far smaller than a socket's buffer, and only one is in flight.
         self.stream.write_all(frame).context("could not send")
     }
 
-    /// The answer, if it is whole.
-    fn take(&mut self, seen: &mut Seen) -> Result<Option<Kind>> {
+    /// Reads the answer. Returns its kind if the answer is complete.
+    fn take(&mut self, result: &mut CrowdResult) -> Result<Option<Kind>> {
         let mut buffer = [0; 1024];
         match self.stream.read(&mut buffer) {
             Ok(0) => bail!("the daemon hung up"),
             Ok(len) => self.decoder.push(&buffer[..len]),
-            Err(why) if why.kind() == ErrorKind::WouldBlock => return Ok(None),
-            Err(why) => return Err(why).context("could not read an answer"),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => return Err(error).context("could not read an answer"),
         }
         let Some(frame) = self.decoder.next_frame()? else {
             return Ok(None);
         };
         if let Some(sent) = self.sent.take() {
-            seen.replies.push(sent.elapsed());
+            result.replies.push(sent.elapsed());
         }
         Ok(Some(frame.kind))
     }

@@ -1,5 +1,5 @@
-//! The floor of `ingest`: a server that reads every frame, answers it at once, and keeps nothing.
-//! What it costs is the price of two processes that talk through a socket.
+//! The floor of `ingest`: a server that reads every frame, answers it at once, and stores nothing. Its cost
+//! is that of two processes that communicate through a socket.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -12,7 +12,7 @@ use becket_wire::rpc::Response;
 use becket_wire::{Output, Version};
 use rustix::event::{PollFd, PollFlags, poll};
 
-/// A running echo, ended when dropped.
+/// A running echo server. Dropping it ends the server.
 #[derive(Debug)]
 pub struct Echo(Child);
 
@@ -43,7 +43,7 @@ impl Drop for Echo {
     }
 }
 
-/// Serves until stdin ends, which it does when whoever started it is gone.
+/// Serves until stdin ends, which happens when the parent process has ended.
 pub fn serve(socket: &Path) -> Result<()> {
     let listener = UnixListener::bind(socket)?;
     let answer = Response::Answer {
@@ -71,7 +71,7 @@ pub fn serve(socket: &Path) -> Result<()> {
             return Ok(());
         }
         for at in (0..peers.len()).rev() {
-            if ready[at + 2] && !echo(&mut peers[at], &answer) {
+            if ready[at + 2] && !answer_frames(&mut peers[at], &answer) {
                 peers.swap_remove(at);
             }
         }
@@ -81,8 +81,8 @@ pub fn serve(socket: &Path) -> Result<()> {
     }
 }
 
-/// Answers what has come. False when the peer is gone.
-fn echo((stream, decoder): &mut (UnixStream, Decoder), answer: &[u8]) -> bool {
+/// Answers the frames that have arrived. Returns false if the peer has hung up.
+fn answer_frames((stream, decoder): &mut (UnixStream, Decoder), answer: &[u8]) -> bool {
     let mut buffer = [0; 8192];
     match stream.read(&mut buffer) {
         Ok(0) | Err(_) => return false,

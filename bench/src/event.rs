@@ -1,6 +1,6 @@
-//! The events that are sent, with new ids each time. To the shim goes the beginning of a call (a Bash command
-//! of 200 characters, or an edit of 2 KB), and now and then the end of all; to the socket the end of an edit:
-//! a session has no more calls open than a real one.
+//! Makes events with new ids. The shim gets the beginning of a call (a Bash command of 200 characters, or an
+//! edit of 2 KB), and from time to time the end of all calls; the socket gets the end of an edit. So a session
+//! has no more open calls than a real one.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,12 +11,12 @@ use becket_wire::rpc::{Envelope, encode_event};
 use becket_wire::{EventId, Place, Version};
 use serde_json::{Value, json};
 
-/// What an edit weighs.
+/// The size of the payload of an edit.
 pub const SIZE: usize = 2048;
-/// Events are spread over so many sessions where there are many of them.
+/// The number of sessions over which the frames are spread.
 const SESSIONS: u64 = 500;
 
-/// What goes to the socket.
+/// The event of the frames.
 const EVENT: &str = "PostToolUse";
 
 const TOOL_USE_ID: &str = "toolu_bench_0000000000000000";
@@ -29,9 +29,9 @@ pub fn now_ms() -> i64 {
         .map_or(0, |since| since.as_millis() as i64)
 }
 
-/// What Claude wants to do.
+/// The tool call of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Call {
+pub enum PayloadKind {
     Bash,
     Edit,
 }
@@ -41,43 +41,41 @@ const COMMAND: &str = "cd web && npm run build -- --mode production 2>&1 | tail 
                        --include='*.rs' | sort | uniq -c | head -20; git commit -am 'docs: describe how pages \
                        are built from parts an'";
 
-/// A payload as Claude Code sends it.
-fn payload(name: &str, call: Call) -> Vec<u8> {
-    let event = |tool: &str, input: Value| {
-        json!({
-            "session_id": SESSION,
-            "transcript_path": format!("/home/user/.claude/projects/-home-user-project/{SESSION}.jsonl"),
-            "cwd": "/home/user/project",
-            "prompt_id": "f47f35a6-678d-479e-b558-6e937418b1e5",
-            "permission_mode": "default",
-            "effort": {"level": "medium"},
-            "hook_event_name": name,
-            "tool_name": tool,
-            "tool_input": input,
-            "tool_use_id": TOOL_USE_ID,
-        })
-        .to_string()
-        .into_bytes()
-    };
-    if call == Call::Bash {
-        return event(
-            "Bash",
-            json!({"command": COMMAND, "description": "Build the pages"}),
-        );
+/// Makes a payload in the form of Claude Code.
+fn payload(event: &str, kind: PayloadKind) -> Vec<u8> {
+    if kind == PayloadKind::Bash {
+        let input = json!({"command": COMMAND, "description": "Build the pages"});
+        return tool_payload(event, "Bash", &input);
     }
-    let with = |text: &str| {
-        let path = "/home/user/project/src/pages/notes.rs";
-        event(
-            "Edit",
-            json!({"file_path": path, "old_string": "fn notes() {}", "new_string": text}),
-        )
-    };
     let text = "What was found is written down, line by line. ";
-    let missing = SIZE - with("").len();
-    with(&text.repeat(SIZE / text.len() + 1)[..missing])
+    let missing = SIZE - edit_payload(event, "").len();
+    edit_payload(event, &text.repeat(SIZE / text.len() + 1)[..missing])
 }
 
-/// Where a text that will be overwritten stands.
+fn edit_payload(event: &str, text: &str) -> Vec<u8> {
+    let path = "/home/user/project/src/pages/notes.rs";
+    let input = json!({"file_path": path, "old_string": "fn notes() {}", "new_string": text});
+    tool_payload(event, "Edit", &input)
+}
+
+fn tool_payload(event: &str, tool: &str, input: &Value) -> Vec<u8> {
+    json!({
+        "session_id": SESSION,
+        "transcript_path": format!("/home/user/.claude/projects/-home-user-project/{SESSION}.jsonl"),
+        "cwd": "/home/user/project",
+        "prompt_id": "f47f35a6-678d-479e-b558-6e937418b1e5",
+        "permission_mode": "default",
+        "effort": {"level": "medium"},
+        "hook_event_name": event,
+        "tool_name": tool,
+        "tool_input": input,
+        "tool_use_id": TOOL_USE_ID,
+    })
+    .to_string()
+    .into_bytes()
+}
+
+/// Returns the position of a text that will be overwritten.
 fn find(bytes: &[u8], text: impl AsRef<[u8]>) -> Result<usize> {
     let text = text.as_ref();
     bytes
@@ -102,8 +100,8 @@ pub struct Payloads {
 }
 
 impl Payloads {
-    pub fn new(call: Call) -> Result<Self> {
-        let bytes = payload("PreToolUse", call);
+    pub fn new(kind: PayloadKind) -> Result<Self> {
+        let bytes = payload("PreToolUse", kind);
         let id_at = find(&bytes, TOOL_USE_ID)? + TOOL_USE_ID.len() - 16;
         Ok(Self {
             bytes,
@@ -118,7 +116,7 @@ impl Payloads {
         &self.bytes
     }
 
-    /// The end of all calls so far.
+    /// Returns the payload that ends all calls so far.
     pub fn end() -> Vec<u8> {
         json!({"session_id": SESSION, "hook_event_name": "PostToolBatch", "tool_calls": []})
             .to_string()
@@ -126,15 +124,16 @@ impl Payloads {
     }
 }
 
-/// Sessions whose process has ended are ended too, and what comes of them changes nothing.
+/// Returns the start time of this process. Envelopes carry it because the daemon ends sessions whose process
+/// has ended, and ignores their events.
 pub fn start_of_this_process() -> Result<u64> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let (_, start) = parent_and_start(&stat).context("no start of this process")?;
     Ok(start)
 }
 
-/// Whole frames for the socket. One template, whose ids and time are overwritten: making a frame
-/// must cost the client next to nothing, since it runs on the same cores.
+/// Frames for the socket, made from one template whose ids and time are overwritten: making a frame must
+/// cost the client almost nothing, because it runs on the same cores.
 #[derive(Debug)]
 pub struct Frames {
     bytes: Vec<u8>,
@@ -168,7 +167,7 @@ impl Frames {
             ]),
             cut: None,
         };
-        let bytes = encode_event(&envelope, &payload(EVENT, Call::Edit))?;
+        let bytes = encode_event(&envelope, &payload(EVENT, PayloadKind::Edit))?;
         let first = find(&bytes, SESSION)?;
         let second = first + 36 + find(&bytes[first + 36..], SESSION)?;
         Ok(Self {
@@ -184,7 +183,7 @@ impl Frames {
         })
     }
 
-    /// The next frame, stamped with this time.
+    /// Returns the next frame, with this time.
     pub fn next_frame(&mut self, now_ms: i64) -> &[u8] {
         self.count += 1;
         let count = self.count;
@@ -210,7 +209,7 @@ impl Frames {
         &self.bytes
     }
 
-    /// A UUID of version 7 whose random part is spread, as a random one would be.
+    /// Returns a UUID of version 7 whose random part is spread like a random number.
     fn event_id_bytes(&self, now_ms: i64) -> [u8; 16] {
         let spread = self.count.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut bytes = [0; 16];
@@ -233,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_frame_is_a_whole_event_of_its_own() {
+    fn every_frame_is_a_complete_event_with_new_ids() {
         let mut frames = Frames::new(&Place::new("/h")).unwrap();
         let (mut ids, mut calls, mut sessions) =
             (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
@@ -260,8 +259,8 @@ mod tests {
     }
 
     #[test]
-    fn every_payload_is_another_call_of_the_same_size() {
-        for call in [Call::Bash, Call::Edit] {
+    fn every_payload_has_a_new_id_and_the_same_size() {
+        for call in [PayloadKind::Bash, PayloadKind::Edit] {
             let mut payloads = Payloads::new(call).unwrap();
             let first = payloads.next_payload().to_vec();
             let second = payloads.next_payload().to_vec();

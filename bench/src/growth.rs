@@ -1,5 +1,5 @@
-//! `growth`: what one event, and a look at the log, cost with few and with many events stored. Each
-//! size has a world of its own; they are measured in turn.
+//! `growth`: measures one event, and `becket events`, with few and with many events stored. Each size has a
+//! world of its own. The sizes are measured in turn.
 
 use std::process::Stdio;
 use std::time::Instant;
@@ -7,43 +7,44 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
-use crate::args::Order;
+use crate::args::BenchOptions;
 use crate::client::Client;
 use crate::event::{Frames, now_ms};
-use crate::fill::{Filled, fill};
+use crate::filled_world::FilledWorld;
 use crate::report::{Bar, Report, Table, number};
 use crate::samples::{Figures, Samples};
 use crate::world::{Daemon, Programs, World};
 
 const ROUNDS: usize = 2000;
-/// A look at the log starts a process, so it takes part in every so-manieth round.
-const LOOK: usize = 20;
+/// `becket events` starts a process, so it runs in one of this many rounds.
+const LIST_EVERY: usize = 20;
 const WARM_UP: usize = 100;
 
-struct Size {
+/// A world with a number of stored events, and its times.
+struct StoreSize {
     stored: usize,
     frames: Frames,
     client: Client,
     event: Samples,
-    look: Samples,
-    // The world goes last: the daemon ends before its folder does.
+    list: Samples,
+    // The daemon is dropped before the world, because it ends before its folder is deleted.
     daemon: Daemon,
     world: World,
 }
 
-impl Size {
+impl StoreSize {
     fn fill(programs: &Programs, stored: usize) -> Result<Self> {
-        let Filled {
+        let FilledWorld {
             frames,
             daemon,
             world,
-        } = fill(programs, stored)?;
+        } = FilledWorld::new(programs, stored)?;
         Ok(Self {
             stored,
             frames,
             client: daemon.client()?,
             event: Samples::default(),
-            look: Samples::default(),
+            list: Samples::default(),
             daemon,
             world,
         })
@@ -59,7 +60,7 @@ impl Size {
         Ok(())
     }
 
-    fn look(&mut self, warm: bool) -> Result<()> {
+    fn list(&mut self, warm: bool) -> Result<()> {
         let begin = Instant::now();
         let output = self
             .world
@@ -78,51 +79,51 @@ impl Size {
             );
         }
         if warm {
-            self.look.push(took);
+            self.list.push(took);
         }
         Ok(())
     }
 
     fn figures(&self) -> Option<(Figures, Figures)> {
-        Some((self.event.figures()?, self.look.figures()?))
+        Some((self.event.figures()?, self.list.figures()?))
     }
 }
 
-pub fn run(order: &Order) -> Result<Report> {
-    let programs = Programs::find(order)?;
-    let mut sizes = order
+pub fn run(options: &BenchOptions) -> Result<Report> {
+    let programs = Programs::find(options)?;
+    let mut sizes = options
         .stored
         .iter()
-        .map(|&stored| Size::fill(&programs, stored))
+        .map(|&stored| StoreSize::fill(&programs, stored))
         .collect::<Result<Vec<_>>>()?;
     for size in &mut sizes {
-        // The daemon hangs up on those who are silent for long, as the first were while the last
-        // was filled.
+        // The daemon closes connections that are silent for long, as the first ones were while the last
+        // world was filled.
         size.client = size.daemon.client()?;
     }
-    let rounds = order.rounds.unwrap_or(ROUNDS) * order.runs;
+    let rounds = options.rounds.unwrap_or(ROUNDS) * options.runs;
     for round in 0..WARM_UP + rounds {
         for turn in 0..sizes.len() {
             let at = (round + turn) % sizes.len();
             sizes[at].send(round >= WARM_UP)?;
-            if round % LOOK == 0 {
-                sizes[at].look(round >= WARM_UP)?;
+            if round % LIST_EVERY == 0 {
+                sizes[at].list(round >= WARM_UP)?;
             }
         }
     }
-    let mut report = Report::new(order);
-    tell(&sizes, &mut report);
+    let mut report = Report::new(options);
+    fill_report(&sizes, &mut report);
     Ok(report)
 }
 
-fn tell(sizes: &[Size], report: &mut Report) {
-    let Some((first_event, first_look)) = sizes.first().and_then(Size::figures) else {
+fn fill_report(sizes: &[StoreSize], report: &mut Report) {
+    let Some((first_event, first_list)) = sizes.first().and_then(StoreSize::figures) else {
         return;
     };
     let mut rows = Vec::new();
     let mut figures = Vec::new();
     for size in sizes {
-        let Some((event, look)) = size.figures() else {
+        let Some((event, list)) = size.figures() else {
             continue;
         };
         let memory = size.daemon.memory();
@@ -131,24 +132,24 @@ fn tell(sizes: &[Size], report: &mut Report) {
             number(event.median),
             number(event.median / first_event.median),
             number(event.p99),
-            number(look.median),
-            number(look.median / first_look.median),
-            number(look.p99),
+            number(list.median),
+            number(list.median / first_list.median),
+            number(list.p99),
             memory.map_or_else(String::new, |memory| format!("{:.1}", memory.now)),
         ]);
         figures.push(json!({
             "stored": size.stored, "event_median_us": event.median, "event_p99_us": event.p99,
-            "events": event.count, "look_median_us": look.median, "look_p99_us": look.p99,
-            "looks": look.count, "daemon_mib": memory.map(|memory| memory.now),
+            "events": event.count, "look_median_us": list.median, "look_p99_us": list.p99,
+            "looks": list.count, "daemon_mib": memory.map(|memory| memory.now),
         }));
         if size.stored > sizes[0].stored {
-            let what = format!(
+            let name = format!(
                 "one event at {} × one at {}",
                 number(size.stored as f64),
                 number(sizes[0].stored as f64)
             );
             let ratio = event.median / first_event.median;
-            report.bars.push(Bar::at_most(what, ratio, 1.2, None));
+            report.bars.push(Bar::at_most(name, ratio, 1.2, None));
         }
     }
     report.tables.push(Table {

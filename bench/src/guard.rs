@@ -1,5 +1,5 @@
-//! `guard`: what judging one Bash call costs inside becket, from the event's bytes to the answer, beside the
-//! hook script that does it with grep.
+//! `guard`: measures the judgement of one Bash call inside becket, from the event's bytes to the answer,
+//! compared with a hook script that uses grep.
 
 use std::fs;
 use std::hint::black_box;
@@ -15,23 +15,24 @@ use becket_engine::guard::sight::{Around, judge_call};
 use becket_wire::{Head, Place};
 use serde_json::{Value, json};
 
-use crate::args::Order;
+use crate::args::BenchOptions;
 use crate::report::{Bar, Report, Table, number};
 use crate::samples::{Figures, Samples};
 
 const ROUNDS: usize = 2000;
-/// Scripts are judged, and the rival is started, in one of so many rounds, and only between blocks.
-const SLOW: usize = 20;
+/// Scripts are judged, and the rival is started, in one of this many rounds, and only between blocks.
+const SLOW_EVERY: usize = 20;
+/// The number of rounds in a block.
 const BLOCK: usize = 200;
 const WARM_UP: usize = 50;
 const OWN_RULES: usize = 100;
 const LENGTH: usize = 200;
 const SCRIPT: usize = 64 << 10;
 
-/// What a hook script of the field does with the event.
+/// The check of a typical hook script.
 const RIVAL: &str = r#"grep -qE 'rm +-[rf]+ +[/~]|git (reset --hard|push.*--force|clean -f)|curl[^|]*\|.*sh' && exit 2; exit 0"#;
 
-/// Everyday commands, and whether they are stopped. Each is brought to the same length.
+/// Everyday commands, each with true if the guards stop it. All are padded to the same length.
 const COMMANDS: [(&str, bool); 8] = [
     (
         "cd web && npm ci && npm run build -- --mode production 2>&1 | tail -n 40 && ls -la dist",
@@ -67,16 +68,16 @@ const COMMANDS: [(&str, bool); 8] = [
     ),
 ];
 
-/// A contender, and what it took.
+/// A contender and its times.
 struct Contender {
     name: &'static str,
     samples: Samples,
 }
 
-pub fn run(order: &Order) -> Result<Report> {
+pub fn run(options: &BenchOptions) -> Result<Report> {
     let folder = tempfile::Builder::new()
         .prefix("bkt")
-        .tempdir_in(&order.folder)?;
+        .tempdir_in(&options.folder)?;
     let home = folder.path().join("home");
     let project = home.join("app");
     fs::create_dir_all(project.join(".git"))?;
@@ -108,7 +109,7 @@ pub fn run(order: &Order) -> Result<Report> {
             name,
             samples: Samples::new(),
         });
-    let rounds = order.rounds.unwrap_or(ROUNDS) * order.runs;
+    let rounds = options.rounds.unwrap_or(ROUNDS) * options.runs;
     for round in 0..WARM_UP + rounds {
         let (event, _) = &events[round % events.len()];
         let took = timed(|| black_box(stops(event, &around)).map(drop))?;
@@ -116,19 +117,19 @@ pub fn run(order: &Order) -> Result<Report> {
             continue;
         }
         short.samples.push(took);
-        // Between blocks: a process that was started leaves cold caches behind.
+        // Between blocks, because starting a process leaves cold caches behind.
         if (round - WARM_UP).is_multiple_of(BLOCK) {
-            for _ in 0..BLOCK / SLOW {
+            for _ in 0..BLOCK / SLOW_EVERY {
                 long.samples
                     .push(timed(|| black_box(stops(&script, &around)).map(drop))?);
                 rival.samples.push(timed(|| grep(event))?);
             }
         }
     }
-    report(order, config.guards.len(), [&short, &long, &rival])
+    report(options, config.guards.len(), [&short, &long, &rival])
 }
 
-/// From the bytes of the event to what the guards say.
+/// Judges an event from its bytes. Returns true if a guard stops it.
 fn stops(event: &[u8], around: &Around<'_>) -> Result<bool> {
     let head = Head::read(event)?;
     let input: Value = serde_json::from_str(head.tool_input.context("no input")?)?;
@@ -146,7 +147,7 @@ fn timed(work: impl FnOnce() -> Result<()>) -> Result<Duration> {
     Ok(begin.elapsed())
 }
 
-/// The event on the stdin of a shell, as Claude Code starts a hook.
+/// Runs the rival in a shell with the event on its stdin, as Claude Code starts a hook.
 fn grep(event: &[u8]) -> Result<()> {
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", RIVAL]).stdin(Stdio::piped());
@@ -158,22 +159,23 @@ fn grep(event: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Rules of a user: by program and argument, by path, by text.
+/// Returns rules of a user: by program and argument, by path, by text.
 fn own_rules() -> String {
-    let rule = |number: usize| {
-        let asks = match number % 4 {
-            0 => format!("command = \"tool{number}\"\nargs = [\"*prod*\", \"!--check\"]"),
-            1 => format!(
-                "paths = [\"vault{number}/**\", \"*.secret{number}\"]\naccess = [\"write\", \"delete\"]"
-            ),
-            2 => format!("patterns = [\"deploy-{number} --now\"]"),
-            _ => format!("command = \"git push\"\nargs = [\"*release-{number}*\"]"),
-        };
-        format!(
-            "[guards.own-{number}]\ntools = \"Bash\"\n{asks}\nanswer = \"deny\"\nreason = \"Rule {number}.\"\n\n"
-        )
+    (0..OWN_RULES).map(own_rule).collect()
+}
+
+fn own_rule(number: usize) -> String {
+    let condition = match number % 4 {
+        0 => format!("command = \"tool{number}\"\nargs = [\"*prod*\", \"!--check\"]"),
+        1 => format!(
+            "paths = [\"vault{number}/**\", \"*.secret{number}\"]\naccess = [\"write\", \"delete\"]"
+        ),
+        2 => format!("patterns = [\"deploy-{number} --now\"]"),
+        _ => format!("command = \"git push\"\nargs = [\"*release-{number}*\"]"),
     };
-    (0..OWN_RULES).map(rule).collect()
+    format!(
+        "[guards.own-{number}]\ntools = \"Bash\"\n{condition}\nanswer = \"deny\"\nreason = \"Rule {number}.\"\n\n"
+    )
 }
 
 fn padded(command: &str) -> String {
@@ -184,7 +186,7 @@ fn padded(command: &str) -> String {
     command
 }
 
-/// Lines as they stand in scripts.
+/// Returns a long script of everyday commands.
 fn script() -> String {
     let mut script = String::with_capacity(SCRIPT + LENGTH);
     for number in 0.. {
@@ -211,8 +213,8 @@ fn event(command: &str, project: &Path) -> Vec<u8> {
     event.to_string().into_bytes()
 }
 
-fn report(order: &Order, rules: usize, contenders: [&Contender; 3]) -> Result<Report> {
-    let mut report = Report::new(order);
+fn report(options: &BenchOptions, rules: usize, contenders: [&Contender; 3]) -> Result<Report> {
+    let mut report = Report::new(options);
     let mut figures: Vec<(&str, Figures)> = Vec::new();
     for contender in contenders {
         let figure = contender.samples.figures().context("no sample")?;

@@ -1,16 +1,16 @@
-//! `hooks`: what ten named hooks on PreToolUse add to a tool call inside the real Claude Code, beside
-//! what one adds. Each hook is `/bin/true`: what is measured is becket's part.
+//! `hooks`: measures the time that ten named hooks on PreToolUse add to a tool call inside the real Claude
+//! Code, compared with one. Each hook is `/bin/true`, so that only becket's part is measured.
 
 use std::fmt::Write;
 
 use anyhow::{Context, Result};
 
-use crate::args::Order;
-use crate::inside::{BECKET, Contest, NO_HOOK};
+use crate::args::BenchOptions;
 use crate::report::Report;
+use crate::tool_calls::{BECKET, NO_HOOK, ToolCallBench};
 use crate::world::World;
 
-const CONTEST: Contest<4> = Contest {
+const BENCH: ToolCallBench<4> = ToolCallBench {
     names: [
         NO_HOOK,
         "becket, no named hook",
@@ -23,21 +23,21 @@ const CONTEST: Contest<4> = Contest {
     bar: "what ten named hooks add × what one adds",
     most: 1.5,
 };
-/// How many named hooks each contender has; the first is without becket.
+/// The number of named hooks of each contender. The first one is without becket.
 const HOOKS: [usize; 4] = [0, 0, 1, 10];
 
-pub fn run(order: &Order) -> Result<Report> {
-    let mut report = Report::new(order);
-    let held = CONTEST.hold(order, &mut report, |world, at| {
+pub fn run(options: &BenchOptions) -> Result<Report> {
+    let mut report = Report::new(options);
+    let run = BENCH.run(options, &mut report, |world, at| {
         configure(world, HOOKS[at])?;
         Ok(if at == 0 { NO_HOOK } else { BECKET })
     })?;
-    let version = held.map(|held| format!("Claude Code {}", held.version));
+    let version = run.map(|run| format!("Claude Code {}", run.version));
     report.notes.extend(version);
     Ok(report)
 }
 
-/// Takes effect with the next event.
+/// Writes a config with this number of hooks. It takes effect with the next event.
 fn configure(world: &World, hooks: usize) -> Result<()> {
     let mut config = String::new();
     for hook in 0..hooks {

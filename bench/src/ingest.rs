@@ -1,5 +1,5 @@
-//! `ingest`: durable events a second, and how long an answer takes, for 1, 10 and 100 connections,
-//! beside a server that keeps nothing.
+//! `ingest`: measures durable events a second, and the time of an answer, for 1, 10 and 100 connections,
+//! compared with a server that stores nothing.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,22 +7,22 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use serde_json::json;
 
-use crate::args::Order;
-use crate::client::{Crowd, Seen, Until};
+use crate::args::BenchOptions;
+use crate::client::{Crowd, CrowdResult, Until};
 use crate::echo::Echo;
 use crate::event::Frames;
 use crate::report::{Bar, Report, Table, number};
 use crate::samples::{Samples, median};
 use crate::world::{Programs, World};
 
-/// How often each of the six is measured, in turn.
+/// The number of measurements of each case, which take turns.
 const ROUNDS: usize = 5;
 const SLICE: Duration = Duration::from_secs(1);
 const WARM_UP: Duration = Duration::from_millis(200);
 
 /// One server with one number of connections.
 #[derive(Default)]
-struct Case {
+struct IngestCase {
     server: &'static str,
     connections: usize,
     rates: Vec<f64>,
@@ -31,16 +31,16 @@ struct Case {
     refused: usize,
 }
 
-impl Case {
+impl IngestCase {
     fn measure(&mut self, socket: &Path, frames: &mut Frames) -> Result<()> {
         let mut crowd = Crowd::connect(socket, self.connections)?;
         let warm = crowd.send(frames, Until::Time(WARM_UP))?;
-        let seen = crowd.send(frames, Until::Time(SLICE))?;
-        self.rates.push(seen.rate());
-        self.replies.extend(&seen.replies);
-        for Seen {
+        let result = crowd.send(frames, Until::Time(SLICE))?;
+        self.rates.push(result.rate());
+        self.replies.extend(&result.replies);
+        for CrowdResult {
             answered, refused, ..
-        } in [&warm, &seen]
+        } in [&warm, &result]
         {
             self.answered += answered;
             self.refused += refused;
@@ -55,24 +55,24 @@ impl Case {
     }
 }
 
-pub fn run(order: &Order) -> Result<Report> {
-    let world = World::new(&Programs::find(order)?)?;
+pub fn run(options: &BenchOptions) -> Result<Report> {
+    let world = World::new(&Programs::find(options)?)?;
     let daemon = world.daemon()?;
     let echo_socket = world.root().join("echo");
     let _echo = Echo::start(&echo_socket)?;
     let mut frames = Frames::new(&world.place)?;
-    let mut cases: Vec<Case> = order
+    let mut cases: Vec<IngestCase> = options
         .connections
         .iter()
         .flat_map(|&connections| ["becket", "echo"].map(|server| (server, connections)))
-        .map(|(server, connections)| Case {
+        .map(|(server, connections)| IngestCase {
             server,
             connections,
-            ..Case::default()
+            ..IngestCase::default()
         })
         .collect();
     let before = daemon.memory();
-    for round in 0..order.rounds.unwrap_or(ROUNDS) * order.runs {
+    for round in 0..options.rounds.unwrap_or(ROUNDS) * options.runs {
         for turn in 0..cases.len() {
             let at = (round + turn) % cases.len();
             let socket = match cases[at].server {
@@ -95,7 +95,7 @@ pub fn run(order: &Order) -> Result<Report> {
             status.events
         );
     }
-    let mut report = Report::new(order);
+    let mut report = Report::new(options);
     report.notes.push(format!(
         "every one of the {answered} answered events is in the database; the client runs on the same cores"
     ));
@@ -121,7 +121,7 @@ pub fn run(order: &Order) -> Result<Report> {
     }
     bars(&cases, &mut report);
     report.figures = json!({
-        "cases": cases.iter().map(in_json).collect::<Vec<_>>(),
+        "cases": cases.iter().map(case_json).collect::<Vec<_>>(),
         "memory_mib": {
             "before": before.map(|memory| memory.now),
             "after": after.map(|memory| memory.now),
@@ -131,7 +131,7 @@ pub fn run(order: &Order) -> Result<Report> {
     Ok(report)
 }
 
-fn bars(cases: &[Case], report: &mut Report) {
+fn bars(cases: &[IngestCase], report: &mut Report) {
     let crowd = cases
         .iter()
         .find(|case| case.server == "becket" && case.connections == 100);
@@ -149,7 +149,7 @@ fn bars(cases: &[Case], report: &mut Report) {
     ]);
 }
 
-fn table(cases: &[Case]) -> Table {
+fn table(cases: &[IngestCase]) -> Table {
     let rows = cases.iter().filter_map(|case| {
         let figures = case.replies.figures()?;
         let floor = cases
@@ -180,7 +180,7 @@ fn table(cases: &[Case]) -> Table {
     }
 }
 
-fn in_json(case: &Case) -> serde_json::Value {
+fn case_json(case: &IngestCase) -> serde_json::Value {
     let figures = case.replies.figures();
     json!({
         "server": case.server, "connections": case.connections, "events_per_second": case.rate(),

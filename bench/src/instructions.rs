@@ -1,5 +1,5 @@
-//! `instructions`: how many instructions the shim runs for one event. They do not depend on the
-//! machine's mood, so a test can hold them.
+//! `instructions`: counts the instructions of the shim for one event. The count does not depend on the load
+//! of the machine, so a test can check it.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -7,18 +7,18 @@ use std::process::Stdio;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
-use crate::args::Order;
-use crate::event::{Call, Payloads};
+use crate::args::BenchOptions;
+use crate::event::{PayloadKind, Payloads};
 use crate::report::{Bar, Report, Table, number};
 use crate::world::{Programs, World};
 
-/// What one event of 2 KB may cost. The kernel's work is not in it.
+/// The maximum number of instructions for one event of 2 KB, without those of the kernel.
 pub const BOUND: u64 = 80_000;
 
 const ROUNDS: usize = 5;
 
-/// Counts the shim's instructions for so many events, each answered by a real daemon. None where
-/// there is no valgrind.
+/// Counts the shim's instructions for this number of events, each answered by a real daemon. Returns
+/// `None` if valgrind is not installed.
 pub fn count(programs: &Programs, rounds: usize) -> Result<Option<Vec<u64>>> {
     let world = World::new(programs)?;
     let has_valgrind = world
@@ -31,7 +31,7 @@ pub fn count(programs: &Programs, rounds: usize) -> Result<Option<Vec<u64>>> {
         return Ok(None);
     }
     let daemon = world.daemon()?;
-    let mut payloads = Payloads::new(Call::Edit)?;
+    let mut payloads = Payloads::new(PayloadKind::Edit)?;
     let counts = (0..rounds)
         .map(|_| count_one(&world, payloads.next_payload()))
         .collect::<Result<_>>()?;
@@ -64,18 +64,18 @@ fn count_one(world: &World, payload: &[u8]) -> Result<u64> {
         .write_all(payload)
         .context("could not send the event")?;
     let output = child.wait_with_output()?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    let collected = told
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let collected = stderr
         .lines()
         .find_map(|line| line.split_once("Collected : "))
         .and_then(|(_, count)| count.trim().parse().ok());
-    collected.with_context(|| format!("valgrind told no count: {told}"))
+    collected.with_context(|| format!("valgrind printed no count: {stderr}"))
 }
 
-pub fn run(order: &Order) -> Result<Report> {
-    let rounds = order.rounds.unwrap_or(ROUNDS) * order.runs;
-    let mut report = Report::new(order);
-    let Some(mut counts) = count(&Programs::find(order)?, rounds)? else {
+pub fn run(options: &BenchOptions) -> Result<Report> {
+    let rounds = options.rounds.unwrap_or(ROUNDS) * options.runs;
+    let mut report = Report::new(options);
+    let Some(mut counts) = count(&Programs::find(options)?, rounds)? else {
         report
             .notes
             .push("SKIPPED: valgrind is not installed".to_owned());

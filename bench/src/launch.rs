@@ -1,5 +1,5 @@
-//! `launch`: what `becket run` adds before Claude Code's first screen, against starting it directly,
-//! with becket registered in the settings and without.
+//! `launch`: measures the time that `becket run` adds before Claude Code's first screen, compared with
+//! starting it directly, with and without becket registered in the settings.
 
 use std::process::Command;
 use std::time::Instant;
@@ -9,65 +9,65 @@ use becket_tests::claude::{Claude, Home};
 use becket_tests::model::Model;
 use serde_json::json;
 
-use crate::args::Order;
-use crate::inside::{BECKET, NO_HOOK, register};
+use crate::args::BenchOptions;
 use crate::pty::OnTerminal;
 use crate::report::{Bar, Report, Table, number};
 use crate::samples::{Figures, Samples};
+use crate::tool_calls::{BECKET, NO_HOOK, register};
 use crate::world::{Programs, World};
 
 const ROUNDS: usize = 20;
-/// Milliseconds that `becket run` may add.
-const MOST: f64 = 30.0;
-/// The first screen has it.
+/// The number of milliseconds that `becket run` may add.
+const MAX_ADDED_MS: f64 = 30.0;
+/// A text on the first screen.
 const SIGN: &str = "Claude Code";
 
 /// A way to start Claude Code.
-struct Way {
+struct StartVariant {
     name: &'static str,
     registered: &'static str,
     launched: bool,
 }
 
-const WAYS: [Way; 4] = [
-    Way {
+const VARIANTS: [StartVariant; 4] = [
+    StartVariant {
         name: "claude, becket registered",
         registered: BECKET,
         launched: false,
     },
-    Way {
+    StartVariant {
         name: "becket run, becket registered",
         registered: BECKET,
         launched: true,
     },
-    Way {
+    StartVariant {
         name: "claude, no hooks",
         registered: NO_HOOK,
         launched: false,
     },
-    Way {
+    StartVariant {
         name: "becket run, registers itself",
         registered: NO_HOOK,
         launched: true,
     },
 ];
 
-pub fn run(order: &Order) -> Result<Report> {
-    let mut report = Report::new(order);
+pub fn run(options: &BenchOptions) -> Result<Report> {
+    let mut report = Report::new(options);
     let claude = match Claude::get(&Claude::wanted()) {
         Ok(claude) => claude,
-        Err(why) => {
-            report.notes.push(format!("SKIPPED: {why}"));
+        Err(error) => {
+            report.notes.push(format!("SKIPPED: {error}"));
             return Ok(report);
         }
     };
-    let world = World::new(&Programs::find(order)?)?;
+    let world = World::new(&Programs::find(options)?)?;
     let _daemon = world.daemon()?;
-    let mut samples = [const { Samples::new() }; WAYS.len()];
-    for round in 0..order.rounds.unwrap_or(ROUNDS) * order.runs + 1 {
-        for turn in 0..WAYS.len() {
-            let at = (round + turn) % WAYS.len();
-            let took = start(&claude, &world, &WAYS[at])?;
+    let mut samples = [const { Samples::new() }; VARIANTS.len()];
+    for round in 0..options.rounds.unwrap_or(ROUNDS) * options.runs + 1 {
+        for turn in 0..VARIANTS.len() {
+            let at = (round + turn) % VARIANTS.len();
+            let took = start(&claude, &world, &VARIANTS[at])?;
             // The first round fills the caches.
             if round > 0 {
                 samples[at].push(took);
@@ -78,12 +78,11 @@ pub fn run(order: &Order) -> Result<Report> {
     let [direct, launched, bare, inline] = figures[..] else {
         bail!("nothing was measured");
     };
-    let millis = |figures: &Figures| figures.median / 1000.0;
-    let rows = WAYS.iter().zip(&figures).map(|(way, figures)| {
+    let rows = VARIANTS.iter().zip(&figures).map(|(variant, figures)| {
         let p99 = figures.p99 / 1000.0;
         vec![
-            way.name.to_owned(),
-            number(millis(figures)),
+            variant.name.to_owned(),
+            number(figures.median / 1000.0),
             number(p99),
             figures.count.to_string(),
         ]
@@ -97,40 +96,39 @@ pub fn run(order: &Order) -> Result<Report> {
         ("ms that becket run adds, registered", launched, direct),
         ("ms that becket run adds, registering itself", inline, bare),
     ] {
-        let added = millis(&ours) - millis(&theirs);
-        report.bars.push(Bar::at_most(what, added, MOST, None));
+        let added = (ours.median - theirs.median) / 1000.0;
+        report
+            .bars
+            .push(Bar::at_most(what, added, MAX_ADDED_MS, None));
     }
     let ratio = launched.median / direct.median;
     report
         .notes
         .push(format!("becket run × claude: {}", number(ratio)));
-    let in_json = WAYS.iter().zip(&figures).map(|(way, figures)| {
-        json!({"started_as": way.name, "median_us": figures.median, "p99_us": figures.p99})
+    let in_json = VARIANTS.iter().zip(&figures).map(|(variant, figures)| {
+        json!({"started_as": variant.name, "median_us": figures.median, "p99_us": figures.p99})
     });
     report.figures = json!({"ways": in_json.collect::<Vec<_>>(), "ratio": ratio});
     Ok(report)
 }
 
-/// One start in a home of its own, until the first screen.
-fn start(claude: &Claude, world: &World, way: &Way) -> Result<std::time::Duration> {
+/// Starts Claude Code in a home of its own. Returns the time until the first screen.
+fn start(claude: &Claude, world: &World, variant: &StartVariant) -> Result<std::time::Duration> {
     let model = Model::script().start();
     let home = Home::new(&model.url());
-    register(world, &home, way.registered)?;
+    register(world, &home, variant.registered)?;
     let program = claude.command().first().context("a program")?;
-    let mut command = match way.launched {
-        true => {
-            let mut command = Command::new(&world.becket);
-            command.arg("--home").arg(world.place.home());
-            command.args(["run", "--"]).arg(program);
-            command
-        }
-        // From a shell, as a user starts it: as the leader of its session, which becket run would
-        // spare it, Claude Code starts later.
-        false => {
-            let mut command = Command::new("/bin/sh");
-            command.args(["-c", "\"$@\"; exit", "sh"]).arg(program);
-            command
-        }
+    let mut command = if variant.launched {
+        let mut command = Command::new(&world.becket);
+        command.arg("--home").arg(world.place.home());
+        command.args(["run", "--"]).arg(program);
+        command
+    } else {
+        // From a shell, as a user starts it. As the leader of its session, which it is not under `becket
+        // run`, Claude Code would start later.
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "\"$@\"; exit", "sh"]).arg(program);
+        command
     };
     command.args(["--permission-mode", "default"]);
     command

@@ -1,31 +1,31 @@
-//! The benchmarks. Every one runs in a hermetic world with a daemon of its own, and sets becket
-//! beside a rival in the same run, interleaved, because a figure alone tells of the machine only.
-//! On Linux alone: they look at processes and memory by `/proc`, and wait by epoll.
+//! The benchmarks. Each runs in a hermetic world with a daemon of its own, and compares becket with a
+//! rival in the same run, interleaved, because a figure alone depends mostly on the machine. They run on
+//! Linux only: they read processes and memory from `/proc`, and wait with epoll.
 
 #![cfg(target_os = "linux")]
 
 pub mod args;
-pub mod busy;
 pub mod callback;
 pub mod claude;
 pub mod client;
+pub mod cpu_load;
 pub mod echo;
 pub mod event;
-pub mod fill;
-pub mod fleet;
+pub mod filled_world;
 pub mod growth;
 pub mod guard;
 pub mod hooks;
 pub mod ingest;
-pub mod inside;
 pub mod instructions;
 pub mod launch;
-pub mod nothing;
+pub mod null_program;
 pub mod pty;
 pub mod refresh;
 pub mod report;
 pub mod samples;
 pub mod spawn;
+pub mod synthetic_sessions;
+pub mod tool_calls;
 pub mod view;
 pub mod world;
 
@@ -34,18 +34,18 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
-use args::{Bench, Order};
+use args::{Bench, BenchOptions};
 
-/// Runs what the command line says. Exit 1 with `--check` if a bar is missed.
+/// Runs the bench that the command line names. With `--check`, the exit code is 1 if a bar is missed.
 pub fn run(args: impl Iterator<Item = OsString>) -> Result<ExitCode> {
-    let order = Order::read(args)?;
-    let report = match &order.bench {
+    let options = BenchOptions::read(args)?;
+    let report = match &options.bench {
         Bench::Help => {
             print!("{}", args::HELP);
             return Ok(ExitCode::SUCCESS);
         }
         Bench::Spin => {
-            busy::spin();
+            cpu_load::spin();
             return Ok(ExitCode::SUCCESS);
         }
         Bench::Echo(socket) => {
@@ -53,29 +53,29 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
         Bench::SdkDriver(args) => return callback::drive(args),
-        Bench::Spawn => spawn::run(&order)?,
-        Bench::Ingest => ingest::run(&order)?,
-        Bench::Growth => growth::run(&order)?,
-        Bench::View => view::run(&order)?,
-        Bench::Claude => claude::run(&order)?,
-        Bench::Hooks => hooks::run(&order)?,
-        Bench::Launch => launch::run(&order)?,
-        Bench::Callback => callback::run(&order)?,
-        Bench::Guard => guard::run(&order)?,
-        Bench::Refresh => refresh::run(&order)?,
-        Bench::Instructions => instructions::run(&order)?,
+        Bench::Spawn => spawn::run(&options)?,
+        Bench::Ingest => ingest::run(&options)?,
+        Bench::Growth => growth::run(&options)?,
+        Bench::View => view::run(&options)?,
+        Bench::Claude => claude::run(&options)?,
+        Bench::Hooks => hooks::run(&options)?,
+        Bench::Launch => launch::run(&options)?,
+        Bench::Callback => callback::run(&options)?,
+        Bench::Guard => guard::run(&options)?,
+        Bench::Refresh => refresh::run(&options)?,
+        Bench::Instructions => instructions::run(&options)?,
     };
-    if order.markdown {
+    if options.markdown {
         print!("{}", report.markdown());
     } else {
         print!("{}", report.text());
     }
-    if let Some(file) = &order.json {
+    if let Some(file) = &options.json {
         let json = serde_json::to_vec_pretty(&report.json())?;
         std::fs::write(file, json)
             .with_context(|| format!("could not write {}", file.display()))?;
     }
-    Ok(if order.check && !report.passed() {
+    Ok(if options.check && !report.passed() {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS

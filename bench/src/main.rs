@@ -1,4 +1,4 @@
-//! becket-bench: what becket costs, each figure a ratio against a rival in the same run.
+//! becket-bench: measures the cost of becket, as ratios against rivals in the same run.
 
 use std::process::ExitCode;
 

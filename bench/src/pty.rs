@@ -1,4 +1,4 @@
-//! A program in a terminal of its own. What it prints is read and thrown away.
+//! Runs a program in a terminal of its own. Its output is read and thrown away.
 
 use std::fs::File;
 use std::io::Read;
@@ -18,10 +18,10 @@ const SIZE: Winsize = Winsize {
     ws_ypixel: 0,
 };
 
-/// So long a program may take until it shows what is waited for.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The time limit for the first screen of a program.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A program on a terminal of 200 columns and 60 rows. Dropped, it ends.
+/// A program on a terminal of 200 columns and 60 rows. Dropping it ends the program.
 #[derive(Debug)]
 pub struct OnTerminal {
     child: Child,
@@ -29,7 +29,7 @@ pub struct OnTerminal {
 }
 
 impl OnTerminal {
-    /// Starts `command`; `sign` is what it shows when it is ready.
+    /// Starts `command`, which is ready once it has printed `sign`.
     pub fn start(command: &Command, sign: &'static str) -> Result<Self> {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
         grantpt(&master)?;
@@ -37,7 +37,7 @@ impl OnTerminal {
         tcsetwinsize(&master, SIZE)?;
         let name = ptsname(&master, Vec::new())?.into_string()?;
         let terminal = File::options().read(true).write(true).open(&name)?;
-        // The terminal becomes the program's controlling one: that is where its size is asked.
+        // With `--ctty` the terminal becomes the program's controlling one: programs ask it for its size.
         let mut started = Command::new("setsid");
         started.arg("--ctty").arg(command.get_program());
         started.args(command.get_args()).env_clear();
@@ -64,7 +64,7 @@ impl OnTerminal {
     }
 
     pub fn wait_until_ready(&self) -> Result<()> {
-        match self.shown.recv_timeout(PATIENCE) {
+        match self.shown.recv_timeout(TIMEOUT) {
             Ok(()) => Ok(()),
             Err(RecvTimeoutError::Timeout) => bail!("the program shows nothing"),
             Err(RecvTimeoutError::Disconnected) => bail!("the program ended at once"),
@@ -84,7 +84,7 @@ fn read(master: OwnedFd, sign: &str, ready: &Sender<()>) {
     let mut buffer = vec![0; 64 << 10];
     let mut kept = Vec::new();
     let mut waiting = true;
-    // A terminal without a program is an error.
+    // Reading fails once no program has the terminal open.
     while let Ok(len @ 1..) = master.read(&mut buffer) {
         if waiting {
             kept.extend_from_slice(&buffer[..len]);

@@ -1,5 +1,5 @@
-//! `refresh`: what ten idle sessions cost whose status line Claude Code draws again every two seconds,
-//! beside a user's own status line that runs each time.
+//! `refresh`: measures the cost of ten idle sessions whose status line Claude Code draws again every two
+//! seconds, compared with a user's own status line that runs each time.
 
 use std::fs;
 use std::io::Write;
@@ -9,21 +9,22 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use crate::args::Order;
+use crate::args::BenchOptions;
 use crate::report::{Bar, Report, Table, number};
 use crate::view::{busy_seconds, children_busy_seconds};
 use crate::world::{Daemon, Programs, World};
 
 const SESSIONS: usize = 10;
 const INTERVAL: Duration = Duration::from_secs(2);
-/// The rounds, and how long becket and its rival are looked at in each.
+/// The number of measurements of becket and of its rival.
 const ROUNDS: usize = 3;
+/// The duration of one measurement.
 const SLICE: Duration = Duration::from_secs(10);
 
-/// The status line that the user had before becket. It notes that it ran.
+/// The status line that the user had before becket. It records each run.
 const OWN_LINE: &str = "cat > /dev/null; echo x >> ~/ran; echo mine";
 
-/// Processor time over so much time of the clock, in seconds.
+/// The processor time of calls, and the time by the clock (`wall`), in seconds.
 #[derive(Debug, Default)]
 struct Cost {
     calls: usize,
@@ -36,10 +37,22 @@ impl Cost {
     fn percent(&self) -> f64 {
         (self.programs + self.daemon) / self.wall * 100.0
     }
+
+    fn row(&self, name: &str) -> Vec<String> {
+        let each = (self.programs + self.daemon) / self.calls as f64;
+        vec![
+            name.to_owned(),
+            number(self.percent()),
+            number(self.programs / self.wall * 100.0),
+            number(self.daemon / self.wall * 100.0),
+            number(each * 1e3),
+        ]
+    }
 }
 
-struct Scene {
-    // The world goes last: the daemon ends before its folder does.
+/// A world with idle sessions and the status line of becket.
+struct StatusLineWorld {
+    // The daemon is dropped before the world, because it ends before its folder is deleted.
     daemon: Daemon,
     /// The command that `becket init` registered.
     line: String,
@@ -47,30 +60,30 @@ struct Scene {
     world: World,
 }
 
-pub fn run(order: &Order) -> Result<Report> {
-    let mut scene = Scene::new(&Programs::find(order)?)?;
-    let registered = scene.line.clone();
+pub fn run(options: &BenchOptions) -> Result<Report> {
+    let mut lines = StatusLineWorld::new(&Programs::find(options)?)?;
+    let registered = lines.line.clone();
     let (mut becket, mut own) = (Cost::default(), Cost::default());
-    // The first call of a session runs the user's own line, as a real one does at its start.
-    scene.draw(&registered, SESSIONS, Duration::ZERO, &mut Cost::default())?;
-    let ran = scene.ran()?;
-    for _ in 0..order.rounds.unwrap_or(ROUNDS) * order.runs {
+    // The first call of a session runs the user's own line, as at the start of a real session.
+    lines.draw(&registered, SESSIONS, Duration::ZERO, &mut Cost::default())?;
+    let ran = lines.ran()?;
+    for _ in 0..options.rounds.unwrap_or(ROUNDS) * options.runs {
         let calls = SESSIONS * (SLICE.as_secs() / INTERVAL.as_secs()) as usize;
         let pause = INTERVAL / SESSIONS as u32;
-        let before = scene.ran()?;
-        scene.draw(&registered, calls, pause, &mut becket)?;
-        if scene.ran()? != before {
+        let before = lines.ran()?;
+        lines.draw(&registered, calls, pause, &mut becket)?;
+        if lines.ran()? != before {
             bail!("the user's own status line ran for a refresh");
         }
-        scene.draw(OWN_LINE, calls, pause, &mut own)?;
+        lines.draw(OWN_LINE, calls, pause, &mut own)?;
     }
     if ran != SESSIONS {
         bail!("the user's own status line ran {ran} times for {SESSIONS} sessions");
     }
-    Ok(report(order, &becket, &own))
+    Ok(report(options, &becket, &own))
 }
 
-impl Scene {
+impl StatusLineWorld {
     fn new(programs: &Programs) -> Result<Self> {
         let world = World::new(programs)?;
         let settings = world.root().join("home/.claude/settings.json");
@@ -83,7 +96,7 @@ impl Scene {
         }
         let written: Value = serde_json::from_slice(&fs::read(&settings)?)?;
         let line = written["statusLine"]["command"].as_str();
-        let scene = Self {
+        let lines = Self {
             line: line.context("no status line is registered")?.to_owned(),
             daemon: world.daemon()?,
             calls: 0,
@@ -92,16 +105,16 @@ impl Scene {
         for session in 0..SESSIONS {
             for event in ["SessionStart", "Stop"] {
                 let payload = json!({"hook_event_name": event, "session_id": id(session)});
-                let mut hook = scene.world.command(&scene.world.hook);
+                let mut hook = lines.world.command(&lines.world.hook);
                 hook.args(["--event", event, "--home"]);
-                hook.arg(scene.world.place.home());
+                hook.arg(lines.world.place.home());
                 feed(hook, &payload)?;
             }
         }
-        Ok(scene)
+        Ok(lines)
     }
 
-    /// Has a command draw the lines of all sessions in turn, so many times, with that pause.
+    /// Draws the lines of the sessions in turn with a command, with a pause between the calls.
     fn draw(&mut self, line: &str, calls: usize, pause: Duration, cost: &mut Cost) -> Result<()> {
         let begin = Instant::now();
         let before = [children_busy_seconds()?, busy_seconds(self.daemon.pid())?];
@@ -125,6 +138,7 @@ impl Scene {
         Ok(())
     }
 
+    /// Returns the number of runs of the user's own line.
     fn ran(&self) -> Result<usize> {
         let runs = fs::read_to_string(self.world.root().join("home/ran"))?;
         Ok(runs.lines().count())
@@ -135,7 +149,7 @@ fn id(session: usize) -> String {
     format!("0bec4e70-0000-4000-8000-{session:012}")
 }
 
-/// The payload of a status line. Only the duration differs from call to call.
+/// Returns the payload of a status line. Only the duration differs from call to call.
 fn payload(session: usize, calls: u64) -> Value {
     json!({
         "session_id": id(session), "cwd": "/home/user/project", "version": "2.1.325",
@@ -146,7 +160,7 @@ fn payload(session: usize, calls: u64) -> Value {
     })
 }
 
-/// Runs a command with this on its stdin; gives its stdout.
+/// Runs a command with a payload on its stdin. Returns its stdout.
 fn feed(mut command: Command, payload: &Value) -> Result<String> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().context("could not start a program")?;
@@ -160,18 +174,8 @@ fn feed(mut command: Command, payload: &Value) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn report(order: &Order, becket: &Cost, own: &Cost) -> Report {
-    let row = |name: &str, cost: &Cost| {
-        let each = (cost.programs + cost.daemon) / cost.calls as f64;
-        vec![
-            name.to_owned(),
-            number(cost.percent()),
-            number(cost.programs / cost.wall * 100.0),
-            number(cost.daemon / cost.wall * 100.0),
-            number(each * 1e3),
-        ]
-    };
-    let mut report = Report::new(order);
+fn report(options: &BenchOptions, becket: &Cost, own: &Cost) -> Report {
+    let mut report = Report::new(options);
     report.tables.push(Table {
         title: format!("{SESSIONS} idle sessions, each drawn again every two seconds"),
         columns: vec![
@@ -182,12 +186,12 @@ fn report(order: &Order, becket: &Cost, own: &Cost) -> Report {
             "ms each",
         ],
         rows: vec![
-            row("becket beneath the user's own", becket),
-            row("the user's own alone, run each time", own),
+            becket.row("becket beneath the user's own"),
+            own.row("the user's own alone, run each time"),
         ],
     });
-    let what = "ten idle sessions, % of a core";
-    report.bars = vec![Bar::at_most(what, becket.percent(), 2.0, None)];
+    let name = "ten idle sessions, % of a core";
+    report.bars = vec![Bar::at_most(name, becket.percent(), 2.0, None)];
     report
         .notes
         .push(format!("{} refreshes of each", becket.calls));

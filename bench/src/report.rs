@@ -1,10 +1,10 @@
-//! What a bench found: tables for a person, JSON for a program, Markdown for the docs.
+//! The report of a bench: text for people, JSON for programs, Markdown for the docs.
 
 use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use crate::args::Order;
+use crate::args::BenchOptions;
 
 #[derive(Debug, Clone)]
 pub struct Table {
@@ -13,13 +13,13 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
-/// A figure and what it has to reach.
+/// A figure and the bound that it has to meet.
 #[derive(Debug, Clone)]
 pub struct Bar {
-    pub what: String,
+    pub name: String,
     pub figure: f64,
     pub bound: Bound,
-    /// What is hoped for beyond the bar.
+    /// A stricter bound that is not required.
     pub goal: Option<f64>,
 }
 
@@ -30,18 +30,18 @@ pub enum Bound {
 }
 
 impl Bar {
-    pub fn at_most(what: impl Into<String>, figure: f64, bound: f64, goal: Option<f64>) -> Self {
+    pub fn at_most(name: impl Into<String>, figure: f64, bound: f64, goal: Option<f64>) -> Self {
         Self {
-            what: what.into(),
+            name: name.into(),
             figure,
             bound: Bound::AtMost(bound),
             goal,
         }
     }
 
-    pub fn at_least(what: impl Into<String>, figure: f64, bound: f64, goal: Option<f64>) -> Self {
+    pub fn at_least(name: impl Into<String>, figure: f64, bound: f64, goal: Option<f64>) -> Self {
         Self {
-            what: what.into(),
+            name: name.into(),
             figure,
             bound: Bound::AtLeast(bound),
             goal,
@@ -68,7 +68,7 @@ impl Bar {
         };
         let yes = |met| if met { "yes" } else { "NO" };
         vec![
-            self.what.clone(),
+            self.name.clone(),
             number(self.figure),
             format!("{sign} {}", number(bound)),
             yes(self.met()).to_owned(),
@@ -82,20 +82,20 @@ impl Bar {
 #[derive(Debug, Clone)]
 pub struct Report {
     bench: &'static str,
-    said: String,
+    command_line: String,
     pub tables: Vec<Table>,
     pub bars: Vec<Bar>,
-    /// What a reader must know: what was skipped, what was odd.
+    /// Facts that a reader must know, such as skipped rivals.
     pub notes: Vec<String>,
-    /// Everything, for a program.
+    /// All figures, for programs.
     pub figures: Value,
 }
 
 impl Report {
-    pub fn new(order: &Order) -> Self {
+    pub fn new(options: &BenchOptions) -> Self {
         Self {
-            bench: order.name(),
-            said: order.said.clone(),
+            bench: options.name(),
+            command_line: options.command_line.clone(),
             tables: Vec::new(),
             bars: Vec::new(),
             notes: Vec::new(),
@@ -126,13 +126,13 @@ impl Report {
                 Bound::AtLeast(bound) => ("at_least", bound),
             };
             json!({
-                "what": bar.what, "figure": bar.figure, kind: bound, "goal": bar.goal,
+                "what": bar.name, "figure": bar.figure, kind: bound, "goal": bar.goal,
                 "met": bar.met(),
             })
         });
         json!({
             "bench": self.bench,
-            "command": self.said,
+            "command": self.command_line,
             "machine": machine(),
             "figures": self.figures,
             "bars": bars.collect::<Vec<_>>(),
@@ -141,7 +141,7 @@ impl Report {
     }
 
     pub fn text(&self) -> String {
-        let mut out = format!("{} · {}\n", self.said, machine());
+        let mut out = format!("{} · {}\n", self.command_line, machine());
         for table in self.all_tables() {
             out.push('\n');
             out.push_str(&table.title);
@@ -171,7 +171,7 @@ impl Report {
     }
 
     pub fn markdown(&self) -> String {
-        let mut out = format!("`{}` · {}\n", self.said, machine());
+        let mut out = format!("`{}` · {}\n", self.command_line, machine());
         for table in self.all_tables() {
             let _ = write!(out, "\n**{}**\n\n", table.title);
             for (at, row) in table.lines().iter().enumerate() {
@@ -206,7 +206,7 @@ impl Table {
     }
 }
 
-/// A figure as a person reads it: thousands apart, two digits where it is small.
+/// Formats a figure for people: with a comma between thousands, or with two decimals if it is small.
 pub fn number(value: f64) -> String {
     if value.abs() < 10.0 && value.fract() != 0.0 {
         return format!("{value:.2}");
@@ -222,18 +222,17 @@ pub fn number(value: f64) -> String {
     out
 }
 
-/// What the figures were taken on.
+/// Describes the machine: cores, processor, system.
 fn machine() -> String {
-    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-    let cpu = read("/proc/cpuinfo");
+    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu
         .lines()
         .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
         .map_or("unknown processor", |(_, model)| model);
-    let kernel = read("/proc/sys/kernel/osrelease");
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     format!(
         "{} cores, {model}, {} {}",
-        crate::busy::cores(),
+        crate::cpu_load::cores(),
         std::env::consts::OS,
         kernel.trim()
     )

@@ -1,4 +1,4 @@
-//! Times of one contender, and what is said of them.
+//! The times of one contender, and their median, p99 and maximum.
 
 use std::time::Duration;
 
@@ -38,26 +38,21 @@ impl Samples {
         self.nanos.is_empty()
     }
 
-    /// None without a sample.
+    /// Returns the figures, or `None` without a sample.
     pub fn figures(&self) -> Option<Figures> {
-        let mut sorted = self.nanos.clone();
-        sorted.sort_unstable();
-        let micros = |nanos: u64| nanos as f64 / 1000.0;
+        let mut nanos = self.nanos.clone();
+        nanos.sort_unstable();
+        let micros: Vec<f64> = nanos.iter().map(|&nanos| nanos as f64 / 1000.0).collect();
         Some(Figures {
-            count: sorted.len(),
-            median: median(
-                &sorted
-                    .iter()
-                    .map(|&nanos| micros(nanos))
-                    .collect::<Vec<_>>(),
-            )?,
-            p99: micros(*sorted.get((sorted.len() * 99).div_ceil(100).checked_sub(1)?)?),
-            max: micros(*sorted.last()?),
+            count: micros.len(),
+            median: median(&micros)?,
+            p99: *micros.get((micros.len() * 99).div_ceil(100).checked_sub(1)?)?,
+            max: *micros.last()?,
         })
     }
 }
 
-/// The middle of sorted values.
+/// Returns the median of sorted values.
 pub fn median(sorted: &[f64]) -> Option<f64> {
     let middle = sorted.len() / 2;
     let upper = *sorted.get(middle)?;

@@ -1,5 +1,5 @@
-//! `spawn`: one event through the real shim and the real daemon, commit included, beside other
-//! programs that Claude Code might start for it.
+//! `spawn`: measures one event through the real shim and the real daemon, commit included, compared with
+//! other programs that Claude Code might start for it.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -9,28 +9,29 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use crate::args::Order;
-use crate::busy::{Load, Spinners};
-use crate::event::{Call, Payloads, SESSION};
-use crate::nothing;
+use crate::args::BenchOptions;
+use crate::cpu_load::{Load, Spinners};
+use crate::event::{PayloadKind, Payloads, SESSION};
+use crate::null_program;
 use crate::report::{Bar, Report, Table, number};
 use crate::samples::{Figures, Samples};
 use crate::world::{Daemon, Programs, World};
 
 const ROUNDS: usize = 3000;
-/// Rivals that take a hundred times as long take part in every so-manieth round.
-const SLOW: usize = 20;
+/// Rivals that take a hundred times as long run in one of this many rounds.
+const SLOW_EVERY: usize = 20;
 const WARM_UP: usize = 100;
-/// becket where the session works on an effort.
+/// The name of becket in a session that works on an effort.
 const IN_EFFORT: &str = "becket, effort";
-/// becket with an event of 2 KB.
-const OF_EDIT: &str = "becket, 2 KB";
+/// The name of becket with an event of 2 KB.
+const LARGE_EVENT: &str = "becket, 2 KB";
 
-/// A program that takes part.
+/// A program that is measured.
 struct Rival {
     name: String,
     program: PathBuf,
     args: Vec<String>,
+    /// The program runs in one of this many rounds.
     every: usize,
 }
 
@@ -48,7 +49,7 @@ impl Rival {
         self.name.starts_with("becket")
     }
 
-    /// One call, as Claude Code makes it: the event on stdin, stdout read to its end.
+    /// Calls the program like Claude Code: writes the event to stdin and reads stdout to its end.
     fn call(&self, world: &World, payload: &[u8]) -> Result<std::time::Duration> {
         let mut command: Command = world.command(&self.program);
         command
@@ -61,7 +62,7 @@ impl Rival {
             .spawn()
             .with_context(|| format!("could not start {}", self.program.display()))?;
         if let Some(mut stdin) = child.stdin.take() {
-            // Those who do not read their input may be gone already.
+            // A program that does not read its input may have ended already.
             drop(stdin.write_all(payload));
         }
         let mut output = Vec::new();
@@ -78,54 +79,61 @@ impl Rival {
 }
 
 /// The figures of all rivals in one run under one load.
-struct Run {
+struct LoadRun {
     load: Load,
     figures: Vec<(String, Figures)>,
 }
 
-impl Run {
-    fn of(&self, name: &str) -> Option<Figures> {
-        let found = self.figures.iter().find(|(rival, _)| rival == name);
-        found.map(|(_, figures)| *figures)
+impl LoadRun {
+    fn figures_of(&self, name: &str) -> Option<Figures> {
+        let rival = self.figures.iter().find(|(rival, _)| rival == name);
+        rival.map(|(_, figures)| *figures)
     }
 
-    /// becket beside `/bin/true`: the ratio of the medians, and of the p99.
+    /// Returns the ratios of becket to `/bin/true`: of the medians, and of the p99.
     fn ratios(&self) -> Option<(f64, f64)> {
-        let (becket, truth) = (self.of("becket")?, self.of("/bin/true")?);
+        let (becket, truth) = (self.figures_of("becket")?, self.figures_of("/bin/true")?);
         Some((becket.median / truth.median, becket.p99 / truth.p99))
+    }
+
+    fn median_ratio(&self) -> f64 {
+        self.ratios().map_or(f64::INFINITY, |(median, _)| median)
     }
 }
 
-pub fn run(order: &Order) -> Result<Report> {
-    let world = World::new(&Programs::find(order)?)?;
-    let mut report = Report::new(order);
-    let mut rivals = rivals(&world, order, &mut report.notes)?;
-    let rounds = order.rounds.unwrap_or(ROUNDS);
+pub fn run(options: &BenchOptions) -> Result<Report> {
+    let world = World::new(&Programs::find(options)?)?;
+    let mut report = Report::new(options);
+    let mut rivals = rivals(&world, options, &mut report.notes)?;
+    let rounds = options.rounds.unwrap_or(ROUNDS);
     let daemon = world.daemon()?;
-    let mut payloads = Payloads::new(Call::Bash)?;
-    let mut edits = Payloads::new(Call::Edit)?;
-    let at_work = World::new(&Programs::find(order)?)?;
-    let _daemon_at_work = start_effort(&at_work, payloads.next_payload())?;
+    let mut payloads = Payloads::new(PayloadKind::Bash)?;
+    let mut edits = Payloads::new(PayloadKind::Edit)?;
+    let effort_world = World::new(&Programs::find(options)?)?;
+    let _effort_daemon = start_effort(&effort_world, payloads.next_payload())?;
     rivals.insert(
         1,
-        Rival::new(IN_EFFORT, &at_work.hook, at_work.hook_args(), 1),
+        Rival::new(IN_EFFORT, &effort_world.hook, effort_world.hook_args(), 1),
     );
-    rivals.insert(1, Rival::new(OF_EDIT, &world.hook, world.hook_args(), 1));
+    rivals.insert(
+        1,
+        Rival::new(LARGE_EVENT, &world.hook, world.hook_args(), 1),
+    );
     let mut runs = Vec::new();
-    for _ in 0..order.runs {
-        for &load in &order.loads {
+    for _ in 0..options.runs {
+        for &load in &options.loads {
             let spinners = Spinners::start(load)?;
             let figures = measure(&world, &rivals, rounds, [&mut payloads, &mut edits])?;
             drop(spinners);
-            runs.push(Run { load, figures });
+            runs.push(LoadRun { load, figures });
         }
     }
-    note_the_roads(&daemon, &mut report)?;
-    tell(order, &runs, &mut report);
+    note_paths(&daemon, &mut report)?;
+    fill_report(options, &runs, &mut report);
     Ok(report)
 }
 
-/// A world whose session works on an effort that says nothing.
+/// Starts a daemon whose session works on an effort that answers no event.
 fn start_effort(world: &World, event: &[u8]) -> Result<Daemon> {
     let config = "[effort]\nremind = 0\ndeny = 0\n";
     std::fs::create_dir_all(world.place.home())?;
@@ -148,9 +156,9 @@ fn start_effort(world: &World, event: &[u8]) -> Result<Daemon> {
     Ok(daemon)
 }
 
-fn rivals(world: &World, order: &Order, notes: &mut Vec<String>) -> Result<Vec<Rival>> {
+fn rivals(world: &World, options: &BenchOptions, notes: &mut Vec<String>) -> Result<Vec<Rival>> {
     let null = world.root().join("nothing");
-    nothing::build(&null)?;
+    null_program::build(&null)?;
     let mut rivals = vec![
         Rival::new("becket", &world.hook, world.hook_args(), 1),
         Rival::new("/bin/true", "/bin/true", Vec::new(), 1),
@@ -178,15 +186,14 @@ fn rivals(world: &World, order: &Order, notes: &mut Vec<String>) -> Result<Vec<R
         let file = world.root().join(format!("{needed}-hook"));
         std::fs::write(&file, script)?;
         let args = vec![file.to_string_lossy().into_owned()];
-        rivals.push(Rival::new(name, program, args, SLOW));
+        rivals.push(Rival::new(name, program, args, SLOW_EVERY));
     }
-    if let Some(wanted) = &order.rivals {
-        let is_wanted = |name: &str| wanted.iter().any(|want| want == name);
+    if let Some(wanted) = &options.rivals {
         rivals.retain(|rival| {
-            matches!(&*rival.name, "becket" | "/bin/true") || is_wanted(&rival.name)
+            matches!(&*rival.name, "becket" | "/bin/true") || wanted.contains(&rival.name)
         });
     }
-    for line in &order.also {
+    for line in &options.also {
         let mut words = line.split_ascii_whitespace().map(str::to_owned);
         let program = words.next().context("--also names no program")?;
         rivals.push(Rival::new(line, program, words.collect(), 1));
@@ -194,7 +201,7 @@ fn rivals(world: &World, order: &Order, notes: &mut Vec<String>) -> Result<Vec<R
     Ok(rivals)
 }
 
-/// A program of the system's own: version managers put slow scripts before them on the path.
+/// Finds a program of the system. Version managers put slow scripts before these on the PATH.
 fn find(program: &str) -> Option<PathBuf> {
     ["/usr/local/bin", "/usr/bin", "/bin"]
         .into_iter()
@@ -202,8 +209,8 @@ fn find(program: &str) -> Option<PathBuf> {
         .find(|path| path.exists())
 }
 
-/// So many calls are open at the most; nobody's session has a thousand.
-const CALLS: usize = 8;
+/// The maximum number of open calls, because real sessions have only a few.
+const OPEN_CALLS: usize = 8;
 
 fn measure(
     world: &World,
@@ -222,14 +229,14 @@ fn measure(
                 continue;
             }
             let payload = match &*rival.name {
-                OF_EDIT => edits.next_payload(),
+                LARGE_EVENT => edits.next_payload(),
                 _ => payloads.next_payload(),
             };
             let took = rival.call(world, payload)?;
             if warm {
                 samples[at].push(took);
             }
-            if rival.is_becket() && round % CALLS == 0 {
+            if rival.is_becket() && round % OPEN_CALLS == 0 {
                 rival.call(world, &Payloads::end())?;
             }
         }
@@ -241,8 +248,8 @@ fn measure(
     Ok(figures.collect())
 }
 
-/// Says how many of the events did not go through the daemon: those cost something else.
-fn note_the_roads(daemon: &Daemon, report: &mut Report) -> Result<()> {
+/// Notes how many of the events did not go through the daemon, because their cost differs.
+fn note_paths(daemon: &Daemon, report: &mut Report) -> Result<()> {
     let status = daemon.client()?.status()?;
     let counts = status.counts;
     report.notes.push(format!(
@@ -252,14 +259,13 @@ fn note_the_roads(daemon: &Daemon, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn tell(order: &Order, runs: &[Run], report: &mut Report) {
-    for &load in &order.loads {
-        let of_load: Vec<&Run> = runs.iter().filter(|run| run.load == load).collect();
-        let ratio = |run: &Run| run.ratios().map_or(f64::INFINITY, |(median, _)| median);
+fn fill_report(options: &BenchOptions, runs: &[LoadRun], report: &mut Report) {
+    for &load in &options.loads {
+        let of_load: Vec<&LoadRun> = runs.iter().filter(|run| run.load == load).collect();
         let best = of_load
             .iter()
             .copied()
-            .min_by(|a, b| ratio(a).total_cmp(&ratio(b)));
+            .min_by(|a, b| a.median_ratio().total_cmp(&b.median_ratio()));
         if let Some(best) = best {
             report.tables.push(table(best, of_load.len()));
             bars(best, report);
@@ -268,21 +274,18 @@ fn tell(order: &Order, runs: &[Run], report: &mut Report) {
             report.tables.push(every_run(load, &of_load));
         }
     }
-    report.figures = Value::Array(runs.iter().map(in_json).collect());
+    report.figures = Value::Array(runs.iter().map(run_json).collect());
 }
 
-fn table(run: &Run, runs: usize) -> Table {
-    let truth = run.of("/bin/true");
+fn table(run: &LoadRun, runs: usize) -> Table {
+    let truth = run.figures_of("/bin/true");
     let rows = run.figures.iter().map(|(name, figures)| {
-        let beside = |ours: f64, theirs: Option<f64>| {
-            theirs.map_or_else(String::new, |theirs| number(ours / theirs))
-        };
         vec![
             name.clone(),
             number(figures.median),
-            beside(figures.median, truth.map(|truth| truth.median)),
+            ratio_text(figures.median, truth.map(|truth| truth.median)),
             number(figures.p99),
-            beside(figures.p99, truth.map(|truth| truth.p99)),
+            ratio_text(figures.p99, truth.map(|truth| truth.p99)),
             figures.count.to_string(),
         ]
     });
@@ -305,7 +308,11 @@ fn table(run: &Run, runs: usize) -> Table {
     }
 }
 
-fn every_run(load: Load, runs: &[&Run]) -> Table {
+fn ratio_text(ours: f64, theirs: Option<f64>) -> String {
+    theirs.map_or_else(String::new, |theirs| number(ours / theirs))
+}
+
+fn every_run(load: Load, runs: &[&LoadRun]) -> Table {
     let rows = runs.iter().enumerate().filter_map(|(at, run)| {
         let (median, p99) = run.ratios()?;
         Some(vec![(at + 1).to_string(), number(median), number(p99)])
@@ -317,7 +324,7 @@ fn every_run(load: Load, runs: &[&Run]) -> Table {
     }
 }
 
-fn bars(best: &Run, report: &mut Report) {
+fn bars(best: &LoadRun, report: &mut Report) {
     let Some((median, p99)) = best.ratios() else {
         return;
     };
@@ -327,16 +334,20 @@ fn bars(best: &Run, report: &mut Report) {
                 Bar::at_most("idle: median × true", median, 1.0, None),
                 Bar::at_most("idle: p99 × true", p99, 1.5, None),
             ]);
-            if let (Some(edit), Some(truth)) = (best.of(OF_EDIT), best.of("/bin/true")) {
+            if let (Some(edit), Some(truth)) =
+                (best.figures_of(LARGE_EVENT), best.figures_of("/bin/true"))
+            {
                 let ratio = edit.median / truth.median;
                 report
                     .bars
                     .push(Bar::at_most("idle, 2 KB: median × true", ratio, 1.0, None));
             }
-            if let (Some(with), Some(without)) = (best.of(IN_EFFORT), best.of("becket")) {
+            if let (Some(with), Some(without)) =
+                (best.figures_of(IN_EFFORT), best.figures_of("becket"))
+            {
                 let ratio = with.median / without.median;
-                let what = "idle: median with an effort × without";
-                report.bars.push(Bar::at_most(what, ratio, 1.1, None));
+                let name = "idle: median with an effort × without";
+                report.bars.push(Bar::at_most(name, ratio, 1.1, None));
             }
         }
         Load::OneCore => report.bars.push(Bar::at_most(
@@ -349,7 +360,7 @@ fn bars(best: &Run, report: &mut Report) {
     }
 }
 
-fn in_json(run: &Run) -> Value {
+fn run_json(run: &LoadRun) -> Value {
     let figures = run.figures.iter().map(|(name, figures)| {
         json!({
             "program": name, "median_us": figures.median, "p99_us": figures.p99,

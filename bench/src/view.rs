@@ -1,7 +1,7 @@
-//! `view`: what the live view of a thousand sessions costs while they work, and how long
-//! `becket sessions` takes with few and with many events stored.
+//! `view`: measures the cost of the live view of a thousand working sessions, and the time of
+//! `becket sessions` with few and with many events stored.
 
-mod look;
+mod sessions_command;
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -9,67 +9,73 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
-use crate::args::Order;
+use crate::args::BenchOptions;
 use crate::client::Client;
-use crate::fleet::Fleet;
 use crate::pty::OnTerminal;
 use crate::report::{Bar, Report, Table, number};
 use crate::samples::{Figures, Samples, median};
+use crate::synthetic_sessions::SyntheticSessions;
 use crate::world::{Daemon, Programs, World};
 
 const SESSIONS: usize = 1000;
 /// Events a second.
 const RATE: usize = 200;
-/// How often each program is looked at, in turn, and for how long.
+/// The number of measurements of each program, which take turns.
 const ROUNDS: usize = 3;
+/// The duration of one measurement.
 const SLICE: Duration = Duration::from_secs(10);
 
-/// A program that shows what happens, or what runs.
-struct Rival {
+/// A program that shows events or processes.
+struct WatchedProgram {
     name: &'static str,
     args: &'static [&'static str],
-    /// It shows this once it is ready.
+    /// The text that it shows once it is ready.
     sign: &'static str,
-    /// Percent of one core, a value each slice.
+    /// Percent of one core, one value per slice.
     busy: Vec<f64>,
     daemon_busy: Vec<f64>,
 }
 
-fn rivals() -> Vec<Rival> {
-    let rival = |name, args, sign| Rival {
-        name,
-        args,
-        sign,
-        busy: Vec::new(),
-        daemon_busy: Vec::new(),
-    };
+impl WatchedProgram {
+    fn new(name: &'static str, args: &'static [&'static str], sign: &'static str) -> Self {
+        Self {
+            name,
+            args,
+            sign,
+            busy: Vec::new(),
+            daemon_busy: Vec::new(),
+        }
+    }
+}
+
+fn watched_programs() -> Vec<WatchedProgram> {
     vec![
-        rival("becket", &[], "project-"),
-        rival("becket events --follow", &["events", "--follow"], "ToolUse"),
-        rival("top -d 0.5", &["-d", "0.5"], "PID"),
+        WatchedProgram::new("becket", &[], "project-"),
+        WatchedProgram::new("becket events --follow", &["events", "--follow"], "ToolUse"),
+        WatchedProgram::new("top -d 0.5", &["-d", "0.5"], "PID"),
     ]
 }
 
-pub fn run(order: &Order) -> Result<Report> {
-    let programs = Programs::find(order)?;
-    let mut report = Report::new(order);
-    let mut live = Scene::new(&programs)?;
-    let mut rivals = rivals();
-    for round in 0..order.rounds.unwrap_or(ROUNDS) * order.runs {
-        for turn in 0..rivals.len() {
-            let at = (round + turn) % rivals.len();
-            live.watch(&mut rivals[at])?;
+pub fn run(options: &BenchOptions) -> Result<Report> {
+    let programs = Programs::find(options)?;
+    let mut report = Report::new(options);
+    let mut live = LiveWorld::new(&programs)?;
+    let mut watched = watched_programs();
+    for round in 0..options.rounds.unwrap_or(ROUNDS) * options.runs {
+        for turn in 0..watched.len() {
+            let at = (round + turn) % watched.len();
+            live.watch(&mut watched[at])?;
         }
     }
     let [frames, busy] = live.frames()?;
     let frames = frames.figures().context("the view drew nothing")?;
     let busy = busy.figures().context("the view drew nothing")?;
     drop(live);
-    tell(&rivals, frames, busy, &mut report);
-    let looks = look::run(&programs, order)?;
-    let figures = look::tell(&looks, &mut report);
+    fill_report(&watched, frames, busy, &mut report);
+    let sizes = sessions_command::run(&programs, options)?;
+    let figures = sessions_command::fill_report(&sizes, &mut report);
     report.figures = json!({
-        "programs": rivals.iter().map(Rival::json).collect::<Vec<_>>(),
+        "programs": watched.iter().map(WatchedProgram::json).collect::<Vec<_>>(),
         "frame_us": {
             "count": frames.count, "median": frames.median, "p99": frames.p99, "max": frames.max,
             "busy_median": busy.median, "busy_p99": busy.p99, "busy_max": busy.max,
@@ -79,61 +85,59 @@ pub fn run(order: &Order) -> Result<Report> {
     Ok(report)
 }
 
-/// A thousand sessions, and somebody who looks on.
-struct Scene {
-    fleet: Fleet,
+/// A world with a thousand working sessions.
+struct LiveWorld {
+    sessions: SyntheticSessions,
     client: Client,
-    // The world goes last: the daemon ends before its folder does.
+    // The daemon is dropped before the world, because it ends before its folder is deleted.
     daemon: Daemon,
     world: World,
 }
 
-impl Scene {
+impl LiveWorld {
     fn new(programs: &Programs) -> Result<Self> {
         let world = World::new(programs)?;
         let daemon = world.daemon()?;
         let mut client = daemon.client()?;
-        let fleet = Fleet::begin(&world, &mut client, SESSIONS)?;
+        let sessions = SyntheticSessions::begin(&world, &mut client, SESSIONS)?;
         let live = client.sessions()?;
         if live != SESSIONS {
             bail!("{live} sessions live, not {SESSIONS}");
         }
         Ok(Self {
-            fleet,
+            sessions,
             client,
             daemon,
             world,
         })
     }
 
-    /// One program for one slice of time, while the sessions work.
-    fn watch(&mut self, rival: &mut Rival) -> Result<()> {
-        let program = OnTerminal::start(&self.command(rival), rival.sign)?;
-        // What follows shows nothing before something happens.
+    /// Measures one program for one slice of time, while the sessions work.
+    fn watch(&mut self, watched: &mut WatchedProgram) -> Result<()> {
+        let program = OnTerminal::start(&self.command(watched), watched.sign)?;
+        // `events --follow` shows nothing before the next event.
         self.work(RATE)?;
         program.wait_until_ready()?;
         let before = [busy_seconds(program.pid())?, self.daemon_busy()?];
         let took = self.work(RATE * SLICE.as_secs() as usize)?.as_secs_f64();
-        let percent = |before: f64, after: f64| (after - before) / took * 100.0;
-        rival
-            .busy
-            .push(percent(before[0], busy_seconds(program.pid())?));
-        rival
-            .daemon_busy
-            .push(percent(before[1], self.daemon_busy()?));
+        let after = [busy_seconds(program.pid())?, self.daemon_busy()?];
+        let [busy, daemon_busy] = [0, 1].map(|at| (after[at] - before[at]) / took * 100.0);
+        watched.busy.push(busy);
+        watched.daemon_busy.push(daemon_busy);
         if self.client.sessions()? != SESSIONS {
             bail!("sessions were lost");
         }
         Ok(())
     }
 
-    fn command(&self, rival: &Rival) -> Command {
-        let mut command = match rival.name.starts_with("becket") {
-            true => self.world.command(&self.world.becket),
-            false => self.world.command("top"),
+    fn command(&self, watched: &WatchedProgram) -> Command {
+        let mut command = if watched.name.starts_with("becket") {
+            self.world.command(&self.world.becket)
+        } else {
+            self.world.command("top")
         };
-        command.args(rival.args);
-        if rival.name == "becket" {
+        command.args(watched.args);
+        if watched.name == "becket" {
             command
                 .arg("--frame-times")
                 .arg(self.world.root().join("frames"));
@@ -145,7 +149,7 @@ impl Scene {
         busy_seconds(self.daemon.pid())
     }
 
-    /// Sends so many events, evenly; how long it took.
+    /// Sends this number of events at an even rate. Returns the duration.
     fn work(&mut self, events: usize) -> Result<Duration> {
         let begin = Instant::now();
         for sent in 0..events {
@@ -153,7 +157,7 @@ impl Scene {
             while let Some(left) = due.checked_duration_since(Instant::now()) {
                 std::thread::park_timeout(left);
             }
-            self.fleet.next(&mut self.client)?;
+            self.sessions.next(&mut self.client)?;
         }
         let took = begin.elapsed();
         let rate = events as f64 / took.as_secs_f64();
@@ -163,12 +167,14 @@ impl Scene {
         Ok(took)
     }
 
-    /// What each frame took by the clock, and of the processor.
+    /// Reads the times of the frames: by the clock, and of the processor.
     fn frames(&self) -> Result<[Samples; 2]> {
         let text = std::fs::read_to_string(self.world.root().join("frames"))?;
         let mut frames = [Samples::new(), Samples::new()];
         for line in text.lines() {
-            let (took, busy) = line.split_once(' ').context("an odd line of times")?;
+            let (took, busy) = line
+                .split_once(' ')
+                .context("a line of frame times is not valid")?;
             for (samples, micros) in frames.iter_mut().zip([took, busy]) {
                 samples.push(Duration::from_micros(micros.parse()?));
             }
@@ -177,8 +183,8 @@ impl Scene {
     }
 }
 
-impl Rival {
-    fn figure(busy: &[f64]) -> f64 {
+impl WatchedProgram {
+    fn median(busy: &[f64]) -> f64 {
         let mut busy = busy.to_vec();
         busy.sort_by(f64::total_cmp);
         median(&busy).unwrap_or(0.0)
@@ -191,45 +197,47 @@ impl Rival {
     }
 }
 
-/// The processor time of a process so far.
+/// Returns the processor time of a process so far.
 pub fn busy_seconds(pid: u32) -> Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .with_context(|| format!("the process {pid} has ended"))?;
     seconds(ticks(&stat, OWN))
 }
 
-/// The same of the children of this process that have ended.
+/// Returns the processor time of the children of this process that have ended.
 pub fn children_busy_seconds() -> Result<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").context("could not read /proc")?;
     seconds(ticks(&stat, OF_CHILDREN))
 }
 
 fn seconds(ticks: Option<u64>) -> Result<f64> {
-    let ticks = ticks.context("an odd line of /proc/PID/stat")?;
+    let ticks = ticks.context("/proc/PID/stat is not valid")?;
     Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// The places of the two fields after the name.
+/// The index of the field with this process's own time, counted after the name.
 const OWN: usize = 11;
+/// The index of the field with the time of its children, counted after the name.
 const OF_CHILDREN: usize = 13;
 
-/// The ticks in user and system mode. The name may hold anything, so fields are counted from its end.
+/// Returns the ticks in user and system mode. The name may contain any character, so fields are counted
+/// from its end.
 fn ticks(stat: &str, from: usize) -> Option<u64> {
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(from);
     let user: u64 = fields.next()?.parse().ok()?;
     Some(user + fields.next()?.parse::<u64>().ok()?)
 }
 
-fn tell(rivals: &[Rival], frames: Figures, busy: Figures, report: &mut Report) {
-    let view = Rival::figure(&rivals[0].busy);
-    let rows = rivals.iter().map(|rival| {
-        let busy = Rival::figure(&rival.busy);
+fn fill_report(watched: &[WatchedProgram], frames: Figures, busy: Figures, report: &mut Report) {
+    let view = WatchedProgram::median(&watched[0].busy);
+    let rows = watched.iter().map(|program| {
+        let busy = WatchedProgram::median(&program.busy);
         vec![
-            rival.name.to_owned(),
+            program.name.to_owned(),
             format!("{busy:.1}"),
-            number(busy / Rival::figure(&rivals[1].busy)),
-            format!("{:.1}", rival.busy.iter().copied().fold(0.0, f64::max)),
-            format!("{:.1}", Rival::figure(&rival.daemon_busy)),
+            number(busy / WatchedProgram::median(&watched[1].busy)),
+            format!("{:.1}", program.busy.iter().copied().fold(0.0, f64::max)),
+            format!("{:.1}", WatchedProgram::median(&program.daemon_busy)),
         ]
     });
     report.tables.push(Table {

@@ -1,4 +1,4 @@
-//! A hermetic world: a home, programs and a daemon that belong to one bench alone.
+//! A hermetic world: a home, programs and a daemon for one bench only.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
@@ -11,7 +11,7 @@ use becket_wire::{Notice, Place};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::args::Order;
+use crate::args::BenchOptions;
 use crate::client::Client;
 
 /// The programs under test.
@@ -19,22 +19,23 @@ use crate::client::Client;
 pub struct Programs {
     pub becket: PathBuf,
     pub hook: PathBuf,
-    /// Where the homes of their worlds are made: the disk counts too.
+    /// The folder in which the homes of the worlds are made: its disk affects the figures.
     pub folder: PathBuf,
 }
 
 impl Programs {
-    /// What was built beside this program (or beside the folder of test programs that it is in).
+    /// Returns the programs that were built beside this program (or beside the folder of test programs
+    /// that contains it).
     pub fn built() -> Result<Self> {
         Self::named(None, None, "/tmp".into())
     }
 
-    /// What the command line names, else what was built.
-    pub fn find(order: &Order) -> Result<Self> {
+    /// Returns the programs that the command line names, else those that were built.
+    pub fn find(options: &BenchOptions) -> Result<Self> {
         Self::named(
-            order.becket.clone(),
-            order.hook.clone(),
-            order.folder.clone(),
+            options.becket.clone(),
+            options.hook.clone(),
+            options.folder.clone(),
         )
     }
 
@@ -63,7 +64,7 @@ fn find<S: AsRef<Path>>(folders: &[&Path], names: &[S]) -> Option<PathBuf> {
     paths.into_iter().find(|path| path.is_file())
 }
 
-/// Where scripts/build-shim leaves the shim in a target folder.
+/// Returns the paths in a target folder to which scripts/build-shim writes the shim.
 fn built_hooks() -> [String; 3] {
     let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
     [
@@ -73,6 +74,7 @@ fn built_hooks() -> [String; 3] {
     ]
 }
 
+/// A temporary folder with programs, a home and a project. Dropping it deletes the folder.
 #[derive(Debug)]
 pub struct World {
     root: TempDir,
@@ -83,7 +85,7 @@ pub struct World {
 
 impl World {
     pub fn new(programs: &Programs) -> Result<Self> {
-        // A short path: the socket's name must fit its address.
+        // A short path, because the length of a socket's address is limited.
         let root = tempfile::Builder::new()
             .prefix("bkb")
             .tempdir_in(&programs.folder)
@@ -111,7 +113,7 @@ impl World {
         self.root.path()
     }
 
-    /// The folder of the project that the sessions of this world are in.
+    /// Returns the project folder of the sessions in this world.
     pub fn project(&self) -> PathBuf {
         self.root().join("project")
     }
@@ -120,7 +122,8 @@ impl World {
         self.place.socket(rustix::process::getuid().as_raw())
     }
 
-    /// A command that knows this world only, with the variables that Claude Code gives a hook.
+    /// Makes a command whose environment is this world only, with the variables that Claude Code sets for
+    /// a hook.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command
@@ -135,7 +138,7 @@ impl World {
         command
     }
 
-    /// The shim as `becket init` registers it.
+    /// Returns the arguments with which `becket init` registers the shim.
     pub fn hook_args(&self) -> Vec<String> {
         let home = self.place.home().to_string_lossy();
         [
@@ -150,7 +153,7 @@ impl World {
         .to_vec()
     }
 
-    /// Starts the daemon, and comes back when it listens.
+    /// Starts the daemon, and waits until it listens.
     pub fn daemon(&self) -> Result<Daemon> {
         let child = self
             .command(&self.becket)
@@ -174,7 +177,7 @@ impl World {
     }
 }
 
-/// A daemon of ours, ended when dropped.
+/// A running daemon. Dropping it ends the daemon.
 #[derive(Debug)]
 pub struct Daemon {
     child: Child,
@@ -197,24 +200,26 @@ impl Daemon {
         Client::connect(&self.socket)
     }
 
-    /// What it holds in memory; none where the system does not tell.
+    /// Returns the memory of the daemon, or `None` where the system does not report it.
     pub fn memory(&self) -> Option<Memory> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).ok()?;
-        let field = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-            let kib: f64 = line.split_ascii_whitespace().next()?.parse().ok()?;
-            Some(kib / 1024.0)
-        };
         Some(Memory {
-            now: field("VmRSS:")?,
-            peak: field("VmHWM:")?,
+            now: mebibytes(&status, "VmRSS:")?,
+            peak: mebibytes(&status, "VmHWM:")?,
         })
     }
 }
 
+/// Reads a field of `/proc/PID/status` in MiB.
+fn mebibytes(status: &str, field: &str) -> Option<f64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+    let kib: f64 = line.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(kib / 1024.0)
+}
+
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // Orderly, so that what it leaves behind is whole.
+        // SIGTERM, so that the daemon finishes its writes.
         if let Some(pid) = i32::try_from(self.pid()).ok().and_then(Pid::from_raw) {
             let _ = kill_process(pid, Signal::TERM);
         }

@@ -1,11 +1,11 @@
-//! Anthropic's Python SDK, installed from its package into a folder of the bench's own.
+//! Installs Anthropic's Python SDK from its package into a folder of the bench.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// The version whose own program is the one that the tests use.
+/// The version that contains the Claude Code that the tests use.
 pub const VERSION: &str = "0.2.182";
 const DRIVER: &str = include_str!("driver.py");
 
@@ -17,7 +17,7 @@ pub struct Python {
 }
 
 impl Python {
-    /// Finds it below the target folder, or installs it there with pip.
+    /// Finds the environment below the target folder, or installs it there with pip.
     pub fn install() -> Result<Self> {
         let target = std::env::current_exe()?;
         let target = target.ancestors().nth(2).context("a target folder")?;
@@ -25,9 +25,9 @@ impl Python {
         let interpreter = folder.join("bin/python");
         let complete = folder.join("complete");
         if !complete.is_file() {
-            step(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
+            run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
             let package = format!("claude-agent-sdk=={VERSION}");
-            step(Command::new(&interpreter).args(["-m", "pip", "install", "--quiet", &package]))?;
+            run(Command::new(&interpreter).args(["-m", "pip", "install", "--quiet", &package]))?;
             std::fs::write(&complete, "")?;
         }
         let driver = folder.join("driver.py");
@@ -38,7 +38,7 @@ impl Python {
         })
     }
 
-    /// The driver, still without its arguments.
+    /// Returns the command of the driver, without its arguments.
     pub fn driver(&self) -> Command {
         let mut command = Command::new(&self.interpreter);
         command.arg(&self.driver);
@@ -46,7 +46,7 @@ impl Python {
     }
 }
 
-fn step(command: &mut Command) -> Result<()> {
+fn run(command: &mut Command) -> Result<()> {
     let output = command
         .output()
         .with_context(|| format!("could not run {command:?}"))?;

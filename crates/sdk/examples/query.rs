@@ -1,4 +1,4 @@
-//! One prompt, one result.
+//! Sends one prompt and prints the result.
 //!
 //! `cargo run --example query -- "What does this project do?"`
 
@@ -7,9 +7,10 @@ use becket_sdk::{Error, query};
 #[tokio::main]
 async fn main() -> Result<(), Error> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let prompt = match words.is_empty() {
-        true => "What does this project do?".to_owned(),
-        false => words.join(" "),
+    let prompt = if words.is_empty() {
+        "What does this project do?".to_owned()
+    } else {
+        words.join(" ")
     };
     let result = query(prompt).await?;
     let end = if result.is_error() { "failed" } else { "done" };

@@ -1,4 +1,4 @@
-//! How a client is made: callbacks first, then `start`.
+//! The builder of a client: registers the callbacks, then starts Claude Code.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -7,18 +7,18 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
-use crate::becket::{BecketHook, BecketOptions, register};
+use crate::becket::{self, BecketOptions};
 use crate::hooks::registry::{MAX_TIMEOUT, Registry};
 use crate::hooks::service::{FailureFunction, Service};
 use crate::hooks::{CallbackFailure, CallbackResult, Context, Hook, Matcher, Selector};
 use crate::options::Options;
 use crate::permission::{PermissionCallback, PermissionFunction, PermissionResult, ToolRequest};
-use crate::process::{Process, Stderr};
+use crate::process::{Process, StderrTail};
 use crate::protocol::writer::Writer;
-use crate::protocol::{Exit, Link};
-use crate::{Claude, Error};
+use crate::protocol::{Connection, Exit};
+use crate::{Claude, Error, TurnResult};
 
-/// How a client is made. See [`Claude::builder`].
+/// The builder of a client. See [`Claude::builder`].
 #[must_use = "a builder does nothing until `start`"]
 #[derive(Debug, Default)]
 pub struct Builder {
@@ -34,8 +34,8 @@ pub struct Builder {
 impl Builder {
     /// Registers a callback for an event.
     ///
-    /// The first argument is one of this crate's constants, or an [`EventName`](crate::EventName); the
-    /// second says which calls, as in Claude Code's settings: `"Bash"`, `"Write|Edit"`,
+    /// The first argument is one of this crate's constants, or an [`EventName`](crate::EventName). The
+    /// second selects the calls, as in Claude Code's settings: `"Bash"`, `"Write|Edit"`,
     /// [`Any`](Matcher::Any).
     ///
     /// ```
@@ -43,10 +43,10 @@ impl Builder {
     ///
     /// let builder = Claude::builder()
     ///     .on(UserPromptSubmit, Any, |event, _ctx| async move {
-    ///         Ok(match event.prompt.contains("deploy") {
-    ///             true => Answer::block("deploys are for people"),
-    ///             false => Answer::none(),
-    ///         })
+    ///         if event.prompt.contains("deploy") {
+    ///             return Ok(Answer::block("deploys are for people"));
+    ///         }
+    ///         Ok(Answer::none())
     ///     })
     ///     .on(Stop, Any, |_event, _ctx| async { Ok(Answer::none()) })
     ///     .on(EventName::from("SomeNewEvent"), Any, |event: Event, _ctx| async move {
@@ -69,7 +69,7 @@ impl Builder {
         self
     }
 
-    /// Registers the permission callback: it is asked when a tool call would need the user's
+    /// Registers the permission callback, which Claude Code asks when a tool call needs the user's
     /// permission. If it fails, the call is denied.
     ///
     /// PermissionRequest hooks are asked at the same time, and the first answer counts.
@@ -88,8 +88,8 @@ impl Builder {
     }
 
     /// Calls this function for each call of a callback that fails: it timed out, panicked, returned an
-    /// error, or returned an answer that its event does not take. The context says which one by its
-    /// `callback_id`. For what happens to the event, see [`OnFailure`](crate::OnFailure).
+    /// error, or returned an answer that its event does not take. The `callback_id` of the context names
+    /// the callback. For the effect on the event, see [`OnFailure`](crate::OnFailure).
     ///
     /// ```
     /// use becket_sdk::Claude;
@@ -106,21 +106,21 @@ impl Builder {
         self
     }
 
-    /// How long a callback may take: 30 seconds by default. A [hook](Hook::timeout) may say otherwise,
-    /// and a turn's [deadline](crate::Ask::deadline) cuts it.
+    /// Sets the time limit of a callback: 30 seconds by default. A [hook](Hook::timeout) can have a limit
+    /// of its own, and a turn's [deadline](crate::Ask::deadline) can shorten it.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// How long the permission callback may take, if a person is asked. The default is that of
-    /// [`timeout`](Self::timeout).
+    /// Sets the time limit of the permission callback, for callbacks that ask a person. The default is
+    /// that of [`timeout`](Self::timeout).
     pub fn permission_timeout(mut self, timeout: Duration) -> Self {
         self.permission_timeout = Some(timeout);
         self
     }
 
-    /// Starts Claude Code, registers the callbacks, and waits until it is ready.
+    /// Starts Claude Code, registers the callbacks, and waits until Claude Code is ready.
     pub async fn start(mut self) -> Result<Claude, Error> {
         let service = self.service()?;
         let on_stderr = self.options.stderr.take();
@@ -133,8 +133,8 @@ impl Builder {
         self.begin(service, streams, ends, Some(process)).await
     }
 
-    /// Talks to a Claude Code that something else has started, in a container say: its stdout and its
-    /// stdin. The options of the program's command line are ignored.
+    /// Connects to a Claude Code that another program has started, for example in a container, by its
+    /// stdout and its stdin. The options of the command line are ignored.
     ///
     /// Set `CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS=1` in its environment: without it, [`Claude::close`]
     /// may end a background task before Claude Code has reacted to it.
@@ -144,7 +144,7 @@ impl Builder {
         input: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Result<Claude, Error> {
         let service = self.service()?;
-        let streams = (output, input, Stderr::default());
+        let streams = (output, input, StderrTail::default());
         let ends = (std::future::pending(), async { Exit::default() });
         self.begin(service, streams, ends, None).await
     }
@@ -152,10 +152,10 @@ impl Builder {
     fn service(&mut self) -> Result<(Service, CancellationToken), Error> {
         let mut registry = Registry::new(std::mem::take(&mut self.hooks), self.timeout)?;
         let becket = self.becket.take();
-        let becket = becket.map(|becket| becket.hook(&self.options));
-        let becket: Option<Arc<BecketHook>> = becket.transpose()?;
+        let becket = becket.map(|becket| becket.into_hook(&self.options));
+        let becket = becket.transpose()?;
         if let Some(becket) = &becket {
-            register(&mut registry, becket);
+            becket::register(&mut registry, becket);
         }
         let permission_timeout = self.permission_timeout.or(self.timeout);
         let permission = self.permission.take().map(|function| PermissionCallback {
@@ -174,7 +174,7 @@ impl Builder {
         (output, input, stderr): (
             impl AsyncRead + Send + Unpin + 'static,
             impl AsyncWrite + Send + Unpin + 'static,
-            Stderr,
+            StderrTail,
         ),
         (ended, exit): (
             impl Future<Output = ()> + Send + 'static,
@@ -183,10 +183,59 @@ impl Builder {
         process: Option<Process>,
     ) -> Result<Claude, Error> {
         let writer = Writer::start(input, client.clone());
-        let link = Link::new(writer, service, stderr, client);
-        link.read_from(output, self.options.max_message, ended, exit);
-        let mut claude = Claude::new(link, process, self.options.background_wait);
+        let connection = Connection::new(writer, service, stderr, client);
+        connection.read_from(output, self.options.max_message, ended, exit);
+        let mut claude = Claude::new(connection, process, self.options.background_wait);
         claude.initialize(self.options.start_timeout).await?;
         Ok(claude)
+    }
+}
+
+/// Starts Claude Code, sends one prompt, and returns the result.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), becket_sdk::Error> {
+/// let result = becket_sdk::query("What does this project do?").await?;
+/// println!("{}", result.text());
+/// # Ok(())
+/// # }
+/// ```
+pub async fn query(prompt: impl Into<String>) -> Result<TurnResult, Error> {
+    Claude::builder().query(prompt).await
+}
+
+impl Builder {
+    /// Starts Claude Code with these options and callbacks, sends one prompt, and returns the
+    /// result. If background tasks still run then, it waits for them, at most for
+    /// [`background_wait`](Self::background_wait), and returns the last result.
+    ///
+    /// ```no_run
+    /// use becket_sdk::{Claude, PermissionMode};
+    ///
+    /// # async fn example() -> Result<(), becket_sdk::Error> {
+    /// let result = Claude::builder()
+    ///     .permission_mode(PermissionMode::Plan)
+    ///     .query("How would you add a test for the parser?")
+    ///     .await?;
+    /// println!("{}", result.text());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn query(self, prompt: impl Into<String>) -> Result<TurnResult, Error> {
+        let mut claude = self.start().await?;
+        let result = claude.ask(prompt).await?.result().await?;
+        let waited = claude.wait_for_background().await;
+        let result = claude.connection.inbox.last_result().unwrap_or(result);
+        // The result has come, so an error at the end of the process changes nothing.
+        let _ = claude.end().await;
+        match waited {
+            Ok(()) => Ok(result),
+            Err(Error::BackgroundTasks { tasks, limit, .. }) => Err(Error::BackgroundTasks {
+                tasks,
+                limit,
+                result: Some(Box::new(result)),
+            }),
+            Err(error) => Err(error),
+        }
     }
 }

@@ -1,14 +1,17 @@
-//! A running Claude Code.
+//! A running Claude Code, and the requests to it.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::process::Process;
-use crate::protocol::Link;
-use crate::{Ask, Builder, Control, Error, Events, PermissionMode};
+use crate::protocol::Connection;
+use crate::{Ask, Builder, Error, Events, PermissionMode};
+
+/// The time limit for Claude Code's answer to a request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running Claude Code, and the conversation with it.
 ///
@@ -16,12 +19,12 @@ use crate::{Ask, Builder, Control, Error, Events, PermissionMode};
 /// process is reaped in both cases, as long as the tokio runtime is alive. [`close`](Self::close) ends
 /// it in order, and waits.
 ///
-/// It lives on the runtime that started it, and ends with it. A signal that ends your program drops
-/// nothing: Claude Code then finishes its turn without callbacks. It refuses each call that a PreToolUse
-/// callback was registered for, closed or open, and runs the others. Catch the signal and drop the client
-/// to prevent that.
+/// The client belongs to the runtime that started it, and ends with it. A signal that ends your program
+/// drops nothing: Claude Code then finishes its turn without callbacks. It refuses each call that a
+/// PreToolUse callback was registered for, closed or open, and runs the others. Catch the signal and drop
+/// the client to prevent that.
 pub struct Claude {
-    pub(crate) link: Arc<Link>,
+    pub(crate) connection: Arc<Connection>,
     process: Option<Process>,
     /// The longest time that `close` waits for background tasks.
     background_wait: Duration,
@@ -29,18 +32,18 @@ pub struct Claude {
 }
 
 impl Claude {
-    /// Begins to make a client.
+    /// Returns the builder of a client.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
     pub(crate) fn new(
-        link: Arc<Link>,
+        connection: Arc<Connection>,
         process: Option<Process>,
         background_wait: Duration,
     ) -> Self {
         Self {
-            link,
+            connection,
             process,
             background_wait,
             server_info: Value::Null,
@@ -48,19 +51,19 @@ impl Claude {
     }
 
     pub(crate) async fn initialize(&mut self, limit: Duration) -> Result<(), Error> {
-        self.server_info = self.link.initialize(limit).await?;
+        self.server_info = self.connection.initialize(limit).await?;
         Ok(())
     }
 
-    /// Gives a prompt. Await it for the [`Turn`](crate::Turn), the stream of what happens.
+    /// Sends a prompt. Await it for the [`Turn`](crate::Turn), the stream of messages.
     ///
     /// A turn that was dropped before its end was interrupted; this first waits until it has ended.
     pub fn ask(&mut self, prompt: impl Into<String>) -> Ask<'_> {
         Ask::new(self, prompt.into())
     }
 
-    /// The messages that belong to no turn: those of turns that Claude Code begins by itself when a
-    /// background task has ended, and what comes between turns.
+    /// Returns the stream of messages that belong to no turn: those of turns that Claude Code begins by
+    /// itself when a background task has ended, and those between turns.
     ///
     /// ```no_run
     /// # async fn example(mut claude: becket_sdk::Claude) -> Result<(), becket_sdk::Error> {
@@ -85,26 +88,26 @@ impl Claude {
 
     /// Returns the number of events that were dropped because they were not read.
     pub fn dropped_events(&self) -> u64 {
-        self.link.inbox.dropped_events()
+        self.connection.inbox.dropped_events()
     }
 
     /// Returns the number of lines of Claude Code's output that were skipped because they are no
     /// messages. Each is logged.
     pub fn skipped_lines(&self) -> u64 {
-        self.link.skipped_lines()
+        self.connection.skipped_lines()
     }
 
-    /// A handle for requests that can be made at any time, from anywhere.
+    /// Returns a handle for requests that can be made at any time, from anywhere.
     pub fn control(&self) -> Control {
-        Control::new(Arc::clone(&self.link))
+        Control::new(Arc::clone(&self.connection))
     }
 
-    /// Interrupts what Claude Code is doing.
+    /// Interrupts Claude Code's work.
     pub async fn interrupt(&self) -> Result<(), Error> {
         self.control().interrupt().await
     }
 
-    /// Changes how much Claude Code may do without asking.
+    /// Changes the permission mode: how much Claude Code may do without asking.
     pub async fn set_permission_mode(&self, mode: impl Into<PermissionMode>) -> Result<(), Error> {
         self.control().set_permission_mode(mode).await
     }
@@ -114,17 +117,17 @@ impl Claude {
         self.control().set_model(model).await
     }
 
-    /// The process. Absent if the client was made with [`Builder::connect`].
+    /// Returns the process id. Absent if the client was made with [`Builder::connect`].
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(|process| process.pid)
     }
 
-    /// Claude Code's version. Absent in versions that do not say it.
+    /// Returns Claude Code's version. Absent in versions that do not report it.
     pub fn version(&self) -> Option<&str> {
         self.server_info["claude_code_version"].as_str()
     }
 
-    /// Claude Code's answer to `initialize`: commands, models, account.
+    /// Returns Claude Code's answer to `initialize`: commands, models, account.
     pub fn server_info(&self) -> &Value {
         &self.server_info
     }
@@ -136,11 +139,11 @@ impl Claude {
         if limit.is_zero() {
             return Ok(());
         }
-        let done = tokio::time::timeout(limit, self.link.inbox.background_done()).await;
-        let tasks = self.link.inbox.background_tasks();
+        let done = tokio::time::timeout(limit, self.connection.inbox.background_done()).await;
+        let tasks = self.connection.inbox.background_tasks();
         match done {
             _ if tasks.is_empty() => Ok(()),
-            Ok(()) => Err(self.link.exit().error()),
+            Ok(()) => Err(self.connection.exit().error()),
             Err(_) => Err(Error::BackgroundTasks {
                 tasks,
                 limit,
@@ -162,8 +165,8 @@ impl Claude {
     }
 
     pub(crate) async fn end(self) -> Result<(), Error> {
-        self.link.writer.close();
-        if let Some(error) = self.link.exit_error() {
+        self.connection.writer.close();
+        if let Some(error) = self.connection.exit_error() {
             return Err(error);
         }
         let Some(process) = &self.process else {
@@ -181,9 +184,9 @@ impl Claude {
 
 impl Drop for Claude {
     fn drop(&mut self) {
-        // Closed first: what is queued is written before the cancellation is seen.
-        self.link.writer.close();
-        self.link.client.cancel();
+        // Closed first: the queued frames are written before the cancellation is seen.
+        self.connection.writer.close();
+        self.connection.client.cancel();
         if let Some(process) = &self.process {
             process.stop();
         }
@@ -196,5 +199,62 @@ impl fmt::Debug for Claude {
             .field("pid", &self.pid())
             .field("version", &self.version())
             .finish_non_exhaustive()
+    }
+}
+
+/// Requests to a running Claude Code. Clone it, and use it while a [`Turn`](crate::Turn) is read.
+///
+/// ```no_run
+/// # async fn example(mut claude: becket_sdk::Claude) -> Result<(), becket_sdk::Error> {
+/// let control = claude.control();
+/// let mut turn = claude.ask("Count to a million").await?;
+/// tokio::spawn(async move {
+///     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+///     control.interrupt().await
+/// });
+/// while let Some(message) = turn.next().await {
+///     println!("{}", message?.text());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Control(Arc<Connection>);
+
+impl Control {
+    pub(crate) fn new(connection: Arc<Connection>) -> Self {
+        Self(connection)
+    }
+
+    /// Interrupts Claude Code's work. The turn's stream then ends with its result.
+    pub async fn interrupt(&self) -> Result<(), Error> {
+        self.0.early_interrupt.interrupted();
+        let body = json!({"subtype": "interrupt"});
+        self.request(body).await.map(drop)
+    }
+
+    /// Changes the permission mode: how much Claude Code may do without asking.
+    pub async fn set_permission_mode(&self, mode: impl Into<PermissionMode>) -> Result<(), Error> {
+        let mode = mode.into();
+        let body = json!({"subtype": "set_permission_mode", "mode": mode.as_str()});
+        self.request(body).await.map(drop)
+    }
+
+    /// Changes the model. PreModelSwitch callbacks may refuse it.
+    pub async fn set_model(&self, model: &str) -> Result<(), Error> {
+        let body = json!({"subtype": "set_model", "model": model});
+        self.request(body).await.map(drop)
+    }
+
+    /// Sends a request of any subtype, and returns its answer. For requests that this crate has no
+    /// function for: `{"subtype": "mcp_status"}`.
+    pub async fn request(&self, body: Value) -> Result<Value, Error> {
+        self.0.request(body, REQUEST_TIMEOUT).await
+    }
+}
+
+impl fmt::Debug for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Control")
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with a client.
+//! The errors of a client.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,14 +10,14 @@ use thiserror::Error;
 
 use crate::TurnResult;
 
-/// What can go wrong with a client. Failures of single callbacks are
-/// [`CallbackFailure`](crate::CallbackFailure)s.
+/// An error of a client. The failure of a single callback is a
+/// [`CallbackFailure`](crate::CallbackFailure).
 ///
 /// `Debug` prints the same text as `Display`, so that `main` can return it.
 #[derive(Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no `claude` on the PATH, nor where it is usually installed.
+    /// There is no `claude` on the PATH, nor in the places where it is usually installed.
     #[error(
         "Claude Code was not found on the PATH\nhint: npm install -g @anthropic-ai/claude-code, or name it with Builder::program"
     )]
@@ -27,21 +27,21 @@ pub enum Error {
     Start {
         /// The program.
         program: PathBuf,
-        /// Why not.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// The folder that Claude Code is to work in does not exist.
+    /// The working folder for Claude Code does not exist.
     #[error("there is no folder {}\nhint: Builder::cwd", folder.display())]
     NoFolder {
         /// The folder.
         folder: PathBuf,
     },
-    /// becket is asked for, and `becket-hook` is not installed.
+    /// [`Builder::becket`](crate::Builder::becket) was called, and `becket-hook` is not installed.
     #[error(
         "becket-hook was not found on the PATH\nhint: install becket, or name it with Builder::becket_program"
     )]
     NoBecket,
-    /// The program is older than what this crate works with.
+    /// The program is older than the versions that this crate works with.
     #[error("Claude Code {found} is too old: this needs {needed} or newer\nhint: claude update")]
     TooOld {
         /// Its version.
@@ -54,10 +54,10 @@ pub enum Error {
     NeverCalled {
         /// The event.
         event: EventName,
-        /// What to use instead.
+        /// The hint for an alternative.
         instead: &'static str,
     },
-    /// Claude Code did not say that it applies the registered hooks.
+    /// Claude Code did not confirm that it applies the registered hooks.
     #[error(
         "Claude Code did not confirm the registered hooks\nhint: update it, and look for disableAllHooks in its settings"
     )]
@@ -67,9 +67,9 @@ pub enum Error {
     NoAnswer {
         /// The request's subtype.
         request: String,
-        /// The time that it had.
+        /// The time limit.
         limit: Duration,
-        /// The end of its stderr.
+        /// The last text of its stderr.
         stderr: String,
     },
     /// A turn that was dropped did not end after its interrupt, so the next prompt was not sent.
@@ -77,18 +77,18 @@ pub enum Error {
         "the previous turn did not end within {limit:?} of its interrupt\nhint: drop the client, and resume its session with another"
     )]
     TurnNotEnded {
-        /// The time that it had.
+        /// The time limit.
         limit: Duration,
     },
-    /// Background tasks were not done when their time was up. Claude Code was ended all the same.
+    /// Background tasks were not done at the end of their time limit. Claude Code was ended all the same.
     #[error(
         "background tasks are not done after {limit:?}: {}\nhint: Builder::background_wait",
         tasks.join(", ")
     )]
     BackgroundTasks {
-        /// What each of them is about.
+        /// The descriptions of the tasks.
         tasks: Vec<String>,
-        /// The time that they had.
+        /// The time limit.
         limit: Duration,
         /// The last result, if [`query`](crate::query) waited for them.
         result: Option<Box<TurnResult>>,
@@ -104,15 +104,15 @@ pub enum Error {
     /// Claude Code ended, or closed its output.
     #[error("Claude Code ended{}{}", status_text(.status.as_ref()), tail(.stderr))]
     Ended {
-        /// How it ended; `None` if only its output is closed.
+        /// The exit status; `None` if only its output is closed.
         status: Option<ExitStatus>,
-        /// The end of its stderr.
+        /// The last text of its stderr.
         stderr: String,
     },
-    /// One message is longer than the bound. The client goes on with the next one.
+    /// One message is longer than the limit. The client goes on with the next one.
     #[error("a message ({kind}) is longer than {bound} bytes\nhint: Builder::max_message")]
     TooLong {
-        /// The bound.
+        /// The limit in bytes.
         bound: usize,
         /// The message's type: `assistant`, `result` and so on. A `result` ends the turn.
         kind: String,
@@ -120,17 +120,17 @@ pub enum Error {
     /// One message cannot be read. The client goes on with the next one.
     #[error("a message ({kind}) cannot be read ({why}): {start}")]
     NotJson {
-        /// What is wrong with it.
+        /// The error of the JSON parser.
         why: String,
         /// The message's type, if that could be read. A `result` ends the turn.
         kind: String,
-        /// How it begins.
+        /// The start of the message.
         start: String,
     },
     /// The output ended in the middle of a message.
     #[error("the output ended in the middle of a message, after {bytes} bytes of it")]
     Cut {
-        /// How much of the message there is.
+        /// The number of bytes of the message that arrived.
         bytes: usize,
     },
 }

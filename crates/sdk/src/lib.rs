@@ -1,7 +1,7 @@
 //! Drive Claude Code from Rust, with your own callbacks as hooks.
 //!
 //! A [`Claude`] is a running Claude Code. [`Claude::ask`] gives it a prompt, and the [`Turn`] is the
-//! stream of its messages. Callbacks run in your process: they see each event that they are registered
+//! stream of its messages. Callbacks run in your process: they get each event that they are registered
 //! for, and can deny, rewrite, add context or stop.
 //!
 //! ```no_run
@@ -36,64 +36,56 @@
 //!
 //! # Registration
 //!
-//! Callbacks are registered with the builder, and registration ends when the client starts: there is no
-//! way to add one later, so registering from several threads at once does not arise. An event may have
-//! many callbacks; Claude Code runs all that match side by side, and a denial wins. Their ids are
-//! `hook_1`, `hook_2`, … in order of registration.
+//! Callbacks are registered with the builder, before the client starts: none can be added later. An event
+//! may have many callbacks. Claude Code runs all that match side by side, and a denial wins. Their ids
+//! are `hook_1`, `hook_2`, … in order of registration.
 //!
 //! Claude Code never calls callbacks for SessionStart, SessionEnd and Setup. [`Builder::start`] refuses
-//! them with an error that says what to use instead.
+//! them with an error that names an alternative.
 //!
 //! # Time, cancellation, failure
 //!
 //! A callback has 30 seconds, unless the [client](Builder::timeout), the [hook](Hook::timeout) or the
-//! [turn](Ask::deadline) says otherwise: the least that was set counts. Its future is dropped when its
-//! time is up, when the turn is cancelled, when Claude Code takes the request back, or when the client is
-//! dropped. What it holds is cleaned up then, as with every dropped future. [`Context::ended`] tells a
+//! [turn](Ask::deadline) sets another limit: the shortest one that was set counts. Its future is dropped
+//! when its time is up, when the turn is cancelled, when Claude Code takes the request back, or when the
+//! client is dropped. The values that it holds are dropped with it. [`Context::ended`] distinguishes a
 //! timeout from a cancellation.
 //!
 //! A callback must not block its thread: the runtime cannot drop a future that does not yield, and its
-//! timers may stand still meanwhile, on a multi-thread runtime too. Use
+//! timers may not run meanwhile, on a multi-thread runtime too. Use
 //! [`tokio::task::spawn_blocking`] for blocking work.
 //!
-//! Claude Code refuses a call whose callback stays silent, so a failed callback is answered too, by its
-//! policy: [`OnFailure`], and [`Builder::on_callback_failure`] is told. A panic is a failure of that one
-//! call; everything else goes on. The reasons have stable codes: [`CallbackFailure`].
+//! Claude Code refuses a call whose callback does not answer, so a failed callback is answered too,
+//! according to its policy: [`OnFailure`]. The function of [`Builder::on_callback_failure`] is called. A
+//! panic is a failure of that one call; everything else goes on. The reasons have stable codes:
+//! [`CallbackFailure`].
 #![deny(missing_docs)]
 
-/// The guide's examples compile.
+/// The examples of the guide, compiled as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guides/sdk.md")]
 struct Guide;
 
-mod ask;
 mod becket;
 mod builder;
 mod client;
-mod control;
 mod error;
-mod events;
 mod hooks;
 mod message;
 mod options;
 mod permission;
 mod process;
 mod protocol;
-mod query;
 mod turn;
 
-pub use ask::Ask;
 pub use becket_wire::answer::Change;
 pub use becket_wire::event::{self, Event, EventName, PermissionMode};
-pub use builder::Builder;
-pub use client::Claude;
-pub use control::Control;
+pub use builder::{Builder, query};
+pub use client::{Claude, Control};
 pub use error::Error;
-pub use events::Events;
 pub use hooks::Matcher::Any;
 pub use hooks::*;
 pub use message::{Block, ChatMessage, Message, SystemMessage, TurnResult};
 pub use permission::{Permission, PermissionResult, ToolRequest};
-pub use query::query;
 pub use tokio_util::sync::CancellationToken;
-pub use turn::Turn;
+pub use turn::{Ask, Events, Turn};

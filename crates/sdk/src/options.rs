@@ -1,7 +1,4 @@
-//! What Claude Code is started with.
-
-mod command;
-mod environment;
+//! The options of Claude Code: its command line, its folder and its environment variables.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,18 +6,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use becket_wire::event::PermissionMode;
-pub(crate) use environment::Environment;
 use serde_json::{Value, json};
+use tokio::process::Command;
 
-use crate::Builder;
-use crate::process::StderrFunction;
+use crate::process::{StderrFunction, find_claude};
+use crate::{Builder, Error};
 
-/// How long one message may be: a tool input may hold a whole file.
+/// The environment variable that makes Claude Code report when it is idle.
+pub(crate) const STATE_EVENTS: &str = "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS";
+
+/// The flags for messages as lines of JSON, in both directions.
+const STREAM_JSON: [&str; 3] = [
+    "--output-format=stream-json",
+    "--input-format=stream-json",
+    "--verbose",
+];
+
+/// The default for the length of one message in bytes: a tool input may contain a whole file.
 const MAX_MESSAGE: usize = 32 << 20;
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 const BACKGROUND_WAIT: Duration = Duration::from_secs(10 * 60);
 
-/// What Claude Code is started with.
+/// The options that Claude Code is started with.
 #[derive(Debug)]
 pub(crate) struct Options {
     program: Option<PathBuf>,
@@ -48,56 +55,56 @@ impl Default for Options {
     }
 }
 
-/// What Claude Code is started with.
+/// The options of Claude Code.
 impl Builder {
-    /// The `claude` to start. By default it is looked for on the PATH, then where it is usually
-    /// installed.
+    /// Sets the `claude` to start. The default is the one on the PATH, then the one in the places where it
+    /// is usually installed.
     pub fn program(mut self, program: impl Into<PathBuf>) -> Self {
         self.options.program = Some(program.into());
         self
     }
 
-    /// The model, by name or alias.
+    /// Sets the model, by name or alias.
     pub fn model(self, model: impl Into<OsString>) -> Self {
         self.flag("--model", model)
     }
 
-    /// How much Claude Code may do without asking.
+    /// Sets the permission mode: how much Claude Code may do without asking.
     pub fn permission_mode(self, mode: impl Into<PermissionMode>) -> Self {
         self.flag("--permission-mode", mode.into().as_str())
     }
 
-    /// The system prompt, in place of Claude Code's own.
+    /// Replaces Claude Code's own system prompt.
     pub fn system_prompt(self, prompt: impl Into<OsString>) -> Self {
         self.flag("--system-prompt", prompt)
     }
 
-    /// Text after Claude Code's own system prompt.
+    /// Adds text after Claude Code's own system prompt.
     pub fn append_system_prompt(self, prompt: impl Into<OsString>) -> Self {
         self.flag("--append-system-prompt", prompt)
     }
 
-    /// Tools that need no permission, as permission rules: `"Read"`, `"Bash(git *)"`.
+    /// Allows tools without asking, as permission rules: `"Read"`, `"Bash(git *)"`.
     pub fn allowed_tools<T: Into<String>>(self, tools: impl IntoIterator<Item = T>) -> Self {
         self.list("--allowedTools", tools)
     }
 
-    /// Tools that Claude Code must not use, as permission rules.
+    /// Forbids tools, as permission rules.
     pub fn disallowed_tools<T: Into<String>>(self, tools: impl IntoIterator<Item = T>) -> Self {
         self.list("--disallowedTools", tools)
     }
 
-    /// The tools that there are, out of Claude Code's own: `["Read", "Bash"]`. `[""]` is none.
+    /// Limits Claude Code's own tools to these: `["Read", "Bash"]`. `[""]` is none.
     pub fn tools<T: Into<String>>(self, tools: impl IntoIterator<Item = T>) -> Self {
         self.list("--tools", tools)
     }
 
-    /// A folder that Claude Code may work in besides its own. Can be given several times.
+    /// Adds a folder that Claude Code may work in besides its own. Can be called several times.
     pub fn add_dir(self, folder: impl Into<OsString>) -> Self {
         self.flag("--add-dir", folder)
     }
 
-    /// The MCP servers, by name, as in Claude Code's own configuration. Claude Code starts them, or
+    /// Sets the MCP servers, by name, as in Claude Code's own configuration. Claude Code starts them, or
     /// connects to them.
     ///
     /// ```
@@ -112,18 +119,18 @@ impl Builder {
         self.flag("--mcp-config", config.to_string())
     }
 
-    /// Subagents, by name: `{"reviewer": {"description": …, "prompt": …}}`.
+    /// Sets the subagents, by name: `{"reviewer": {"description": …, "prompt": …}}`.
     pub fn agents(self, agents: &Value) -> Self {
         self.flag("--agents", agents.to_string())
     }
 
-    /// The form of the answer, as a JSON schema. See
+    /// Sets the form of the answer, as a JSON schema. See
     /// [`TurnResult::structured_output`](crate::TurnResult::structured_output).
     pub fn json_schema(self, schema: &Value) -> Self {
         self.flag("--json-schema", schema.to_string())
     }
 
-    /// Limits how often the model is asked in one turn. Past it, the result's subtype is
+    /// Limits how often the model is asked in one turn. Above the limit, the result's subtype is
     /// `error_max_turns`.
     pub fn max_turns(self, turns: u32) -> Self {
         self.flag("--max-turns", turns.to_string())
@@ -134,87 +141,86 @@ impl Builder {
         self.flag("--effort", level)
     }
 
-    /// The model's words arrive in parts too, as [`Message::Other`](crate::Message::Other) of type
+    /// Delivers the model's text also in parts, as [`Message::Other`](crate::Message::Other) of type
     /// `stream_event`.
     pub fn partial_messages(self) -> Self {
         self.arg("--include-partial-messages")
     }
 
-    /// Calls this function for each line that Claude Code writes to stderr. It must not block. The
-    /// end of stderr is in the errors that say that Claude Code ended, with or without it.
+    /// Calls this function for each line that Claude Code writes to stderr. It must not block. With or
+    /// without it, the errors about the end of Claude Code contain the last text of stderr.
     pub fn stderr(mut self, function: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.options.stderr = Some(StderrFunction(Arc::new(function)));
         self
     }
 
-    /// The folder that Claude Code works in. The default is this process's own.
+    /// Sets the folder that Claude Code works in. The default is that of this process.
     pub fn cwd(mut self, folder: impl Into<PathBuf>) -> Self {
         self.options.environment.cwd = Some(folder.into());
         self
     }
 
-    /// An environment variable of Claude Code, besides those that it inherits.
+    /// Sets an environment variable of Claude Code, besides those that it inherits.
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
-        self.options
-            .environment
-            .variables
-            .push((name.into(), value.into()));
+        let variable = (name.into(), value.into());
+        self.options.environment.variables.push(variable);
         self
     }
 
-    /// Claude Code inherits no environment: it gets the variables of [`env`](Self::env) only.
+    /// Starts Claude Code without the inherited environment, with the variables of [`env`](Self::env)
+    /// only.
     pub fn env_clear(mut self) -> Self {
         self.options.environment.cleared = true;
         self
     }
 
-    /// The id of the new session, a UUID.
+    /// Sets the id of the new session, a UUID.
     pub fn session_id(self, id: impl Into<OsString>) -> Self {
         self.flag("--session-id", id)
     }
 
-    /// Goes on with the session of this id.
+    /// Resumes the session with this id.
     pub fn resume(self, session: impl Into<OsString>) -> Self {
         self.flag("--resume", session)
     }
 
-    /// Goes on with the newest session of the folder.
+    /// Resumes the newest session of the folder.
     pub fn resume_latest(self) -> Self {
         self.arg("--continue")
     }
 
-    /// Makes the resumed session a new one, which leaves the old one as it is.
+    /// Copies the resumed session to a new one, which leaves the old one unchanged.
     pub fn fork(self) -> Self {
         self.arg("--fork-session")
     }
 
-    /// Settings besides those of the settings files. Command hooks in here run beside the callbacks.
+    /// Adds settings to those of the settings files. Their command hooks run beside the callbacks.
     pub fn settings(self, settings: &Value) -> Self {
         self.flag("--settings", settings.to_string())
     }
 
-    /// One more argument of the command line.
+    /// Adds an argument to the command line.
     pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
         self.options.args.push(arg.into());
         self
     }
 
-    /// How many bytes one message may have: 32 MiB by default. A longer one is an error in the stream,
-    /// and the client goes on.
+    /// Sets the maximum length of one message in bytes: 32 MiB by default. A longer one is an error in the
+    /// stream, and the client goes on.
     pub fn max_message(mut self, bytes: usize) -> Self {
         self.options.max_message = bytes;
         self
     }
 
-    /// How long Claude Code may take until it is ready: 60 seconds by default.
+    /// Sets the time limit for the start of Claude Code: 60 seconds by default.
     pub fn start_timeout(mut self, timeout: Duration) -> Self {
         self.options.start_timeout = timeout;
         self
     }
 
     /// Sets how long [`Claude::close`](crate::Claude::close) and [`query`](Self::query) wait for
-    /// background tasks and for what Claude Code makes of them: ten minutes by default; zero is not to
-    /// wait.
+    /// background tasks and for Claude Code's reaction to them: ten minutes by default. With zero, they
+    /// do not wait.
     ///
     /// A subagent works in the background unless the model asks otherwise, and its calls are refused
     /// once the client is closed.
@@ -228,11 +234,80 @@ impl Builder {
         self.flag(name, items.join(","))
     }
 
-    /// One argument, so that a value that begins with a hyphen is no flag of its own.
+    /// Adds a flag and its value as one argument, so that a value that begins with a hyphen is not taken
+    /// for a flag.
     fn flag(self, name: &str, value: impl Into<OsString>) -> Self {
         let mut arg = OsString::from(name);
         arg.push("=");
         arg.push(value.into());
         self.arg(arg)
+    }
+}
+
+impl Options {
+    /// Makes the command that starts Claude Code.
+    pub(crate) fn command(&self) -> Result<Command, Error> {
+        self.environment.check_folder()?;
+        let mut command = Command::new(self.find_program()?);
+        command.args(STREAM_JSON);
+        if self.asks_permission {
+            command.arg("--permission-prompt-tool=stdio");
+        }
+        command.args(&self.args);
+        self.environment.apply(&mut command);
+        command.env(STATE_EVENTS, "1");
+        Ok(command)
+    }
+
+    fn find_program(&self) -> Result<PathBuf, Error> {
+        if let Some(program) = &self.program {
+            return Ok(program.clone());
+        }
+        let home = self.environment.variable("HOME").map(PathBuf::from);
+        let path = self.environment.variable("PATH");
+        find_claude(path.as_deref(), home.as_deref())
+    }
+}
+
+/// The folder and the environment variables that Claude Code is started with.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Environment {
+    cwd: Option<PathBuf>,
+    variables: Vec<(OsString, OsString)>,
+    cleared: bool,
+}
+
+impl Environment {
+    pub(crate) fn apply(&self, command: &mut Command) {
+        if self.cleared {
+            command.env_clear();
+        }
+        // Claude Code sets it for programs inside of a session. This is a session of its own.
+        command.env_remove("CLAUDECODE");
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        if let Some(folder) = &self.cwd {
+            command.current_dir(folder);
+        }
+    }
+
+    fn check_folder(&self) -> Result<(), Error> {
+        match &self.cwd {
+            Some(folder) if !folder.is_dir() => Err(Error::NoFolder {
+                folder: folder.clone(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the folder: the one that was set, or this process's own.
+    pub(crate) fn folder(&self) -> Option<PathBuf> {
+        self.cwd.clone().or_else(|| std::env::current_dir().ok())
+    }
+
+    /// Returns the value of a variable: the one that was set, or this process's own.
+    pub(crate) fn variable(&self, name: &str) -> Option<OsString> {
+        let set = self.variables.iter().rev().find(|(set, _)| set == name);
+        let set = set.map(|(_, value)| value.clone());
+        set.or_else(|| std::env::var_os(name))
     }
 }

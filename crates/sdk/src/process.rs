@@ -1,39 +1,53 @@
-//! The Claude Code process: started, watched, ended.
+//! The Claude Code process: finds the program, starts it, reads its stderr, and ends it.
 
-mod find;
 mod lines;
-mod outline;
-mod stderr;
 
+use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-pub(crate) use find::{find_claude, find_on_path};
-pub(crate) use lines::{Line, Lines};
-pub(crate) use outline::Outline;
 use rustix::process::{Pid, Signal, kill_process};
-pub(crate) use stderr::{Stderr, StderrFunction};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::io::AsyncReadExt;
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::lines::{Line, Lines, MessageOutline};
 use crate::Error;
 use crate::protocol::Exit;
 
-/// How long the process may take to end when it is told to.
+/// The time between SIGTERM and SIGKILL, and the time that `close` lets the process finish.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// A process that is watched by a task of its own, which reaps it.
+/// The number of bytes of stderr that are kept, and the maximum length of one of its lines.
+const MAX_STDERR: usize = 16 << 10;
+
+/// The longest wait for the end of stderr after the process has ended: a grandchild may hold it open.
+const STDERR_END_WAIT: Duration = Duration::from_millis(200);
+
+/// The places where Claude Code's installers put it, below the home folder.
+const USUAL_PLACES: [&str; 3] = [
+    ".local/bin/claude",
+    ".claude/local/claude",
+    ".npm-global/bin/claude",
+];
+
+/// A running process. A task of its own waits for its end and reaps it.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) pid: u32,
-    pub(crate) stderr: Stderr,
+    pub(crate) stderr: StderrTail,
     stop: CancellationToken,
     ended: watch::Receiver<Option<ExitStatus>>,
 }
 
 impl Process {
-    /// Starts it, and gives its stdin and stdout.
+    /// Starts the process, and returns its stdin and stdout.
     pub(crate) fn start(
         mut command: Command,
         on_stderr: Option<StderrFunction>,
@@ -46,7 +60,7 @@ impl Process {
         })?;
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let (stdin, stdout) = stdin.zip(stdout).expect("both are piped");
-        let stderr = Stderr::collect(child.stderr.take(), on_stderr);
+        let stderr = StderrTail::collect(child.stderr.take(), on_stderr);
         let (sender, ended) = watch::channel(None);
         let process = Self {
             pid: child.id().unwrap_or_default(),
@@ -58,7 +72,7 @@ impl Process {
         Ok((process, stdin, stdout))
     }
 
-    /// Waits until it has ended.
+    /// Waits until the process has ended.
     pub(crate) fn ended(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut ended = self.ended.clone();
         async move {
@@ -66,7 +80,7 @@ impl Process {
         }
     }
 
-    /// How it ended, and what it wrote to stderr. Waits for the end, five seconds at most.
+    /// Waits for the end, five seconds at most, and returns the exit status and the end of stderr.
     pub(crate) fn exit(&self) -> impl Future<Output = Exit> + Send + 'static {
         let (mut ended, stderr) = (self.ended.clone(), self.stderr.clone());
         async move {
@@ -78,13 +92,13 @@ impl Process {
         }
     }
 
-    /// Ends it: SIGTERM, five seconds, SIGKILL.
+    /// Ends the process: SIGTERM, and SIGKILL five seconds later.
     pub(crate) fn stop(&self) {
         self.stop.cancel();
     }
 }
 
-/// Waits for the end; `stop` brings it about.
+/// Waits until the process ends by itself, or ends it when `stop` is cancelled.
 async fn wait_or_terminate(
     mut child: Child,
     stop: CancellationToken,
@@ -101,7 +115,7 @@ async fn wait_or_terminate(
     let _ = ended.send(status.ok());
 }
 
-/// SIGTERM, five seconds, SIGKILL.
+/// Sends SIGTERM, and SIGKILL five seconds later.
 pub(crate) async fn terminate(child: &mut Child) -> std::io::Result<ExitStatus> {
     let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
     if let Some(pid) = pid {
@@ -115,4 +129,103 @@ pub(crate) async fn terminate(child: &mut Child) -> std::io::Result<ExitStatus> 
             child.wait().await
         }
     }
+}
+
+/// The user's function that gets each line of stderr.
+#[derive(Clone)]
+pub(crate) struct StderrFunction(pub(crate) Arc<dyn Fn(&str) + Send + Sync>);
+
+impl StderrFunction {
+    /// Adds bytes to the current line, and calls the function for each line that has ended. A line that
+    /// is too long is passed on in pieces.
+    fn feed(&self, line: &mut Vec<u8>, bytes: &[u8]) {
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            line.extend_from_slice(part);
+            if part.ends_with(b"\n") || line.len() > MAX_STDERR {
+                self.call(&std::mem::take(line));
+            }
+        }
+    }
+
+    fn call(&self, line: &[u8]) {
+        let text = String::from_utf8_lossy(line);
+        if !line.is_empty() {
+            // Reading goes on if the function panics: otherwise Claude Code would wait for a reader.
+            let _ = catch_unwind(AssertUnwindSafe(|| (self.0)(text.trim_end_matches('\n'))));
+        }
+    }
+}
+
+impl fmt::Debug for StderrFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StderrFunction")
+    }
+}
+
+/// The last bytes of the process's stderr, for errors.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct StderrTail {
+    bytes: Arc<Mutex<VecDeque<u8>>>,
+    ended: CancellationToken,
+}
+
+impl StderrTail {
+    /// Reads to the end in a task of its own, so that the process never waits for a reader.
+    fn collect(stream: Option<ChildStderr>, on_line: Option<StderrFunction>) -> Self {
+        let tail = Self::default();
+        if let Some(stream) = stream {
+            tokio::spawn(tail.clone().read(stream, on_line));
+        }
+        tail
+    }
+
+    async fn read(self, mut stream: ChildStderr, on_line: Option<StderrFunction>) {
+        let mut buffer = [0; 4096];
+        let mut line = Vec::new();
+        while let Ok(read @ 1..) = stream.read(&mut buffer).await {
+            self.push(&buffer[..read]);
+            if let Some(function) = &on_line {
+                function.feed(&mut line, &buffer[..read]);
+            }
+        }
+        if let Some(function) = &on_line {
+            function.call(&line);
+        }
+        self.ended.cancel();
+    }
+
+    fn push(&self, bytes: &[u8]) {
+        let mut kept = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend(bytes);
+        let excess = kept.len().saturating_sub(MAX_STDERR);
+        kept.drain(..excess);
+    }
+
+    /// Waits for the end of stderr, for a short time, and returns the text.
+    async fn text_after_exit(&self) -> String {
+        let _ = tokio::time::timeout(STDERR_END_WAIT, self.ended.cancelled()).await;
+        self.text()
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let kept = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: Vec<u8> = kept.iter().copied().collect();
+        String::from_utf8_lossy(&bytes).trim().to_owned()
+    }
+}
+
+/// Finds `claude` on this PATH, else in the places where it is usually installed.
+pub(crate) fn find_claude(path: Option<&OsStr>, home: Option<&Path>) -> Result<PathBuf, Error> {
+    if let Some(program) = find_on_path("claude", path) {
+        return Ok(program);
+    }
+    let mut usual = home
+        .into_iter()
+        .flat_map(|home| USUAL_PLACES.map(|place| home.join(place)));
+    usual.find(|file| file.is_file()).ok_or(Error::NotFound)
+}
+
+pub(crate) fn find_on_path(program: &str, path: Option<&OsStr>) -> Option<PathBuf> {
+    let mut files = std::env::split_paths(path?).map(|folder| folder.join(program));
+    files.find(|file| file.is_file())
 }

@@ -1,8 +1,8 @@
-//! What the examples print of a message.
+//! Prints the messages of a turn, for the examples.
 
 use becket_sdk::{Block, Message};
 
-/// Prints what a person wants to see.
+/// Prints the parts of a message that are for people.
 pub fn show(message: &Message) {
     match message {
         Message::Assistant(chat) | Message::User(chat) => {
@@ -30,11 +30,11 @@ fn show_block(block: &Block<'_>) {
     }
 }
 
-/// The prompt: all arguments of the program.
+/// Returns the prompt: all arguments of the program, or a default.
 pub fn prompt() -> String {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    match words.is_empty() {
-        true => "What is in this folder?".to_owned(),
-        false => words.join(" "),
+    if words.is_empty() {
+        return "What is in this folder?".to_owned();
     }
+    words.join(" ")
 }

@@ -1,15 +1,16 @@
-//! What a callback answers, before it is bound to its event.
+//! The answer of a callback, and the check that its event takes it.
 
-mod check;
-
-use becket_wire::answer::{Change, Opinion};
+use becket_wire::answer::{Change, NotTaken, Opinion};
+use becket_wire::event::{EventName, Rest};
 use serde_json::{Map, Value};
+
+use super::CallbackFailure;
 
 type WireAnswer = becket_wire::Answer;
 
-/// What a callback answers. It is checked against the callback's event, by the rules of
+/// The answer of a callback. It is checked against the callback's event, by the rules of
 /// `becket_wire`: an answer that the event does not take is an error of that call
-/// (`hook_execution_error`), never sent.
+/// (`hook_execution_error`) and is never sent.
 ///
 /// ```
 /// use becket_sdk::{Answer, EventName};
@@ -24,11 +25,12 @@ type WireAnswer = becket_wire::Answer;
 /// );
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
-#[must_use = "an answer counts when the callback returns it"]
+#[must_use = "an answer has no effect until the callback returns it"]
 pub struct Answer {
     parts: Vec<Part>,
 }
 
+/// A part of an answer. The parts are put together when the answer is bound to its event.
 #[derive(Debug, Clone, PartialEq)]
 enum Part {
     Opinion(Opinion),
@@ -38,63 +40,65 @@ enum Part {
     Stop(String),
     Json(Value),
     Raw(Value),
-    Whole(Box<WireAnswer>),
+    /// An answer that is already bound to its event.
+    Bound(Box<WireAnswer>),
 }
 
 impl Answer {
-    /// No opinion: Claude Code goes on as if the callback were not there.
+    /// Makes an answer without an opinion: Claude Code goes on as if the callback were not there.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// The call must not happen; the model is told why. PreToolUse, PermissionRequest,
-    /// PreModelSwitch.
+    /// Forbids the call and tells the model the reason (PreToolUse, PermissionRequest, PreModelSwitch).
     pub fn deny(reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self::of(Part::Opinion(Opinion::Deny { reason }))
     }
 
-    /// The call happens without Claude Code's own permission prompt. Not the same as [`none`](Self::none).
+    /// Lets the call happen without Claude Code's own permission prompt. [`none`](Self::none) leaves the
+    /// prompt to Claude Code.
     pub fn allow(because: impl Into<String>) -> Self {
         let because = because.into();
         Self::of(Part::Opinion(Opinion::Allow { because }))
     }
 
-    /// The user decides (PreToolUse, PreModelSwitch). Where no user attends, Claude Code refuses.
+    /// Asks the user (PreToolUse, PreModelSwitch). Without a user present, Claude Code refuses the call.
     pub fn ask(reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self::of(Part::Opinion(Opinion::Ask { reason }))
     }
 
-    /// It must not happen, or on Stop the turn must not end: prompts, stops, compactions.
+    /// Blocks a prompt or a compaction. On Stop, the turn goes on.
     pub fn block(reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self::of(Part::Opinion(Opinion::Block { reason }))
     }
 
-    /// Text for the model.
+    /// Adds text for the model.
     pub fn context(text: impl Into<String>) -> Self {
         Self::of(Part::Context(text.into()))
     }
 
-    /// A change of what happens, such as [`Change::Input`] for another tool input.
+    /// Changes the action that the event is about, such as [`Change::Input`] for another tool input.
     pub fn change(change: Change) -> Self {
         Self::of(Part::Change(change))
     }
 
-    /// Another input for the tool call: the whole of it, in place of the model's.
+    /// Replaces the whole input of the tool call.
     pub fn rewrite(input: Map<String, Value>) -> Self {
         Self::change(Change::Input(input))
     }
 
-    /// Ends the turn; the user is told why. It does not prevent what the event is about: on PreToolUse
-    /// the call still happens, unless the answer is a [`deny`](Self::deny) [with](Self::with_stop) it.
+    /// Ends the turn and tells the user the reason. It does not prevent the action that the event is
+    /// about: on PreToolUse the call still happens, unless the answer is also a [`deny`](Self::deny)
+    /// (see [`with_stop`](Self::with_stop)).
     pub fn stop(reason: impl Into<String>) -> Self {
         Self::of(Part::Stop(reason.into()))
     }
 
-    /// An answer as the JSON that a command hook would print. A field that the event does not have is an
-    /// error: see [`raw`](Self::raw).
+    /// Makes an answer from the JSON that a command hook would print. A field that the event does not
+    /// have is an error: see [`raw`](Self::raw).
     ///
     /// ```
     /// use becket_sdk::{Answer, EventName};
@@ -109,36 +113,36 @@ impl Answer {
         Self::of(Part::Json(json))
     }
 
-    /// An answer that Claude Code gets as it is, unchecked: for fields that this crate does not know.
+    /// Makes an answer that is sent to Claude Code unchecked, for fields that this crate does not know.
     /// Nothing can be added to it.
     ///
-    /// Claude Code ignores what it does not know, and refuses the call if `hookEventName` names another
-    /// event.
+    /// Claude Code ignores fields that it does not know, and refuses the call if `hookEventName` names
+    /// another event.
     pub fn raw(json: Value) -> Self {
         Self::of(Part::Raw(json))
     }
 
-    /// The same answer, with text for the model besides.
+    /// Adds text for the model to this answer.
     pub fn with_context(self, text: impl Into<String>) -> Self {
         self.and(Part::Context(text.into()))
     }
 
-    /// The same answer, with a change besides.
+    /// Adds a change to this answer.
     pub fn with_change(self, change: Change) -> Self {
         self.and(Part::Change(change))
     }
 
-    /// The same answer, with a message for the user besides.
+    /// Adds a message for the user to this answer.
     pub fn with_message(self, text: impl Into<String>) -> Self {
         self.and(Part::Message(text.into()))
     }
 
-    /// An answer that is bound to its event already.
+    /// Makes an answer that is already bound to its event.
     pub(crate) fn bound_to_event(answer: WireAnswer) -> Self {
-        Self::of(Part::Whole(Box::new(answer)))
+        Self::of(Part::Bound(Box::new(answer)))
     }
 
-    /// The same answer, and the turn ends.
+    /// Adds the end of the turn to this answer.
     ///
     /// ```
     /// use becket_sdk::{Answer, EventName};
@@ -160,4 +164,80 @@ impl Answer {
         self.parts.push(part);
         self
     }
+}
+
+impl Answer {
+    /// Returns the JSON for Claude Code, or an error if the event does not take the answer.
+    pub fn check(&self, event: &EventName) -> Result<Value, CallbackFailure> {
+        if let [Part::Raw(json)] = &self.parts[..] {
+            return Ok(json.clone());
+        }
+        let answer = self.bind(event)?;
+        let output = answer.render().stdout;
+        if output.is_empty() {
+            return Ok(Value::Object(Rest::new()));
+        }
+        // The one output that is not JSON is plain text: the extra instructions of a PreCompact command
+        // hook.
+        serde_json::from_slice(&output)
+            .map_err(|_| CallbackFailure::failed(format!("a {event} callback takes no context")))
+    }
+
+    /// Binds the answer to an event.
+    fn bind(&self, event: &EventName) -> Result<WireAnswer, CallbackFailure> {
+        let mut answer = WireAnswer::silent(event.clone());
+        for part in &self.parts {
+            match part {
+                Part::Json(json) => answer = read_json(event, json)?,
+                Part::Bound(bound) if bound.event() == event => answer = (**bound).clone(),
+                Part::Bound(bound) => {
+                    let error = format!("the answer is for {}, not for {event}", bound.event());
+                    return Err(CallbackFailure::failed(error));
+                }
+                Part::Raw(_) => {
+                    let error = "nothing can be added to a raw answer";
+                    return Err(CallbackFailure::failed(error));
+                }
+                part => part.add_to(&mut answer).map_err(to_failure)?,
+            }
+        }
+        Ok(answer)
+    }
+}
+
+impl Part {
+    fn add_to(&self, answer: &mut WireAnswer) -> Result<(), NotTaken> {
+        match self {
+            Self::Opinion(opinion) => answer.give(opinion.clone()),
+            Self::Context(text) => answer.add_context(text),
+            Self::Change(change) => answer.change(change.clone()),
+            Self::Message(text) => {
+                answer.tell(text);
+                Ok(())
+            }
+            Self::Stop(reason) => {
+                answer.stop(reason);
+                Ok(())
+            }
+            Self::Json(_) | Self::Raw(_) | Self::Bound(_) => Ok(()),
+        }
+    }
+}
+
+/// Reads JSON as Claude Code reads a command hook's output. Claude Code ignores anything but an object;
+/// here it is an error.
+fn read_json(event: &EventName, json: &Value) -> Result<WireAnswer, CallbackFailure> {
+    let Some(object) = json.as_object() else {
+        return Err(CallbackFailure::failed("the answer is JSON, but no object"));
+    };
+    if let Some(field) = WireAnswer::unknown_field(event, object) {
+        let error = format!("a {event} event takes no `{field}` (Answer::raw sends it unchecked)");
+        return Err(CallbackFailure::failed(error));
+    }
+    let text = json.to_string();
+    WireAnswer::read(event.clone(), 0, text.as_bytes(), b"").map_err(to_failure)
+}
+
+fn to_failure(error: impl std::error::Error) -> CallbackFailure {
+    CallbackFailure::failed(error.to_string())
 }

@@ -1,4 +1,4 @@
-//! The registered callbacks: their ids, and how they are registered with Claude Code.
+//! The registered callbacks, their ids, and the JSON that registers them with Claude Code.
 
 use std::time::Duration;
 
@@ -8,42 +8,42 @@ use serde_json::{Map, Value, json};
 use super::types::Callback;
 use super::{CallbackFailure, Hook, Matcher, OnFailure};
 use crate::Error;
-use crate::protocol::frames::Reply;
+use crate::protocol::writer::Reply;
 
-/// How much longer Claude Code waits for a callback than we do, so that we answer first.
+/// The time that Claude Code waits longer for a callback than the SDK does, so that the SDK answers first.
 const MARGIN: Duration = Duration::from_secs(5);
 
-/// A longer timeout means none. JavaScript's timers end at 24.8 days.
+/// The longest timeout; a longer one is cut to it. JavaScript's timers end at 24.8 days.
 pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 24 * 60 * 60);
 
-/// How the ids of becket's own callbacks begin.
+/// The prefix of the ids of becket's own callbacks.
 pub(crate) const BECKET_ID: &str = "becket_";
 
-/// A callback in force.
-pub(crate) struct Registered {
+/// A registered callback.
+pub(crate) struct RegisteredHook {
     pub(crate) id: String,
     pub(crate) event: EventName,
     matcher: Matcher,
     pub(crate) callback: Callback,
-    /// The time that one call may take, if that was set.
+    /// The time limit of one call, if it was set.
     pub(crate) timeout: Option<Duration>,
     pub(crate) on_failure: OnFailure,
-    /// One of becket's own.
+    /// True if the callback is becket's own.
     pub(crate) is_becket: bool,
-    /// How long becket may take before the callback is called; zero without becket.
+    /// The time that becket may take before the callback is called; zero without becket.
     pub(crate) becket_wait: Duration,
 }
 
-/// The callbacks of one client. It does not change once the client has started.
+/// The callbacks of one client. They do not change once the client has started.
 #[derive(Default)]
-pub(crate) struct Registry(Vec<Registered>);
+pub(crate) struct Registry(Vec<RegisteredHook>);
 
 impl Registry {
-    /// Gives `hook_1`, `hook_2`, … in order of registration.
+    /// Makes a registry with the ids `hook_1`, `hook_2`, … in order of registration.
     pub(crate) fn new(hooks: Vec<Hook>, timeout: Option<Duration>) -> Result<Self, Error> {
         let mut registry = Self::default();
         for (at, hook) in hooks.into_iter().enumerate() {
-            hook.check()?;
+            hook.check_event()?;
             registry.add(format!("hook_{}", at + 1), hook, timeout);
         }
         Ok(registry)
@@ -51,7 +51,7 @@ impl Registry {
 
     pub(crate) fn add(&mut self, id: String, hook: Hook, timeout: Option<Duration>) {
         let on_failure = OnFailure::default_of(&hook.event);
-        self.0.push(Registered {
+        self.0.push(RegisteredHook {
             matcher: hook.matcher,
             callback: hook.callback,
             timeout: hook.timeout.or(timeout).map(|time| time.min(MAX_TIMEOUT)),
@@ -63,36 +63,35 @@ impl Registry {
         });
     }
 
-    /// The callbacks registered so far wait for becket.
+    /// Lets the callbacks that are registered so far wait for becket.
     pub(crate) fn set_becket_wait(&mut self, wait: impl Fn(&EventName) -> Duration) {
-        for registered in &mut self.0 {
-            registered.becket_wait = wait(&registered.event);
+        for hook in &mut self.0 {
+            hook.becket_wait = wait(&hook.event);
         }
     }
 
-    pub(crate) fn get(&self, id: &str) -> Option<&Registered> {
-        self.0.iter().find(|registered| registered.id == id)
+    pub(crate) fn get(&self, id: &str) -> Option<&RegisteredHook> {
+        self.0.iter().find(|hook| hook.id == id)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The `hooks` of an initialize request.
+    /// Returns the `hooks` field of an initialize request.
     pub(crate) fn to_json(&self) -> Value {
         let mut events: Map<String, Value> = Map::new();
-        for registered in &self.0 {
-            let groups = events.entry(registered.event.as_str()).or_insert(json!([]));
-            groups
-                .as_array_mut()
-                .into_iter()
-                .for_each(|groups| groups.push(registered.to_json()));
+        for hook in &self.0 {
+            let groups = events.entry(hook.event.as_str()).or_insert(json!([]));
+            if let Some(groups) = groups.as_array_mut() {
+                groups.push(hook.to_json());
+            }
         }
         events.into()
     }
 }
 
-impl Registered {
+impl RegisteredHook {
     fn to_json(&self) -> Value {
         // A turn's deadline may be longer than the default timeout.
         let timeout = self.timeout.unwrap_or(MAX_TIMEOUT);
@@ -108,8 +107,8 @@ impl Registered {
         group
     }
 
-    /// What Claude Code gets when the callback has failed. A refusal of our own tells the model why,
-    /// and counts with versions that do not know `onFailure`.
+    /// Returns the reply for a failed call. An explicit refusal tells the model the reason, and also
+    /// works with versions that do not know `onFailure`.
     pub(super) fn failed(&self, failure: &CallbackFailure) -> Reply {
         let text = failure.to_string();
         match self.refusal(&text) {
@@ -122,8 +121,7 @@ impl Registered {
         if self.on_failure == OnFailure::Open {
             return None;
         }
-        let event: EventName = self.event.clone();
-        let answer = becket_wire::Answer::refusal(event, reason)?;
+        let answer = becket_wire::Answer::refusal(self.event.clone(), reason)?;
         serde_json::from_slice(&answer.render().stdout).ok()
     }
 }

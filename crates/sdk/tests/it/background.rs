@@ -36,7 +36,7 @@ fn state(state: &str) -> Value {
     system("session_state_changed", json!({"state": state}))
 }
 
-/// A client that is asked once and closed, and a peer that has got the prompt.
+/// Makes a client that gets one prompt and is closed, and a peer that has received the prompt.
 async fn closing(builder: Builder) -> (Peer, Value, JoinHandle<Result<(), Error>>) {
     let (mut peer, mut claude, _) = Peer::initialized(builder).await;
     let closing = tokio::spawn(async move {
@@ -74,9 +74,9 @@ async fn close_waits_until_each_task_has_had_its_turn() {
     closing.await.expect("join").expect("close");
 }
 
-/// No turn of its own follows for a task that ended while a turn ran, and was told in that one.
+/// No further turn follows for a task that ended while a turn ran and was reported in that turn.
 #[tokio::test(start_paused = true)]
-async fn a_task_that_was_told_in_the_turn_is_not_waited_for() {
+async fn close_does_not_wait_for_a_task_that_was_reported_in_the_turn() {
     let (mut peer, prompt, closing) = closing(Claude::builder()).await;
     let before = Instant::now();
     for message in [state("running"), started("a"), ended("a")] {
@@ -91,9 +91,9 @@ async fn a_task_that_was_told_in_the_turn_is_not_waited_for() {
     assert_eq!(before.elapsed().as_secs(), 0);
 }
 
-/// The list of tasks makes up for an end that was not announced.
+/// The list of tasks replaces the missing notification of an end.
 #[tokio::test(start_paused = true)]
-async fn a_task_that_is_not_listed_any_more_has_ended() {
+async fn a_task_that_is_no_longer_listed_has_ended() {
     let (mut peer, prompt, closing) = closing(Claude::builder()).await;
     peer.send(&state("running")).await;
     let listed = json!({"tasks": [{"task_id": "a", "description": "task a"}]});
@@ -110,7 +110,7 @@ async fn a_task_that_is_not_listed_any_more_has_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn past_the_bound_the_input_is_closed_and_the_error_names_the_tasks() {
+async fn after_the_time_limit_the_input_is_closed_and_the_error_names_the_tasks() {
     let bound = Duration::from_secs(90);
     let builder = Claude::builder().background_wait(bound);
     let (mut peer, prompt, closing) = closing(builder).await;
@@ -129,7 +129,7 @@ async fn past_the_bound_the_input_is_closed_and_the_error_names_the_tasks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_of_zero_is_none() {
+async fn with_a_wait_of_zero_close_does_not_wait() {
     let builder = Claude::builder().background_wait(Duration::ZERO);
     let (mut peer, prompt, closing) = closing(builder).await;
     peer.send(&started("a")).await;
@@ -138,9 +138,9 @@ async fn a_wait_of_zero_is_none() {
     closing.await.expect("join").expect("close");
 }
 
-/// Versions before 2.1.101 do not say when they are idle.
+/// Versions before 2.1.101 do not report when they are idle.
 #[tokio::test(start_paused = true)]
-async fn without_a_word_of_idleness_the_next_result_is_that_of_the_task() {
+async fn without_idle_messages_the_next_result_is_that_of_the_task() {
     let (mut peer, _, closing) = closing(Claude::builder()).await;
     peer.send(&started("a")).await;
     peer.send(&result("launched")).await;
@@ -153,7 +153,7 @@ async fn without_a_word_of_idleness_the_next_result_is_that_of_the_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_waits_for_tasks_hears_of_the_end_of_claude_code() {
+async fn a_client_that_waits_for_tasks_notices_the_end_of_claude_code() {
     let (mut peer, prompt, closing) = closing(Claude::builder()).await;
     peer.send(&started("a")).await;
     peer.send(&answer("launched", &[&prompt])).await;

@@ -1,4 +1,4 @@
-//! A call that fails has a text with a stable code, and the calls beside it go on.
+//! A failed call has a text with a stable code, and other calls go on.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::peer::Peer;
 
-/// The error's text, or the reason of the refusal.
+/// Returns the error's text, or the reason of the refusal.
 fn text(frame: &Value) -> &str {
     let response = &frame["response"];
     let reason = &response["response"]["hookSpecificOutput"]["permissionDecisionReason"];
@@ -18,7 +18,7 @@ fn text(frame: &Value) -> &str {
     text.unwrap_or_else(|| panic!("neither an error nor a refusal: {frame}"))
 }
 
-/// An error whose own text fails.
+/// An error whose `Display` panics.
 #[derive(Debug)]
 struct Unprintable;
 
@@ -70,7 +70,7 @@ async fn each_failure_has_its_code() {
 }
 
 #[tokio::test]
-async fn a_panic_leaves_the_others_alone() {
+async fn a_panic_does_not_affect_other_callbacks() {
     let builder = Claude::builder()
         .on(PreToolUse, Any, |_, _| async { panic!("by the test") })
         .on(PreToolUse, Any, |_, _| async { Ok(Answer::none()) });
@@ -98,9 +98,9 @@ async fn an_event_that_cannot_be_read_is_the_calls_failure() {
     assert!(text(&frame).contains("tool_name"), "{frame}");
 }
 
-/// The least of what was set for client, callback and turn counts.
+/// The shortest limit that was set for client, callback or turn counts.
 #[tokio::test(start_paused = true)]
-async fn timeouts_per_client_callback_and_turn() {
+async fn the_shortest_limit_of_client_callback_and_turn_counts() {
     let never = |_, _| std::future::pending();
     let builder = Claude::builder()
         .timeout(Duration::from_secs(20))
@@ -130,7 +130,7 @@ async fn timeouts_per_client_callback_and_turn() {
     );
 }
 
-/// Only the default gives way to a longer deadline.
+/// A longer deadline replaces only the default.
 #[tokio::test(start_paused = true)]
 async fn a_deadline_may_be_longer_than_the_default_timeout() {
     let never = |_, _| std::future::pending();
@@ -147,7 +147,7 @@ async fn a_deadline_may_be_longer_than_the_default_timeout() {
 }
 
 #[tokio::test]
-async fn the_caller_is_told_of_a_failed_callback() {
+async fn the_failure_function_is_called_for_a_failed_callback() {
     let (failed, mut failures) = mpsc::unbounded_channel();
     let hook = Hook::new(Stop, Any, |_, _| async { Err("no disk".into()) });
     let builder = Claude::builder()
@@ -188,8 +188,8 @@ async fn seconds(peer: &mut Peer, callback: &str) -> u64 {
     before.elapsed().as_secs()
 }
 
-/// The fields that a command hook may print on every event. What runs a hook in the background is for
-/// command hooks alone.
+/// Fields that a command hook may print on every event are taken. The field that runs a hook in the
+/// background is for command hooks only.
 #[test]
 fn an_answer_as_json_takes_what_every_command_hook_prints() {
     for event in EventName::ALL {

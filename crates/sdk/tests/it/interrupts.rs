@@ -32,7 +32,7 @@ async fn the_rest_of_a_dropped_turn_is_not_shown_to_the_next() {
     assert_eq!(turn.result().await.expect("a result").text(), "done");
 }
 
-/// Without a `drop`: the next prompt ends the turn before it.
+/// The turn is not dropped: the next prompt ends it.
 #[tokio::test]
 async fn the_next_prompt_interrupts_an_unfinished_turn() {
     let (mut peer, mut claude, _) = Peer::initialized(Claude::builder()).await;
@@ -59,7 +59,7 @@ async fn the_next_prompt_interrupts_an_unfinished_turn() {
     playing.await.expect("played").silent_so_far().await;
 }
 
-/// A prompt that was given up on while it waited for the turn before does not forget that turn.
+/// The first of two prompts that wait for an abandoned turn is dropped; the second still waits for it.
 #[tokio::test]
 async fn a_late_result_never_ends_the_next_turn() {
     let (mut peer, mut claude, _) = Peer::initialized(Claude::builder()).await;
@@ -82,8 +82,8 @@ async fn a_late_result_never_ends_the_next_turn() {
     );
 }
 
-/// A prompt that waits behind a turn of Claude Code's own is interrupted once it starts: the interrupt
-/// before that ends the turn that runs.
+/// A prompt that waits behind a turn of Claude Code's own is interrupted once it starts: the earlier
+/// interrupt only ends the running turn.
 #[tokio::test]
 async fn an_interrupt_of_a_waiting_prompt_is_repeated_when_it_starts() {
     let (mut peer, mut claude, _) = Peer::initialized(Claude::builder()).await;
@@ -102,7 +102,7 @@ async fn an_interrupt_of_a_waiting_prompt_is_repeated_when_it_starts() {
     assert_eq!(peer.receive().await["request"]["subtype"], "interrupt");
 }
 
-/// Claude Code may lose an interrupt that comes before it has begun the turn.
+/// Claude Code may lose an interrupt that comes before the turn has begun.
 #[tokio::test]
 async fn an_early_interrupt_is_repeated_when_the_turn_begins() {
     let (mut peer, mut claude, _) = Peer::initialized(Claude::builder()).await;

@@ -1,4 +1,4 @@
-//! What becomes of a call: it completes, times out, is cancelled, or both. Time is virtual here.
+//! The ends of a call: completed, timed out, cancelled, or both. Time is virtual here.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::peer::{Hanging, Peer};
 
 type Calls = mpsc::UnboundedReceiver<oneshot::Receiver<Option<Ended>>>;
 
-/// A hook that never answers; the channel gets a receiver for each call.
+/// Makes a hook that never answers. The channel gets a receiver for each call.
 fn hanging() -> (Hook, Calls) {
     let (called, calls) = mpsc::unbounded_channel();
     let hook = Hook::new(PreToolUse, "Bash", move |_, ctx| {
@@ -64,7 +64,7 @@ async fn times_out() {
     assert_eq!(ended, Ok(Some(Ended::TimedOut)), "its future is dropped");
 }
 
-/// The callback blocks the only thread: its answer and its deadline come to light together.
+/// The callback blocks the only thread, so its answer and its deadline are noticed at the same time.
 #[tokio::test]
 async fn an_answer_after_the_deadline_is_too_late() {
     let hook = Hook::new(PreToolUse, Any, |_, ctx| {
@@ -141,7 +141,7 @@ async fn cancelled_with_the_program() {
     assert_eq!(ended.await, Ok(Some(Ended::Cancelled)));
 }
 
-/// The token is for tasks that the callback started: they are not dropped with its future.
+/// Tasks that the callback started are not dropped with its future, so they need the token.
 #[tokio::test(start_paused = true)]
 async fn tasks_of_a_callback_see_why_it_ended() {
     let (seen, mut ends) = mpsc::unbounded_channel();
@@ -164,7 +164,7 @@ async fn tasks_of_a_callback_see_why_it_ended() {
     assert_eq!(ends.recv().await, Some(Some(Ended::Cancelled)));
 }
 
-/// Both: whichever comes first. A cancel before the deadline leaves nothing for the deadline.
+/// The first of cancellation and deadline counts: after a cancellation the deadline has no effect.
 #[tokio::test(start_paused = true)]
 async fn cancelled_then_timed_out() {
     let (hook, mut calls) = hanging();

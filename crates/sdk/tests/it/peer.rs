@@ -1,4 +1,4 @@
-//! The other end of the protocol: a Claude Code that does what the test says.
+//! The other end of the protocol: a Claude Code that the test controls.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::io::{
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// Longer than all that a test waits for, also where time is virtual.
+/// The longest time that a test waits. It is also longer than the virtual times of tests.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct Peer {
@@ -19,7 +19,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// The peer, and the client that waits to be initialized.
+    /// Makes a peer, and a client that waits for its initialization.
     pub fn new(builder: Builder) -> (Self, JoinHandle<Result<Claude, Error>>) {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let (read, write) = tokio::io::split(theirs);
@@ -29,7 +29,7 @@ impl Peer {
         (Self { lines, output }, client)
     }
 
-    /// A peer that has initialized its client, and what the client registered.
+    /// Makes a peer that has initialized its client. Also returns the client and its initialize request.
     pub async fn initialized(builder: Builder) -> (Self, Claude, Value) {
         let (mut peer, client) = Self::new(builder);
         let initialize = peer.receive().await;
@@ -56,7 +56,7 @@ impl Peer {
         self.output.write_all(text.as_bytes()).await.expect("send");
     }
 
-    /// The client's next frame.
+    /// Receives the client's next frame.
     pub async fn receive(&mut self) -> Value {
         let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await;
         let line = line.expect("the client never sent the frame");
@@ -87,8 +87,8 @@ impl Peer {
             .await;
     }
 
-    /// The client writes nothing more about what came before: the next frame is the answer to this
-    /// marker, which every client refuses at once.
+    /// Asserts that the client has written nothing more: its next frame is the answer to this marker,
+    /// which every client refuses at once.
     pub async fn silent_so_far(&mut self) {
         let body = json!({"subtype": "marker"});
         self.send(&json!({"type": "control_request", "request_id": "marker", "request": body}))
@@ -97,7 +97,7 @@ impl Peer {
         assert_eq!(frame["response"]["request_id"], "marker", "{frame}");
     }
 
-    /// Waits until the client has closed its input. It sends nothing before that.
+    /// Waits until the client has closed its stream. Asserts that it sends nothing before that.
     pub async fn input_closed(&mut self) {
         let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await;
         let line = line.expect("the client never closed its input");
@@ -111,7 +111,7 @@ impl Peer {
         }
     }
 
-    /// Ends the output, as a process that dies does.
+    /// Ends the output, like a process that dies.
     pub async fn hang_up(mut self) {
         self.output.shutdown().await.expect("shut down");
     }

@@ -1,4 +1,4 @@
-//! Frames that are strange, large, broken or unknown.
+//! Frames that are large, broken or unknown.
 
 use becket_sdk::{Answer, Any, Claude, Error, Message, PreToolUse};
 use serde_json::json;
@@ -78,9 +78,9 @@ async fn lines_that_are_no_messages_are_skipped_and_counted() {
     assert_eq!(claude.skipped_lines(), 3, "a word, an array, a long word");
 }
 
-/// The whole flood would take 64 MB as text, and more as messages.
+/// All messages together would take 64 MB as text, and more as values.
 #[tokio::test]
-async fn messages_before_the_answer_to_initialize_stay_within_a_bound() {
+async fn the_memory_of_messages_before_the_answer_to_initialize_is_limited() {
     let (mut peer, client) = Peer::new(Claude::builder());
     let initialize = peer.receive().await;
     for number in 0..1000 {
@@ -98,7 +98,7 @@ async fn messages_before_the_answer_to_initialize_stay_within_a_bound() {
 }
 
 #[tokio::test]
-async fn a_request_over_the_bound_is_answered() {
+async fn a_request_over_the_size_limit_is_answered() {
     let builder = Claude::builder().max_message(1000);
     let builder = builder.on(PreToolUse, Any, |_, _| async { Ok(Answer::none()) });
     let (mut peer, _claude, _) = Peer::initialized(builder).await;
@@ -114,7 +114,7 @@ async fn a_request_over_the_bound_is_answered() {
 }
 
 #[tokio::test]
-async fn the_context_has_what_the_payload_says() {
+async fn the_context_has_the_fields_of_the_payload() {
     let builder = Claude::builder().on(PreToolUse, Any, |_, ctx| async move {
         assert_eq!(ctx.agent_id.as_deref(), Some("a1"));
         assert_eq!(ctx.permission_mode, Some("plan".into()));
@@ -143,7 +143,7 @@ async fn a_dropped_client_closes_its_stream() {
     peer.closed().await;
 }
 
-/// Requests of both sides are under way at once, and answers come in any order.
+/// Both sides have requests in flight at the same time, and answers come in any order.
 #[tokio::test]
 async fn requests_of_both_sides_are_matched_by_id() {
     let builder = Claude::builder().on(PreToolUse, Any, |_, _| async { Ok(Answer::none()) });

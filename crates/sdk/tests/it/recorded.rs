@@ -1,5 +1,5 @@
-//! The recorded transcripts of the real program, played to the SDK: each frame that the recorded client
-//! sent is held against what the SDK sends in its place.
+//! Plays recorded transcripts of the real program to the SDK, and compares each frame that the recorded
+//! client sent with the frame of the SDK.
 
 use std::collections::HashMap;
 use std::fs;
@@ -36,9 +36,9 @@ fn transcript(name: &str) -> Vec<Recorded> {
 struct Player {
     peer: Peer,
     rest: std::vec::IntoIter<Recorded>,
-    /// The recorded request ids of the client, and those that the SDK made.
+    /// The recorded request ids of the client, and the corresponding ids of the SDK.
     ids: HashMap<String, Value>,
-    /// The recorded callback ids, and those of the SDK.
+    /// The recorded callback ids, and the corresponding ids of the SDK.
     callbacks: HashMap<String, String>,
 }
 
@@ -60,7 +60,7 @@ impl Player {
         (player, client.await.expect("join").expect("start"))
     }
 
-    /// The same events with the same matchers, under other ids.
+    /// Checks that the events and matchers are the recorded ones, and maps their ids.
     fn map_callbacks(&mut self, recorded: &Value, sent: &Value) {
         for (event, groups) in sent.as_object().expect("hooks") {
             let (ours, theirs) = (&groups[0], &recorded[event][0]);
@@ -101,7 +101,7 @@ impl Player {
         }
     }
 
-    /// Plays on. Each frame of the client must be the recorded one, unless `differs` takes it.
+    /// Plays the rest. Each frame of the client must be the recorded one, unless `differs` accepts it.
     async fn play(
         mut self,
         expected: Option<Value>,

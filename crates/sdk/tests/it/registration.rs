@@ -1,4 +1,4 @@
-//! What Claude Code is told when a client starts, and what is refused.
+//! The initialize request of a client, and registrations that are refused.
 
 use std::time::Duration;
 
@@ -47,9 +47,9 @@ async fn hooks_are_registered_in_order_with_their_limits() {
     );
 }
 
-/// A turn's deadline may be later than the default timeout, so Claude Code must not give up before.
+/// A turn's deadline may be later than the default timeout, so Claude Code must not give up earlier.
 #[tokio::test]
-async fn without_a_timeout_claude_code_is_told_of_none() {
+async fn without_a_timeout_claude_code_gets_the_longest_one() {
     let builder = Claude::builder().on(Stop, Any, |_, _| async { Ok(Answer::none()) });
     let (_peer, _claude, initialize) = Peer::initialized(builder).await;
     let days = initialize["hooks"]["Stop"][0]["timeout"]
@@ -129,7 +129,7 @@ async fn an_old_version_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_never_answers_is_given_up() {
+async fn starting_fails_if_the_peer_never_answers() {
     let (mut peer, client) = Peer::new(Claude::builder().start_timeout(Duration::from_secs(3)));
     peer.receive().await;
     let error = client

@@ -1,4 +1,4 @@
-//! Turns: where one ends and the next begins.
+//! The borders of turns: messages and results belong to the right prompt.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ async fn a_turn_ends_with_its_result() {
     }
 }
 
-/// A result that answers the prompts of these frames.
+/// Makes a result that answers the prompts of these frames.
 pub(crate) fn answer(text: &str, prompts: &[&Value]) -> Value {
     let mut result = result(text);
     let uuids = prompts.iter().map(|prompt| prompt["uuid"].clone());
@@ -40,7 +40,7 @@ pub(crate) fn answer(text: &str, prompts: &[&Value]) -> Value {
     result
 }
 
-/// The result of a turn that Claude Code began when a background task had ended.
+/// Makes the result of a turn that Claude Code began when a background task had ended.
 pub(crate) fn autonomous(text: &str) -> Value {
     let mut result = result(text);
     result["origin"] = json!({"kind": "task-notification"});
@@ -111,7 +111,7 @@ async fn messages_before_claude_code_starts_with_the_prompt_are_events() {
 
 /// The turn of a scheduled prompt has a result without an origin, and without the ids of prompts.
 #[tokio::test]
-async fn the_result_of_a_scheduled_prompt_does_not_end_a_prompt_that_waits() {
+async fn the_result_of_a_scheduled_prompt_does_not_end_a_waiting_prompt() {
     let (mut peer, mut claude, _) = Peer::initialized(Claude::builder()).await;
     let turn = claude.ask("one").await.expect("ask");
     let first = peer.receive().await;
@@ -133,13 +133,13 @@ async fn the_result_of_a_scheduled_prompt_does_not_end_a_prompt_that_waits() {
 /// A prompt waits behind a turn that Claude Code began by itself: neither its deadline nor its end
 /// reaches the calls of that turn.
 #[tokio::test(start_paused = true)]
-async fn a_prompt_that_waits_bounds_no_calls_of_the_turn_before() {
+async fn a_waiting_prompt_does_not_limit_calls_of_the_turn_before() {
     let builder = Claude::builder().on(PreToolUse, Any, |_, _| async {
         tokio::time::sleep(Duration::from_secs(10)).await;
         Ok(Answer::deny("asked"))
     });
     let (mut peer, mut claude, _) = Peer::initialized(builder).await;
-    // With the first prompt it is not known yet that Claude Code says when it starts.
+    // Before the first prompt, the client does not know that Claude Code reports its start.
     for prompt in ["one", "two"] {
         let turn = claude.ask(prompt).deadline(Duration::from_secs(5)).await;
         let frame = peer.receive().await;
@@ -199,7 +199,7 @@ async fn a_peer_that_dies_ends_everything() {
     assert!(matches!(next, Err(Error::Ended { .. })), "{next:?}");
 }
 
-/// JavaScript cuts a text inside a character now and then: its half is no reason to wait for ever.
+/// JavaScript sometimes cuts a text inside a character. The client must not wait for ever then.
 #[tokio::test]
 async fn a_result_with_half_a_character_ends_its_turn() {
     let (mut peer, mut claude, _) = Peer::initialized(Claude::builder()).await;
@@ -222,7 +222,7 @@ async fn a_result_with_half_a_character_ends_its_turn() {
 }
 
 #[tokio::test]
-async fn an_error_answer_is_the_requests_error() {
+async fn an_error_response_is_the_error_of_the_request() {
     let (mut peer, claude, _) = Peer::initialized(Claude::builder()).await;
     let control = claude.control();
     let asked = tokio::spawn(async move { control.set_model("nonsense").await });

@@ -27,7 +27,7 @@ const USER: &str = r#"{"type": "user", "session_id": "", "parent_tool_use_id": n
     "message": {"role": "user", "content": "BASHOK please"}}"#;
 
 #[tokio::test]
-async fn interrupt_while_the_model_speaks() {
+async fn interrupt_while_the_model_answers() {
     let builder = Claude::builder()
         .on(Stop, Any, |_, _| async { panic!("there is no Stop") })
         .on(StopFailure, Any, |_, _| async { panic!("nor a failure") });

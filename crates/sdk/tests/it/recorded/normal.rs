@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::Player;
 
-/// A client with a callback for every event that can be registered.
+/// Makes a client with a callback for every event that can be registered.
 fn watching_everything() -> Builder {
     let never = [
         "SessionStart",

@@ -1,4 +1,4 @@
-//! One test per transcript, doing what the recorded client did.
+//! One test per transcript, which repeats the steps of the recorded client.
 
 use becket_sdk::{
     Answer, Any, Builder, Claude, Hook, Message, OnFailure, Permission, PermissionRequest,
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Player, transcript};
 
-/// What each message of the recorded turn is to the reader.
+/// Returns the type of each message of the recorded turn.
 fn kinds(name: &str) -> Vec<Value> {
     let frames = transcript(name)
         .into_iter()
@@ -29,7 +29,7 @@ fn kinds(name: &str) -> Vec<Value> {
     messages
 }
 
-/// Plays a whole transcript: one prompt, and every message of the program reaches the reader.
+/// Plays a whole transcript with one prompt, and checks that every message reaches the reader.
 async fn play(name: &str, prompt: &str, builder: Builder) -> TurnResult {
     play_with(name, prompt, builder, |_, _| false).await
 }
@@ -70,7 +70,7 @@ async fn hook_deny() {
     assert!(!result.is_error());
 }
 
-/// The recorded client answered with a bare error; ours has its code before it.
+/// The recorded client answered with the error alone; the SDK puts a code before it.
 fn is_error_with_code(recorded: &Value, sent: &Value) -> bool {
     recorded["response"]["error"] == "LAB-CALLBACK-ERROR"
         && sent["response"]["error"] == "hook_execution_error: LAB-CALLBACK-ERROR"
@@ -88,7 +88,7 @@ async fn hook_errors_that_are_open() {
     }
 }
 
-/// The recorded client left the block to `onFailure`; ours refuses, and says why.
+/// The recorded client left the block to `onFailure`; the SDK refuses with a reason.
 #[tokio::test]
 async fn hook_error_that_blocks() {
     let builder = Claude::builder().on(PreToolUse, "Bash", |_, _| async {
@@ -108,7 +108,7 @@ async fn hook_error_that_blocks() {
     .await;
 }
 
-/// Claude Code gives up before the callback does: nothing is written after its cancel.
+/// Claude Code gives up before the callback does: nothing is written after the cancellation.
 #[tokio::test]
 async fn hook_no_answer() {
     let builder = Claude::builder().on(PreToolUse, "Bash", |_, _| std::future::pending());

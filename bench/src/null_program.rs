@@ -1,5 +1,5 @@
-//! The floor of `spawn`: a program that only exits. No libc, no linker: a head, one segment, and
-//! the few instructions of an exit.
+//! Builds the floor of `spawn`: a program that only exits. It needs no libc and no linker: it is a header,
+//! one segment, and the few instructions of an exit.
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -8,9 +8,9 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 const BASE: u64 = 0x40_0000;
-const HEADS: u64 = 64 + 56;
+const HEADERS: u64 = 64 + 56;
 
-/// The machine's number in an ELF head, and its instructions for exit(0).
+/// Returns the machine's number in an ELF header, and its instructions for exit(0).
 fn exit_code() -> Option<(u16, &'static [u8])> {
     match std::env::consts::ARCH {
         // mov eax, 60; xor edi, edi; syscall
@@ -24,7 +24,7 @@ fn exit_code() -> Option<(u16, &'static [u8])> {
     }
 }
 
-/// Writes the program there.
+/// Writes the program to this path.
 pub fn build(path: &Path) -> Result<()> {
     let Some((machine, code)) = exit_code() else {
         bail!("no null program is known for {}", std::env::consts::ARCH);
@@ -39,7 +39,7 @@ pub fn build(path: &Path) -> Result<()> {
 }
 
 fn elf(machine: u16, code: &[u8]) -> Vec<u8> {
-    let size = HEADS + code.len() as u64;
+    let size = HEADERS + code.len() as u64;
     let mut elf = Vec::new();
     // 64 bit, little endian, version 1, System V
     elf.extend_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0");
@@ -47,9 +47,9 @@ fn elf(machine: u16, code: &[u8]) -> Vec<u8> {
     put(&2_u16.to_le_bytes()); // an executable
     put(&machine.to_le_bytes());
     put(&1_u32.to_le_bytes());
-    put(&(BASE + HEADS).to_le_bytes()); // entry
-    put(&64_u64.to_le_bytes()); // program heads
-    put(&0_u64.to_le_bytes()); // section heads: none
+    put(&(BASE + HEADERS).to_le_bytes()); // entry
+    put(&64_u64.to_le_bytes()); // program headers
+    put(&0_u64.to_le_bytes()); // section headers: none
     put(&0_u32.to_le_bytes());
     for half in [64_u16, 56, 1, 0, 0, 0] {
         put(&half.to_le_bytes());
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_runs_and_does_nothing() {
+    fn the_program_exits_without_output() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("nothing");
         build(&path).unwrap();

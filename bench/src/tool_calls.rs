@@ -1,5 +1,5 @@
-//! Tool calls inside the real Claude Code, one contender's beside the others'. A scripted model on
-//! 127.0.0.1 asks for one tool after another; a call lasts from one of its requests to the next.
+//! Measures tool calls inside the real Claude Code, and compares contenders. A scripted model on 127.0.0.1
+//! asks for one tool after another; a call lasts from one request to the model to the next.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,66 +10,69 @@ use becket_tests::model::{Kind, Model, Turn, say, tool};
 use becket_wire::rpc::DaemonStatus;
 use serde_json::{Value, json};
 
-use crate::args::Order;
+use crate::args::BenchOptions;
 use crate::report::{Bar, Report, Table, number};
 use crate::samples::{Figures, Samples};
 use crate::world::{Programs, World};
 
-/// Calls of each contender that count.
+/// The number of measured calls of each contender.
 const CALLS: usize = 240;
-/// Calls in one session: more would measure a long conversation.
+/// The number of measured calls in one session: more would measure a long conversation.
 pub const SESSION: usize = 30;
-/// The first calls of a session load what later ones have.
+/// The number of calls at the start of a session that do not count: they load data for the later ones.
 pub const WARM_UP: usize = 5;
 pub const PROMPT: &str = "read it again and again";
 const BOUND: Duration = Duration::from_secs(180);
 
-/// What may be registered besides a program's path.
+/// The registration without a hook. Other registrations are [`BECKET`] or the path of a program.
 pub const NO_HOOK: &str = "no hook";
 pub const BECKET: &str = "becket";
 
-/// Who is compared with whom.
+/// The contenders of a bench, and the bar for their figures.
 #[derive(Debug)]
-pub struct Contest<const N: usize> {
-    /// The first is Claude Code without a hook: what the others add is counted from there.
+pub struct ToolCallBench<const N: usize> {
+    /// The names of the contenders. The first is Claude Code without a hook, to which the others add time.
     pub names: [&'static str; N],
-    /// What `names[ours]` adds is held against what `names[rival]` adds.
+    /// The index of the contender whose added time is compared with that of the rival.
     pub ours: usize,
+    /// The index of the rival.
     pub rival: usize,
-    /// The rival in the head of the table.
+    /// The column of the table with the ratio to the rival.
     pub against: &'static str,
+    /// The name of the bar.
     pub bar: &'static str,
+    /// The bound of the bar.
     pub most: f64,
 }
 
-/// What came of it besides the figures.
+/// The circumstances of a finished run.
 #[derive(Debug)]
-pub struct Held {
+pub struct ToolCallRun {
     pub version: String,
     pub sessions: usize,
     pub status: DaemonStatus,
 }
 
-impl<const N: usize> Contest<N> {
-    /// One session after the other, turn by turn. `enter` makes the world what that contender needs,
-    /// and says what is registered. None where there is no Claude Code.
-    pub fn hold(
+impl<const N: usize> ToolCallBench<N> {
+    /// Runs one session after the other; the contenders take turns. `enter` prepares the world for a
+    /// contender, and returns its registration. Returns `None` if there is no Claude Code.
+    pub fn run(
         &self,
-        order: &Order,
+        options: &BenchOptions,
         report: &mut Report,
         enter: impl Fn(&World, usize) -> Result<&'static str>,
-    ) -> Result<Option<Held>> {
+    ) -> Result<Option<ToolCallRun>> {
         let claude = match Claude::get(&Claude::wanted()) {
             Ok(claude) => claude,
-            Err(why) => {
-                report.notes.push(format!("SKIPPED: {why}"));
+            Err(error) => {
+                report.notes.push(format!("SKIPPED: {error}"));
                 return Ok(None);
             }
         };
-        let world = World::new(&Programs::find(order)?)?;
+        let world = World::new(&Programs::find(options)?)?;
         let daemon = world.daemon()?;
         let mut samples = [const { Samples::new() }; N];
-        let sessions = (order.rounds.unwrap_or(CALLS) * order.runs).div_ceil(SESSION);
+        let sessions = (options.rounds.unwrap_or(CALLS) * options.runs).div_ceil(SESSION);
         for round in 0..sessions {
             for turn in 0..N {
                 let at = (round + turn) % N;
@@ -77,15 +80,15 @@ impl<const N: usize> Contest<N> {
                 session(&claude, &world, registered, &mut samples[at])?;
             }
         }
-        self.tell(&samples, report);
-        Ok(Some(Held {
+        self.fill_report(&samples, report);
+        Ok(Some(ToolCallRun {
             version: claude.version.clone(),
             sessions,
             status: daemon.client()?.status()?,
         }))
     }
 
-    fn tell(&self, samples: &[Samples; N], report: &mut Report) {
+    fn fill_report(&self, samples: &[Samples; N], report: &mut Report) {
         let figures: Vec<Figures> = samples.iter().filter_map(Samples::figures).collect();
         let [bare, ..] = figures[..] else {
             return;
@@ -93,15 +96,14 @@ impl<const N: usize> Contest<N> {
         if figures.len() < N {
             return;
         }
-        let added = |figures: &Figures| figures.median - bare.median;
-        let rival = added(&figures[self.rival]);
-        let ratio = added(&figures[self.ours]) / rival;
+        let rival = added(figures[self.rival], bare);
+        let ratio = added(figures[self.ours], bare) / rival;
         let rows = self.names.iter().zip(&figures).map(|(name, figures)| {
             vec![
                 (*name).to_owned(),
                 number(figures.median),
-                number(added(figures)),
-                number(added(figures) / rival),
+                number(added(*figures, bare)),
+                number(added(*figures, bare) / rival),
                 number(figures.p99),
                 figures.count.to_string(),
             ]
@@ -124,16 +126,21 @@ impl<const N: usize> Contest<N> {
         let in_json = self.names.iter().zip(&figures).map(|(name, figures)| {
             json!({
                 "registered": name, "median_us": figures.median, "p99_us": figures.p99,
-                "added_us": added(figures), "calls": figures.count,
+                "added_us": added(*figures, bare), "calls": figures.count,
             })
         });
         report.figures = json!({"contenders": in_json.collect::<Vec<_>>(), "ratio": ratio});
     }
 }
 
-/// One session of the real program, with its own home and model.
+/// Returns the microseconds that a contender adds to a call.
+fn added(contender: Figures, bare: Figures) -> f64 {
+    contender.median - bare.median
+}
+
+/// Runs one session of the real program, with its own home and model.
 fn session(claude: &Claude, world: &World, registered: &str, samples: &mut Samples) -> Result<()> {
-    let turns = calls_of_session(world.root())?;
+    let turns = model_turns(world.root())?;
     let model = Model::script().on(PROMPT, turns).start();
     let home = Home::new(&model.url());
     register(world, &home, registered)?;
@@ -146,8 +153,8 @@ fn session(claude: &Claude, world: &World, registered: &str, samples: &mut Sampl
     Ok(())
 }
 
-/// What the model does in one session: the calls, then its last words.
-fn calls_of_session(folder: &Path) -> Result<Vec<Turn>> {
+/// Returns the turns of the model in one session: the calls, then a text.
+fn model_turns(folder: &Path) -> Result<Vec<Turn>> {
     let file = folder.join("read-me");
     std::fs::write(&file, "a line\n")?;
     let mut turns: Vec<Turn> = (0..SESSION + WARM_UP)
@@ -165,7 +172,7 @@ fn measure(model: &Model, samples: &mut Samples) {
     });
 }
 
-/// Takes the time from each of the model's requests to the next, while a session runs.
+/// Calls `took` with the time from each request to the model to the next, while a session runs.
 pub fn each_call(model: &Model, calls: usize, mut took: impl FnMut(usize, Duration)) {
     let mut before = None;
     for request in 0..=calls {
@@ -182,7 +189,7 @@ pub fn each_call(model: &Model, calls: usize, mut took: impl FnMut(usize, Durati
     }
 }
 
-/// Writes it into the user's settings of this home, in the form of `becket init`.
+/// Writes a registration into the user's settings of this home, in the form of `becket init`.
 pub fn register(world: &World, home: &Home, registered: &str) -> Result<()> {
     if registered == NO_HOOK {
         return Ok(());
@@ -202,7 +209,7 @@ pub fn register(world: &World, home: &Home, registered: &str) -> Result<()> {
         );
     }
     let mut settings = home.settings(Scope::User);
-    // The status line is no hook, and the print mode shows none.
+    // The status line is no hook, and print mode does not show it.
     if let Some(settings) = settings.as_object_mut() {
         settings.remove("statusLine");
     }
@@ -211,7 +218,7 @@ pub fn register(world: &World, home: &Home, registered: &str) -> Result<()> {
         BECKET => &*hook,
         other => other,
     };
-    let changed = name_program(&mut settings["hooks"], program);
+    let changed = replace_program(&mut settings["hooks"], program);
     if changed == 0 {
         bail!("becket init registered nothing");
     }
@@ -219,8 +226,8 @@ pub fn register(world: &World, home: &Home, registered: &str) -> Result<()> {
     Ok(())
 }
 
-/// Has every registered hook start this program; says how many there are.
-fn name_program(hooks: &mut Value, program: &str) -> usize {
+/// Replaces the program of every registered hook. Returns the number of hooks.
+fn replace_program(hooks: &mut Value, program: &str) -> usize {
     let groups = hooks.as_object_mut().into_iter().flatten();
     let groups = groups.filter_map(|(_, groups)| groups.as_array_mut());
     let handlers = groups
@@ -239,18 +246,19 @@ fn name_program(hooks: &mut Value, program: &str) -> usize {
 mod tests {
     use super::*;
 
+    fn hooks(program: &str) -> Value {
+        let handler = json!({"type": "command", "command": program, "args": ["a"], "async": true});
+        json!({
+            "PreToolUse": [{"hooks": [handler]}],
+            "Stop": [{"matcher": "x", "hooks": [handler, handler]}],
+        })
+    }
+
     #[test]
-    fn the_rival_is_registered_as_becket_is() {
-        let handler = |program: &str| json!({"type": "command", "command": program, "args": ["a"], "async": true});
-        let hooks = |program: &str| {
-            json!({
-                "PreToolUse": [{"hooks": [handler(program)]}],
-                "Stop": [{"matcher": "x", "hooks": [handler(program), handler(program)]}],
-            })
-        };
+    fn only_the_program_of_a_registration_is_replaced() {
         let mut renamed = hooks("/x/becket-hook");
-        assert_eq!(name_program(&mut renamed, "/bin/true"), 3);
+        assert_eq!(replace_program(&mut renamed, "/bin/true"), 3);
         assert_eq!(renamed, hooks("/bin/true"));
-        assert_eq!(name_program(&mut Value::Null, "/bin/true"), 0);
+        assert_eq!(replace_program(&mut Value::Null, "/bin/true"), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! Many sessions at work: made-up events, of every kind that moves a session, spread over all.
+//! Sends made-up events of many working sessions, of every kind that changes the state of a session.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,29 +14,29 @@ use crate::event::{now_ms, start_of_this_process};
 use crate::world::World;
 
 const PROJECTS: usize = 40;
-/// Every so-manieth session has a subagent that goes on and on.
-const WITH_SUBAGENTS: usize = 5;
+/// One in this many sessions has subagents that never end.
+const SUBAGENT_EVERY: usize = 5;
 
-/// So many events make a turn.
-const TURN: usize = 7;
+/// The number of events in a turn.
+const TURN_EVENTS: usize = 7;
 
-/// An event of a turn.
-fn event(at: usize, session: usize) -> (&'static str, Value) {
+/// Returns the name and the fields of an event of a turn.
+fn turn_event(at: usize, session: usize) -> (&'static str, Value) {
     match at {
         0 => {
             let prompt = "Make the totals of the orders right";
             ("UserPromptSubmit", json!({"prompt": prompt}))
         }
-        1 => ("PreToolUse", call("Bash", session)),
-        2 => ("PostToolUse", call("Bash", session)),
-        3 => ("PreToolUse", call("Edit", session)),
-        4 => ("PermissionRequest", call("Edit", session)),
-        5 => ("PostToolUse", call("Edit", session)),
+        1 => ("PreToolUse", tool_fields("Bash", session)),
+        2 => ("PostToolUse", tool_fields("Bash", session)),
+        3 => ("PreToolUse", tool_fields("Edit", session)),
+        4 => ("PermissionRequest", tool_fields("Edit", session)),
+        5 => ("PostToolUse", tool_fields("Edit", session)),
         _ => ("Stop", json!({"stop_hook_active": false})),
     }
 }
 
-fn call(tool: &str, session: usize) -> Value {
+fn tool_fields(tool: &str, session: usize) -> Value {
     let command = format!("cargo test -p part-{session} -- --quiet; ").repeat(20);
     json!({
         "tool_name": tool,
@@ -47,22 +47,23 @@ fn call(tool: &str, session: usize) -> Value {
 
 /// The sessions of one world.
 #[derive(Debug)]
-pub struct Fleet {
+pub struct SyntheticSessions {
     size: usize,
     home: String,
     transcripts: PathBuf,
     pid_start: u64,
+    /// The number of events that `next` has sent.
     sent: usize,
-    /// Events made: no two have the same id.
+    /// The number of all events, from which their ids are made.
     made: u64,
 }
 
-impl Fleet {
-    /// Begins so many sessions.
+impl SyntheticSessions {
+    /// Begins this number of sessions.
     pub fn begin(world: &World, client: &mut Client, size: usize) -> Result<Self> {
         let transcripts = world.root().join("transcripts");
         fs::create_dir_all(&transcripts)?;
-        let mut fleet = Self {
+        let mut sessions = Self {
             size,
             home: world.place.home().to_string_lossy().into_owned(),
             transcripts,
@@ -71,35 +72,35 @@ impl Fleet {
             made: 0,
         };
         for session in 0..size {
-            fs::write(fleet.transcript(session), "")?;
+            fs::write(sessions.transcript(session), "")?;
             let title = format!("Part {session} of the work");
             let model = "claude-opus-4-8";
             let start = json!({"source": "startup", "model": model, "session_title": title});
-            fleet.send(client, session, "SessionStart", start)?;
-            fleet.send(
+            sessions.send(client, session, "SessionStart", start)?;
+            sessions.send(
                 client,
                 session,
                 "UserPromptSubmit",
                 json!({"prompt": title}),
             )?;
-            if session % WITH_SUBAGENTS == 0 {
+            if session % SUBAGENT_EVERY == 0 {
                 for (agent, kind) in [("a", "Explore"), ("b", "Plan")] {
                     let id = format!("{agent}{session:015}");
                     let start = json!({"agent_id": id, "agent_type": kind});
-                    fleet.send(client, session, "SubagentStart", start)?;
+                    sessions.send(client, session, "SubagentStart", start)?;
                 }
             }
         }
-        Ok(fleet)
+        Ok(sessions)
     }
 
-    /// The next event, of the next session.
+    /// Sends the next event, of the next session.
     pub fn next(&mut self, client: &mut Client) -> Result<()> {
         let (session, turn) = (self.sent % self.size, self.sent / self.size);
-        let (event, mut more) = event((turn + session) % TURN, session);
+        let (event, mut more) = turn_event((turn + session) % TURN_EVENTS, session);
         self.sent += 1;
-        // Some of the calls are those of a subagent.
-        if session % WITH_SUBAGENTS == 0 && event.ends_with("ToolUse") {
+        // Some of the calls belong to a subagent.
+        if session % SUBAGENT_EVERY == 0 && event.ends_with("ToolUse") {
             more["agent_id"] = json!(format!("a{session:015}"));
             more["agent_type"] = json!("Explore");
         }

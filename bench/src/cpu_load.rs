@@ -1,4 +1,4 @@
-//! Cores that are busy with something else.
+//! Keeps cores busy with other work during a measurement.
 
 use std::os::unix::process::parent_id;
 use std::process::{Child, Command, Stdio};
@@ -45,7 +45,7 @@ pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, Into::into)
 }
 
-/// Busy until dropped.
+/// Processes that keep cores busy until they are dropped.
 #[derive(Debug)]
 pub struct Spinners(Vec<Child>);
 
@@ -76,7 +76,7 @@ impl Drop for Spinners {
     }
 }
 
-/// Spins until whoever started it is gone.
+/// Spins until the parent process has ended.
 pub fn spin() {
     let parent = parent_id();
     while parent_id() == parent {

@@ -1,4 +1,4 @@
-//! `becket sessions`, with few and with many events stored, in turn.
+//! Measures `becket sessions` with few and with many events stored, in turn.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -6,18 +6,19 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use crate::args::Order;
-use crate::fill::{Filled, fill};
-use crate::fleet::Fleet;
+use crate::args::BenchOptions;
+use crate::filled_world::FilledWorld;
 use crate::report::{Bar, Report, Table, number};
 use crate::samples::Samples;
+use crate::synthetic_sessions::SyntheticSessions;
 use crate::world::Programs;
 
 const ROUNDS: usize = 200;
 const WARM_UP: usize = 5;
 const LIVE: usize = 8;
-/// The sessions of the fill have a process that is not there: the daemon sees it within seconds.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The time limit for the end of the filled sessions. Their process does not exist, which the daemon
+/// notices within seconds.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 const PROGRAMS: [(&str, &[&str]); 4] = [
     ("becket sessions", &["sessions"]),
@@ -26,24 +27,25 @@ const PROGRAMS: [(&str, &[&str]); 4] = [
     ("/bin/true", &[]),
 ];
 
-pub struct Size {
+/// A world with a number of stored events, and the times of the programs in it.
+pub struct StoreSize {
     stored: usize,
-    filled: Filled,
+    filled: FilledWorld,
     times: [Samples; PROGRAMS.len()],
 }
 
-impl Size {
+impl StoreSize {
     fn new(programs: &Programs, stored: usize) -> Result<Self> {
-        let filled = fill(programs, stored)?;
+        let filled = FilledWorld::new(programs, stored)?;
         let mut client = filled.daemon.client()?;
         let begin = Instant::now();
         while client.sessions()? > 0 {
-            if begin.elapsed() > PATIENCE {
-                bail!("the sessions of the fill do not end");
+            if begin.elapsed() > TIMEOUT {
+                bail!("the filled sessions do not end");
             }
             std::thread::park_timeout(Duration::from_millis(100));
         }
-        Fleet::begin(&filled.world, &mut client, LIVE)?;
+        SyntheticSessions::begin(&filled.world, &mut client, LIVE)?;
         Ok(Self {
             stored,
             filled,
@@ -51,12 +53,13 @@ impl Size {
         })
     }
 
-    fn look(&mut self, at: usize, warm: bool) -> Result<()> {
+    fn measure(&mut self, at: usize, warm: bool) -> Result<()> {
         let (name, args) = PROGRAMS[at];
         let world = &self.filled.world;
-        let mut command = match name.starts_with("becket") {
-            true => world.command(&world.becket),
-            false => world.command(name),
+        let mut command = if name.starts_with("becket") {
+            world.command(&world.becket)
+        } else {
+            world.command(name)
         };
         command.args(args).stdin(Stdio::null());
         let begin = Instant::now();
@@ -77,23 +80,23 @@ impl Size {
     }
 }
 
-pub fn run(programs: &Programs, order: &Order) -> Result<Vec<Size>> {
-    let mut sizes = order
+pub fn run(programs: &Programs, options: &BenchOptions) -> Result<Vec<StoreSize>> {
+    let mut sizes = options
         .stored
         .iter()
-        .map(|&stored| Size::new(programs, stored))
+        .map(|&stored| StoreSize::new(programs, stored))
         .collect::<Result<Vec<_>>>()?;
-    for round in 0..WARM_UP + ROUNDS * order.runs {
+    for round in 0..WARM_UP + ROUNDS * options.runs {
         for turn in 0..PROGRAMS.len() {
             for size in &mut sizes {
-                size.look((round + turn) % PROGRAMS.len(), round >= WARM_UP)?;
+                size.measure((round + turn) % PROGRAMS.len(), round >= WARM_UP)?;
             }
         }
     }
     Ok(sizes)
 }
 
-pub fn tell(sizes: &[Size], report: &mut Report) -> Value {
+pub fn fill_report(sizes: &[StoreSize], report: &mut Report) -> Value {
     let mut rows = Vec::new();
     let mut figures = Vec::new();
     for size in sizes {
@@ -116,8 +119,8 @@ pub fn tell(sizes: &[Size], report: &mut Report) -> Value {
                 "p99_us": figure.p99, "calls": figure.count,
             }));
             if name.contains("sessions") && size.stored >= 1_000_000 {
-                let what = format!("{name} at {}, ms", number(size.stored as f64));
-                let bar = Bar::at_most(what, figure.median / 1000.0, 30.0, None);
+                let bar_name = format!("{name} at {}, ms", number(size.stored as f64));
+                let bar = Bar::at_most(bar_name, figure.median / 1000.0, 30.0, None);
                 report.bars.push(bar);
             }
         }
