@@ -20,7 +20,7 @@ use becket_engine::pipeline::{
 };
 use becket_engine::process::Cancel;
 use becket_engine::session::{Decided, Mark};
-use becket_wire::bounds::FIRST_WORD;
+use becket_wire::bounds::FIRST_RESPONSE;
 use becket_wire::effort::EffortAsk;
 use becket_wire::rpc::{Response, Told};
 use becket_wire::run::RunRow;
@@ -324,7 +324,7 @@ impl Core {
             return self.counters.busy.add(1);
         }
         let now = now_ms();
-        let deadline = FIRST_WORD.as_millis() as i64;
+        let deadline = FIRST_RESPONSE.as_millis() as i64;
         let late = hung_up || now - sent > deadline;
         self.counters.late.add(u64::from(late));
         record.seq = self.store.next_seq();
@@ -436,7 +436,7 @@ impl Core {
 
     /// Sets a switch in another thread: that waits for a lock and writes a file.
     fn set_switch(&mut self, open: OpenEvent, verdict: Verdict) {
-        (self.hooks).expect(open.record.seq, FIRST_WORD, Cancel::new());
+        (self.hooks).expect(open.record.seq, FIRST_RESPONSE, Cancel::new());
         let (messages, place) = (self.messages.clone(), self.place.clone());
         tokio::task::spawn_blocking(move || {
             let verdict = switch(&open.event, verdict, &place);

@@ -14,7 +14,7 @@ use becket_engine::notice::Change;
 use becket_engine::session::{Decided, DecidedEvent, Inference, Mark, Moment, Session};
 use becket_engine::transcript::TurnTokens;
 use becket_wire::Head;
-use becket_wire::bounds::FIRST_WORD;
+use becket_wire::bounds::FIRST_RESPONSE;
 use becket_wire::event::EventName;
 use becket_wire::rpc::{Envelope, Source};
 use becket_wire::session::{Figures, SessionRow};
@@ -225,7 +225,7 @@ impl Registry {
         // A prompt counts from its arrival, a little later than it was sent.
         let at = match name {
             EventName::Stop | EventName::SubagentStop => sent,
-            _ => now_ms().min(sent + FIRST_WORD.as_millis() as i64),
+            _ => now_ms().min(sent + FIRST_RESPONSE.as_millis() as i64),
         };
         let event = DecidedEvent {
             id: record.id(),

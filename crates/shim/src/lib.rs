@@ -104,8 +104,8 @@ fn patience(place: &Place, line: bool) -> Duration {
     let marked = fs::metadata(place.slow_mark()).and_then(|mark| mark.modified());
     match marked.is_ok_and(|at| at.elapsed().is_ok_and(|age| age < bounds::SLOW_FOR)) {
         _ if line => bounds::STATUS_LINE,
-        true => bounds::FIRST_WORD_WHEN_SLOW,
-        false => bounds::FIRST_WORD,
+        true => bounds::FIRST_RESPONSE_WHEN_SLOW,
+        false => bounds::FIRST_RESPONSE,
     }
 }
 
@@ -124,7 +124,7 @@ fn now() -> Duration {
 pub fn read_payload(buffer: &mut Vec<u8>) -> Option<Cut> {
     let stdin = rustix::stdio::stdin();
     let bound = buffer.len() + MAX_PAYLOAD;
-    let end = Instant::now() + bounds::STDIN_IN_ALL;
+    let end = Instant::now() + bounds::STDIN_TOTAL;
     loop {
         let silence = Instant::now() + bounds::STDIN_SILENCE;
         if Instant::now() > end || !readable_until(stdin, silence) {
