@@ -1,5 +1,5 @@
-//! One session: its agents, and what its events tell of it besides. The daemon keeps it as it is,
-//! so that a restart changes nothing.
+//! One session: its agents, and the other facts from its events. The daemon stores it as it is, so that a
+//! restart changes nothing.
 
 mod cost;
 mod infer;
@@ -26,10 +26,10 @@ use crate::hooks::slash;
 use crate::is_default;
 use crate::status::{Agent, repeats_an_event};
 
-/// How much of a prompt is kept, in characters.
+/// The longest prompt that is kept, in characters.
 const MAX_PROMPT: usize = 500;
 
-/// How long anything else may be that is kept, in bytes: as long as a path.
+/// The longest other text that is kept, in bytes: as long as a path.
 const MAX_TEXT: usize = 4096;
 
 /// One session, live or ended. Times are milliseconds since 1970.
@@ -39,11 +39,11 @@ pub struct Session {
     pub session_id: String,
     #[serde(skip_serializing_if = "is_default")]
     pub prev_session_id: Option<String>,
-    /// The first session of the line that `/clear` goes on.
+    /// The first session of the line: `/clear` continues it.
     pub line: String,
     #[serde(skip_serializing_if = "is_default")]
     pub title: Option<String>,
-    /// The title is the person's: Claude Code's own does not replace it.
+    /// True if the user gave the title: Claude Code's own does not replace it.
     #[serde(skip_serializing_if = "is_default")]
     pub named: bool,
     pub main: Agent,
@@ -59,7 +59,7 @@ pub struct Session {
     pub permission_mode: Option<String>,
     #[serde(skip_serializing_if = "is_default")]
     pub attended: bool,
-    /// Claude Code's own process: never a parent that was only guessed.
+    /// Claude Code's own process, never a guessed parent.
     #[serde(skip_serializing_if = "is_default")]
     pub pid: Option<u32>,
     #[serde(skip_serializing_if = "is_default")]
@@ -78,7 +78,7 @@ pub struct Session {
     pub end_reason: Option<String>,
     #[serde(skip_serializing_if = "is_default")]
     pub end_inferred: bool,
-    /// The last prompt that a person wrote, and when.
+    /// The last prompt that the user wrote, and its time.
     #[serde(skip_serializing_if = "is_default")]
     pub last_prompt: Option<String>,
     #[serde(skip_serializing_if = "is_default")]
@@ -89,26 +89,26 @@ pub struct Session {
     pub figures: Figures,
     #[serde(skip_serializing_if = "is_default")]
     costs: ProcessCosts,
-    /// How many of its calls guards saw, counted at its end.
+    /// The coverage of its calls by guards, counted at its end.
     #[serde(skip_serializing_if = "is_default")]
     pub coverage: Option<Coverage>,
-    /// What it keeps of its effort.
+    /// The session's part of its effort.
     #[serde(skip_serializing_if = "is_default")]
     pub work: Work,
     #[serde(skip_serializing_if = "is_default")]
     shown: Display,
     display_since: i64,
-    /// The newest event that facts were taken from.
+    /// The newest event with facts that were taken over.
     #[serde(skip_serializing_if = "is_default")]
     learned: Option<Mark>,
 }
 
-/// Why a session goes on from another.
+/// The way in which a session continues another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chain {
-    /// `/clear`: the same process, the same pane, the same line in every view.
+    /// `/clear`: the same process, pane and line in every view.
     Clear,
-    /// A fork: the other session may go on beside it, so that it has a line of its own.
+    /// A fork: the other session may go on, so the fork has a line of its own.
     Fork,
 }
 
@@ -126,8 +126,8 @@ impl Session {
         }
     }
 
-    /// Applies one event of this session. True if a person can see a difference; that something
-    /// was heard at all (`last_activity`) is none.
+    /// Applies one event of this session. Returns true if the user can see a difference; `last_activity` alone
+    /// is none.
     pub fn apply(&mut self, moment: &Moment<'_>) -> bool {
         let mut changed = false;
         if self.ended_at.is_some() {
@@ -156,8 +156,7 @@ impl Session {
         begins && moment.agent_id().is_none() && !self.main.is_past(moment.mark())
     }
 
-    /// Nothing can have happened after what is heard now. Where it seems so, the clock was set back,
-    /// and what was heard before counts as past.
+    /// Clamps all times to now. Later ones come from a clock that was set back.
     pub fn nothing_after(&mut self, now: Mark) {
         let children = self.children.values_mut().map(|child| &mut child.agent);
         for agent in children.chain([&mut self.main]) {
@@ -168,7 +167,7 @@ impl Session {
         self.last_activity = self.last_activity.min(now.at);
     }
 
-    /// Goes on from another session.
+    /// Takes over facts of the session that this one continues.
     pub fn continue_from(&mut self, prev: &Self, chain: Chain) {
         self.prev_session_id = Some(prev.session_id.clone());
         if chain == Chain::Fork {
@@ -194,7 +193,7 @@ impl Session {
         }
     }
 
-    /// A title by the person, or back to Claude Code's own.
+    /// Sets the user's title, or goes back to Claude Code's own.
     pub fn name(&mut self, title: Option<String>) -> bool {
         let title = title.map(cut);
         self.named = title.is_some();
@@ -203,8 +202,8 @@ impl Session {
         changed
     }
 
-    /// What the event says of the session itself. One that is older than the last fills only what
-    /// is unknown yet: the first events of a session overtake each other.
+    /// Takes facts of the session from the event. An event older than the last one fills only unknown fields:
+    /// the first events of a session overtake each other.
     fn learn(&mut self, moment: &Moment<'_>) -> bool {
         let mark = moment.mark();
         let newer = self.learned.is_none_or(|learned| mark > learned);
@@ -222,7 +221,7 @@ impl Session {
         learn(&mut self.cwd, &head.cwd);
         learn(&mut self.project, &moment.project.map(Cow::Borrowed));
         learn(&mut self.permission_mode, &head.permission_mode);
-        // What becket answers is no part of what the session is about: it names nothing.
+        // A prompt that becket answers is not the subject of the session, so it gives no title.
         let answered_here = slash::parse(head, moment.envelope).is_some();
         if !self.named && !answered_here {
             learn(&mut self.title, &head.session_title);
@@ -241,7 +240,7 @@ impl Session {
 
     fn learn_process(&mut self, moment: &Moment<'_>) -> bool {
         let envelope = moment.envelope;
-        // Another parent than Claude Code may run in another place.
+        // A parent other than Claude Code may run elsewhere.
         if !envelope.pid_is_claude && self.pid.is_some() {
             return false;
         }
@@ -274,13 +273,13 @@ impl Session {
         true
     }
 
-    /// Whether no status line tells its figures, so that its transcript has to.
+    /// Returns true if no status line gives the figures, so that the transcript has to.
     pub fn lacks_status_line(&self) -> bool {
         self.figures == Figures::default() || self.figures.from_transcript
     }
 
-    /// Takes figures over: those of a status line with the process of that Claude Code. True if a
-    /// person can see a difference.
+    /// Takes over figures: those of a status line with the process of its Claude Code. Returns true if the user
+    /// can see a difference.
     pub fn figure(&mut self, figures: &Figures, process: Process) -> bool {
         let known = &self.figures;
         let better = *known != Figures::default() && !known.from_transcript;
@@ -295,16 +294,16 @@ impl Session {
             Some(said) => Some(self.costs.total(process, said, before)),
             None => known.cost_usd,
         };
-        // A reply that was an error held nothing: the window is as full as before.
-        let held_nothing = match figures.context_tokens {
+        // A reply that failed used no context: the window is as full as before.
+        let used_nothing = match figures.context_tokens {
             Some(tokens) => tokens == 0,
             None => figures.context_pct == Some(0.0),
         };
-        if held_nothing {
+        if used_nothing {
             figures.context_tokens = known.context_tokens;
             figures.context_pct = known.context_pct;
         }
-        // A status line that is only drawn again differs in this alone.
+        // A status line that is only drawn again differs in the duration alone.
         let was = Figures {
             duration_ms: figures.duration_ms,
             ..known.clone()
@@ -318,7 +317,7 @@ impl Session {
         for text in [&mut self.figures.model_id, &mut self.figures.model_name] {
             *text = text.take().map(cut);
         }
-        // A transcript tells of the last reply; events of an attended session know the model after it.
+        // A transcript has the model of the last reply; events of an attended session may know a later one.
         let late = figures.from_transcript && self.attended && self.model.is_some();
         if figures.model_id.is_some() && !late {
             self.model.clone_from(&self.figures.model_id);
@@ -332,13 +331,13 @@ fn socket_of(tmux: &str) -> Option<&str> {
     tmux.split(',').next().filter(|socket| !socket.is_empty())
 }
 
-/// No longer than what is kept.
+/// Cuts a text to the length that is kept.
 fn cut(mut text: String) -> String {
     text.truncate(text.floor_char_boundary(MAX_TEXT));
     text
 }
 
-/// Takes over what is there and differs.
+/// Sets a field to a value, if there is one and it differs. Returns true if it did.
 fn set(field: &mut Option<String>, value: &Option<Cow<'_, str>>) -> bool {
     let Some(value) = value.as_deref() else {
         return false;
@@ -351,8 +350,8 @@ fn set(field: &mut Option<String>, value: &Option<Cow<'_, str>>) -> bool {
     differs
 }
 
-/// Subagents that a session remembers, and how many of them may have ended: the session is written
-/// down with each event. Those that ended first are forgotten first.
+/// The most subagents that a session remembers, and the most ended ones among them: the session is stored with
+/// each event. Those that ended first are dropped first.
 const MAX: usize = 200;
 const MAX_ENDED: usize = 50;
 
@@ -363,7 +362,7 @@ pub struct Child {
     pub agent: Agent,
     #[serde(skip_serializing_if = "is_default")]
     pub agent_type: Option<String>,
-    /// The agent that started it; none for the main agent. Claude Code does not tell of others.
+    /// The agent that started it; none for the main agent. Claude Code names no others.
     #[serde(skip_serializing_if = "is_default")]
     pub parent: Option<String>,
     pub started_at: i64,
@@ -386,7 +385,7 @@ impl Child {
         self.ended_at.is_none()
     }
 
-    /// Whether nothing newer was heard of it.
+    /// Returns true if it had no event after `at`.
     fn is_quiet_since(&self, at: i64) -> bool {
         self.agent.may_infer(at)
     }
@@ -401,7 +400,7 @@ impl Child {
             | set(&mut self.transcript_path, &head.agent_transcript_path)
     }
 
-    /// One of its own events: one that has ended and yet works was woken again.
+    /// Applies one of its own events. A subagent that ended and works was woken again.
     fn apply(&mut self, moment: &Moment<'_>) -> bool {
         let past = self.agent.is_past(moment.mark());
         let mut changed = self.agent.apply(moment);
@@ -426,7 +425,7 @@ impl Child {
 }
 
 impl Session {
-    /// The subagents that have not ended.
+    /// Returns the subagents that have not ended.
     pub fn live_children(&self) -> impl Iterator<Item = (&str, &Child)> {
         let children = self.children.iter();
         children
@@ -442,7 +441,7 @@ impl Session {
             (EventName::TeammateIdle, id) => self.teammate_rests(id, moment),
             (_, Some(id)) => self.move_child(id, moment),
             (EventName::SessionEnd, None) => self.end(moment),
-            // It names no agent: what a subagent is waiting for, it says better itself.
+            // The notification names no agent, and the subagent's own event says more.
             (EventName::Notification, None)
                 if repeats_an_event(moment.head.notification_type.as_deref())
                     && self.a_child_waits() =>
@@ -477,8 +476,8 @@ impl Session {
         changed
     }
 
-    /// A turn that has ended leaves only its background tasks; one that is asking something is
-    /// there whatever a list says. Where teammates are listed, any that is not may be one of them.
+    /// Ends the working subagents that are not background tasks of an ended turn. One with an open question is
+    /// live, whatever the list says. If teammates are listed, an unlisted subagent may be one of them.
     fn end_unlisted(&mut self, moment: &Moment<'_>) -> bool {
         if self.live_children().next().is_none() || moment.lists_a_teammate() {
             return false;
@@ -492,7 +491,7 @@ impl Session {
         })
     }
 
-    /// The subagents that ran within a turn end with it when the person breaks it off.
+    /// Ends the subagents of a turn that the user interrupted.
     pub(super) fn end_children_since(&mut self, since: Option<i64>, at: i64) -> bool {
         since.is_some_and(|since| {
             self.end_children(at, |_, child| {
@@ -565,16 +564,14 @@ impl Session {
 
     fn teammate_rests(&mut self, id: Option<&str>, moment: &Moment<'_>) -> bool {
         let name = moment.head.teammate_name.as_deref();
-        let by_name = || {
-            let mut named = self.live_children();
-            named
-                .find(|(_, child)| name.is_some() && child.agent_type.as_deref() == name)
-                .map(|(id, _)| id.to_owned())
+        let by_name = self
+            .live_children()
+            .find(|(_, child)| name.is_some() && child.agent_type.as_deref() == name)
+            .map(|(id, _)| id);
+        let Some(id) = id.or(by_name).map(str::to_owned) else {
+            return false;
         };
-        match id.map(str::to_owned).or_else(by_name) {
-            Some(id) => self.move_child(&id, moment),
-            None => false,
-        }
+        self.move_child(&id, moment)
     }
 
     fn move_child(&mut self, id: &str, moment: &Moment<'_>) -> bool {
@@ -592,7 +589,7 @@ impl Session {
         true
     }
 
-    /// That child, made room for if it is new.
+    /// Returns that child. A new one may replace an old one.
     fn child(&mut self, id: &str, at: i64) -> &mut Child {
         if !self.children.contains_key(id) {
             self.make_room();

@@ -1,5 +1,5 @@
-//! What one agent is doing: `(agent, event) → agent`, by the table of the hook events.
-//! What the person was asked lies over what the agent does, so that no end of a call hides it.
+//! The status of one agent: `(agent, event) → agent`, by the table of the hook events. An open question to the
+//! user covers the agent's work, so that no end of a call hides it.
 
 mod ask;
 mod doing;
@@ -24,10 +24,10 @@ pub(crate) use notified::repeats_an_event;
 const THINKING: &str = "Thinking";
 const COMPACTING: &str = "Compacting";
 
-/// For so long what the person has looked at and not answered counts as seen: milliseconds.
+/// The time for which a question that the user has looked at and not answered counts as seen: milliseconds.
 const LOOK_COUNTS: i64 = 5 * 60 * 1000;
 
-/// Tools that are themselves a question to the person.
+/// Tools that are themselves a question to the user.
 const INTERACTIVE: [&str; 3] = ["AskUserQuestion", "EnterPlanMode", "ExitPlanMode"];
 
 /// One agent: the main agent of a session, or a subagent.
@@ -36,41 +36,41 @@ const INTERACTIVE: [&str; 3] = ["AskUserQuestion", "EnterPlanMode", "ExitPlanMod
 pub struct Agent {
     #[serde(skip_serializing_if = "is_default")]
     pub status: Status,
-    /// Since when it is idle, works (whatever at), or needs the person for this reason.
+    /// The time since when it is idle, works (on anything), or needs the user for this reason.
     pub since: i64,
-    /// The status that no event said.
+    /// True if the status was inferred, not reported by an event.
     #[serde(skip_serializing_if = "is_default")]
     pub inferred: bool,
-    /// The person has looked at what is asked.
+    /// True if the user has looked at the question.
     #[serde(skip_serializing_if = "is_default")]
     pub seen: bool,
-    /// When the person last looked at it.
+    /// The time when the user last looked at it.
     #[serde(skip_serializing_if = "is_default")]
     pub seen_at: i64,
-    /// Why the last turn failed, until the next prompt.
+    /// The reason why the last turn failed, until the next prompt.
     #[serde(skip_serializing_if = "is_default")]
     pub error: Option<String>,
-    /// The same in words, where more is known than `error` says.
+    /// The reason in words, where it tells more than `error`.
     #[serde(skip_serializing_if = "is_default")]
     failure: Option<String>,
-    /// The person broke the turn off.
+    /// True if the user interrupted the turn.
     #[serde(skip_serializing_if = "is_default")]
     pub interrupted: bool,
     #[serde(skip_serializing_if = "is_default")]
     pub failed_tools: u32,
-    /// How many went on when it stopped.
+    /// The number of tasks that went on when it stopped.
     #[serde(skip_serializing_if = "is_default")]
     pub background_tasks: u32,
-    /// What it does apart from what the person is asked.
+    /// The work of the agent, apart from questions to the user.
     #[serde(skip_serializing_if = "is_default")]
     beneath: Status,
-    /// What it did when a compaction began.
+    /// The work of the agent when a compaction began.
     #[serde(skip_serializing_if = "is_default")]
     before_compact: Option<Status>,
-    /// The prompt that it works on, or worked on last.
+    /// The current prompt, or the last one.
     #[serde(skip_serializing_if = "is_default")]
     prompt: Option<String>,
-    /// The turn of that prompt has ended.
+    /// True if the turn of that prompt has ended.
     #[serde(skip_serializing_if = "is_default")]
     over: bool,
     #[serde(skip_serializing_if = "is_default")]
@@ -81,13 +81,13 @@ pub struct Agent {
     asks: Asks,
     #[serde(skip_serializing_if = "is_default")]
     last: Option<Mark>,
-    /// It wanted to stop by this event, hooks judge whether it may, and it did nothing else since.
+    /// The event by which the agent wanted to stop, while hooks judge it and the agent does nothing else.
     #[serde(skip_serializing_if = "is_default")]
     judged: Option<EventId>,
 }
 
 impl Agent {
-    /// An agent of which nothing is known but since when it is there.
+    /// Makes an agent that exists since `at`.
     pub fn new(at: i64) -> Self {
         Self {
             since: at,
@@ -95,7 +95,7 @@ impl Agent {
         }
     }
 
-    /// Applies one event. True if a person can see a difference.
+    /// Applies one event. Returns true if the user can see a difference.
     pub fn apply(&mut self, moment: &Moment<'_>) -> bool {
         if self.is_past(moment.mark()) {
             return false;
@@ -116,17 +116,17 @@ impl Agent {
         self.settle(moment.at) | (before != self.aside())
     }
 
-    /// Whether something newer, or this itself, was applied already.
+    /// Returns true if this event or a newer one was applied already.
     pub fn is_past(&self, mark: Mark) -> bool {
         self.last.is_some_and(|last| mark <= last)
     }
 
-    /// When the newest event that was applied happened.
+    /// Returns the time of the newest applied event.
     pub fn last_at(&self) -> Option<i64> {
         self.last.map(|mark| mark.at)
     }
 
-    /// What the person is asked and has not answered, oldest first.
+    /// Returns the open questions to the user, oldest first.
     pub fn pending(&self) -> &[Pending] {
         self.asks.all()
     }
@@ -135,12 +135,12 @@ impl Agent {
         matches!(self.status, Status::Attention { .. })
     }
 
-    /// Its state as a person sees it.
+    /// Returns the state as the user sees it.
     pub fn display(&self) -> Display {
         Display::of(&self.status, self.seen)
     }
 
-    /// The person looks at it. True if that is news.
+    /// Notes that the user looks at the agent's question. Returns true if that is new.
     pub fn look(&mut self, at: i64) -> bool {
         let looked = self.needs_the_person() && at >= self.since;
         let news = looked && (!self.seen || at > self.seen_at);
@@ -151,14 +151,15 @@ impl Agent {
         news
     }
 
-    /// What was looked at and not answered for a while counts as not looked at. True if that is news.
+    /// Makes a question unseen that the user looked at and did not answer for a while. Returns true if that
+    /// changes the display.
     pub fn forget_look(&mut self, now: i64) -> bool {
         let forgotten = self.seen && now.saturating_sub(self.seen_at) >= LOOK_COUNTS;
         self.seen &= !forgotten;
         forgotten && self.needs_the_person()
     }
 
-    /// What it does or asks, in words; none if it does nothing.
+    /// Returns the activity or question in words; none if the agent is idle.
     pub fn doing(&self) -> Option<String> {
         match &self.status {
             Status::Idle => None,
@@ -175,7 +176,7 @@ impl Agent {
         }
     }
 
-    /// Why the last turn failed, in words.
+    /// Returns the reason why the last turn failed, in words.
     pub fn failed(&self) -> Option<String> {
         let error = self.error.as_deref()?;
         Some(
@@ -185,7 +186,8 @@ impl Agent {
         )
     }
 
-    /// The rows of the table. False for what concerns no status: it does not count as applied.
+    /// Applies the row of the table for the event. Returns false if the event has no row: it does not count as
+    /// applied.
     fn step(&mut self, moment: &Moment<'_>) -> bool {
         let head = moment.head;
         match moment.event {
@@ -246,8 +248,8 @@ impl Agent {
         self.go_on(moment);
     }
 
-    /// Works on, unless this is the tail of a turn that the person broke off: nothing would come
-    /// after it.
+    /// Goes on with the work, unless this is a late event of a turn that the user interrupted: no event would
+    /// follow it.
     fn go_on(&mut self, moment: &Moment<'_>) {
         if self.interrupted && self.has_ended(moment) {
             return;
@@ -267,7 +269,7 @@ impl Agent {
         }
     }
 
-    /// All calls of one message have ended, those too that were denied and say nothing else.
+    /// Ends all calls of one message, also denied ones, which have no event of their own.
     fn batch_ends(&mut self, moment: &Moment<'_>) {
         self.asks.prompt_answered(moment.prompt_id());
         self.calls.clear();
@@ -296,8 +298,8 @@ impl Agent {
     fn notified(&mut self, moment: &Moment<'_>) -> bool {
         let message = moment.head.message.as_deref().unwrap_or_default();
         match Notified::of(moment.head.notification_type.as_deref()) {
-            // It comes late and knows little: it never replaces what is known better, and says nothing
-            // of a turn that has ended.
+            // A notification comes late and knows little: it never replaces better knowledge, and says nothing
+            // about a turn that has ended.
             Notified::Asks(_) if self.asks.knows_more() || self.has_ended(moment) => return false,
             Notified::Asks(reason) => {
                 let call = self.calls.only().map(str::to_owned);
@@ -321,7 +323,7 @@ impl Agent {
     }
 
     fn prompted(&mut self, moment: &Moment<'_>) {
-        // A person who writes a prompt sees no dialog; a machine's prompt proves nothing.
+        // A user who writes a prompt sees no dialog; a generated prompt proves nothing.
         if !moment.is_machine_made() {
             self.rest();
         }
@@ -362,7 +364,7 @@ impl Agent {
         }
     }
 
-    /// This subagent begins. False if that is past.
+    /// Begins this subagent. Returns false if a newer event was applied.
     pub fn begins(&mut self, moment: &Moment<'_>) -> bool {
         !self.is_past(moment.mark()) && {
             self.rest();
@@ -371,7 +373,7 @@ impl Agent {
         }
     }
 
-    /// This subagent ends. False if it has gone on since.
+    /// Ends this subagent. Returns false if it has gone on since.
     pub fn ends(&mut self, moment: &Moment<'_>) -> bool {
         !self.is_past(moment.mark()) && {
             self.rest();
@@ -380,7 +382,7 @@ impl Agent {
         }
     }
 
-    /// A subagent of this agent begins or ends: news only for one that works.
+    /// Notes that a subagent of this agent begins. It matters only while the agent works.
     pub fn child_begins(&mut self, moment: &Moment<'_>) -> bool {
         self.child_moves(moment, moment.agent_type())
     }
@@ -402,14 +404,14 @@ impl Agent {
         self.settle(moment.at)
     }
 
-    /// Ends the turn. Other agents go on: their questions stay open.
+    /// Ends the turn. The questions of other agents stay open, since these go on.
     fn end_turn(&mut self) {
         let of_others = self.asks.of_other_agents();
         self.rest();
         self.asks = of_others;
     }
 
-    /// The turn is over, and with it everything that was open.
+    /// Ends the turn, with all open calls and questions.
     fn rest(&mut self) {
         self.beneath = Status::Idle;
         self.over = true;
@@ -435,7 +437,7 @@ impl Agent {
         }
     }
 
-    /// Whether the turn that the event speaks of has ended.
+    /// Returns true if the turn of the event has ended.
     fn has_ended(&self, moment: &Moment<'_>) -> bool {
         let prompt = moment.prompt_id();
         self.over && prompt.is_some() && prompt == self.prompt.as_deref()
@@ -448,7 +450,7 @@ pub(crate) mod script;
 mod tests;
 
 impl Agent {
-    /// The one status: the oldest question, else what the agent does.
+    /// Updates the status: the oldest question, else the agent's work.
     fn settle(&mut self, at: i64) -> bool {
         let (status, since) = match self.asks.all().first() {
             Some(first) => {
@@ -467,7 +469,7 @@ impl Agent {
         changed
     }
 
-    /// What else a person can see.
+    /// Returns the other facts that the user can see.
     fn aside(&self) -> ([Option<String>; 2], [u32; 2], [bool; 3]) {
         (
             [self.error.clone(), self.calls.newest_doing()],
@@ -478,36 +480,36 @@ impl Agent {
 }
 
 impl Agent {
-    /// It rests, becket itself knows it (`inferred` false) or has it from elsewhere.
+    /// Makes the agent idle. `inferred` is false if becket itself caused it.
     pub fn rests(&mut self, at: i64, inferred: bool) -> bool {
         self.rest();
         self.conclude(at, inferred)
     }
 
-    /// A turn began without a word.
+    /// Begins a turn that no event reported.
     pub fn began(&mut self, at: i64) -> bool {
         self.work(None);
         self.conclude(at, true)
     }
 
-    /// becket's own hooks judge whether it may stop by this event: until they have, it works.
+    /// Notes that becket's hooks judge this stop. Until they have, the agent works.
     pub fn is_judged(&mut self, stop: EventId, at: i64) -> bool {
         self.work(Some(THINKING));
         self.judged = Some(stop);
         self.conclude(at, false)
     }
 
-    /// Whether it has done nothing since it wanted to stop by this event, and was judged.
+    /// Returns true if hooks judge this stop and the agent has done nothing since.
     pub fn awaits(&self, stop: EventId) -> bool {
         self.judged == Some(stop)
     }
 
-    /// Whether it wants to stop, and nobody has said yet whether it may.
+    /// Returns true if the agent wants to stop and no hook has decided yet.
     pub fn wants_to_stop(&self) -> bool {
         self.judged.is_some()
     }
 
-    /// They let it. Whatever is asked was asked since, because the stop itself had ended all else.
+    /// Lets the agent stop. All open questions are newer, because the stop itself had ended all others.
     pub fn is_let_stop(&mut self, at: i64) -> bool {
         let asks = std::mem::take(&mut self.asks);
         self.rest();
@@ -515,7 +517,7 @@ impl Agent {
         self.conclude(at, false)
     }
 
-    /// One of its subagents turns out to work on, or to have ended: news only for one that works.
+    /// Notes that a subagent goes on or has ended. It matters only while the agent works.
     pub fn child_turns(&mut self, agent_type: Option<&str>, at: i64) -> bool {
         self.status.word() == "working" && self.may_infer(at) && {
             self.set_working(agent_type.or(Some(THINKING)));
@@ -523,20 +525,20 @@ impl Agent {
         }
     }
 
-    /// The person broke the turn off. An agent that is judged wanted to stop: that it rests shows only
-    /// that it was let, before anybody said so. Outside a turn only a dialog was closed.
+    /// Ends a turn that the user interrupted. For an agent that wants to stop, the interrupt shows only that it
+    /// may, before a hook said so. Outside a turn only a dialog was closed.
     pub fn was_interrupted(&mut self, at: i64) -> bool {
         self.interrupted |= self.beneath != Status::Idle && !self.wants_to_stop();
         self.end_turn();
         self.conclude(at, true)
     }
 
-    /// Returns true if it does nothing and at most other agents ask the person something.
+    /// Returns true if the agent does nothing and at most other agents ask the user something.
     pub fn has_ended_its_turn(&self) -> bool {
         self.beneath == Status::Idle && self.asks.are_of_other_agents()
     }
 
-    /// The turn ended without a word.
+    /// Ends a turn whose end no event reported.
     pub fn died(&mut self, error: Option<&str>, at: i64) -> bool {
         if let Some(error) = error {
             self.error = Some(cut(error).to_owned());
@@ -546,17 +548,17 @@ impl Agent {
         self.conclude(at, true)
     }
 
-    /// What was asked for one call, or everything that was asked by then, is answered.
+    /// Removes the question about one call, or all questions up to `at`, as answered.
     pub fn was_answered(&mut self, tool_use_id: Option<&str>, at: i64) -> bool {
         self.asks.answered(tool_use_id, at) && self.conclude(at, true)
     }
 
-    /// Whether what was inferred for that time is still news.
+    /// Returns true if no event after `at` was applied, so that an inference for that time still counts.
     pub fn may_infer(&self, at: i64) -> bool {
         self.last.is_none_or(|last| at >= last.at)
     }
 
-    /// Whatever seems to have happened later than now counts as past: the clock was set back.
+    /// Clamps all times to now. Later ones come from a clock that was set back.
     pub fn nothing_after(&mut self, now: Mark) {
         if self.is_past(now) {
             self.last = Some(Mark::before_all_of(now.at));
@@ -571,7 +573,7 @@ impl Agent {
         self.settle(at)
     }
 
-    /// Whether it waits for a subagent that runs within its turn, and since when.
+    /// Returns the time since when it waits for a subagent within its turn, if it does.
     pub fn runs_subagents_since(&self) -> Option<i64> {
         self.calls.subagents_since()
     }

@@ -1,4 +1,4 @@
-//! What no event says of a session: told by the transcript, the process, the person, or becket.
+//! The changes of a session that no event reports: the transcript, the process, the user or becket shows them.
 
 use becket_wire::EventId;
 use becket_wire::event::EventName;
@@ -7,10 +7,10 @@ use super::Session;
 use crate::effort::is_exhausted;
 use crate::status::Agent;
 
-/// Something that was found out.
+/// A fact that no event reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Inference {
-    /// The person broke the turn off: no event tells of it.
+    /// The user interrupted the turn.
     Interrupted,
     /// The question for this call was answered.
     PermissionAnswered {
@@ -18,32 +18,32 @@ pub enum Inference {
         agent_id: Option<String>,
         tool_use_id: String,
     },
-    /// Claude Code has been at work since then and waits for nobody: all that any agent had asked
-    /// is answered. No event tells of a turn that begins with a prompt typed during the last one.
+    /// Claude Code has been at work since then and has no open question: all questions of all agents are
+    /// answered. No event tells of a turn that begins with a prompt typed during the last one.
     Busy,
     /// The turn ended without a Stop; `error` if it failed.
     TurnDied { error: Option<String> },
-    /// Claude Code is gone without a SessionEnd.
+    /// Claude Code ended without a SessionEnd.
     ProcessGone,
 }
 
-/// An event about which something was decided after it was applied.
+/// An event whose outcome the session learns after it was applied.
 #[derive(Debug, Clone, Copy)]
 pub struct DecidedEvent<'a> {
     pub id: EventId,
     pub name: &'a EventName,
-    /// The subagent whose event it is.
+    /// The subagent of the event.
     pub agent: Option<&'a str>,
-    /// When it counts from.
+    /// The time from which the outcome counts.
     pub at: i64,
 }
 
-/// How far the decision about an event is.
+/// The outcome of an event that hooks may block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decided {
-    /// Hooks still judge it.
+    /// Hooks still judge the event.
     Pending,
-    /// The prompt is not sent; the agent has to go on.
+    /// The prompt was not sent, or the agent has to go on.
     Blocked,
     Passed,
 }
@@ -52,8 +52,8 @@ pub enum Decided {
 pub const PROCESS_GONE: &str = "process_gone";
 
 impl Session {
-    /// Applies what was found out, unless an event has told something newer. `at` is when it
-    /// happened. True if a person can see a difference.
+    /// Applies a fact that was found out at `at`, unless a newer event was applied. Returns true if the user
+    /// can see a difference.
     pub fn infer(&mut self, inference: &Inference, at: i64) -> bool {
         if self.ended_at.is_some() {
             return false;
@@ -97,7 +97,8 @@ impl Session {
         agent.is_some_and(|agent| agent.may_infer(at) && agent.was_answered(Some(call), at))
     }
 
-    /// What an agent did since, another call's end for one, makes no answer undone.
+    /// Removes the questions of all agents as answered, even if an agent has done something since, as ending
+    /// another call.
     fn infer_answers(&mut self, at: i64) -> bool {
         let children = self.children.values_mut().filter(|child| child.is_live());
         let agents = children.map(|child| &mut child.agent);
@@ -107,7 +108,7 @@ impl Session {
         })
     }
 
-    /// A subagent that is left makes Claude Code busy too.
+    /// Begins a turn of the main agent, unless a live subagent explains why Claude Code is busy.
     fn infer_turn(&mut self, at: i64) -> bool {
         let idle = self.main.status.word() == "idle" && self.live_children().next().is_none();
         idle && self.main.last_at().is_none_or(|last| at > last) && self.main.began(at)
@@ -126,15 +127,15 @@ impl Session {
         true
     }
 
-    /// becket itself blocked the prompt: nothing follows it.
+    /// Makes the main agent idle because becket blocked the prompt: no event follows it.
     pub(super) fn prompt_blocked(&mut self, at: i64) -> bool {
         self.ended_at.is_none()
             && self.main.may_infer(at)
             && (self.main.rests(at, false) | self.redisplay(at))
     }
 
-    /// becket's own hooks judge whether an agent (none: the main one) may stop by this event: until they
-    /// have, and if they say no, it works.
+    /// Notes that becket's hooks judge this stop of an agent (none: the main one). Until they have, and if they
+    /// block it, the agent works.
     pub(super) fn stop_judged(&mut self, agent: Option<&str>, stop: EventId, at: i64) -> bool {
         if self.ended_at.is_some() {
             return false;
@@ -146,11 +147,12 @@ impl Session {
         changed | self.redisplay(at)
     }
 
-    /// They let whoever wanted to stop by this event. It may have gone on since.
+    /// Ends the turn of the agent whose stop the hooks let through, unless it has gone on since.
     pub(super) fn stop_let_through(&mut self, stop: EventId, at: i64) -> bool {
-        let changed = match self.main.awaits(stop) {
-            true => self.main.is_let_stop(at),
-            false => self.child_stops(stop, at),
+        let changed = if self.main.awaits(stop) {
+            self.main.is_let_stop(at)
+        } else {
+            self.child_stops(stop, at)
         };
         changed && {
             self.redisplay(at);
@@ -158,8 +160,7 @@ impl Session {
         }
     }
 
-    /// What was decided about an event of this session after it was applied. True if a user can see a
-    /// difference.
+    /// Applies the outcome of an event that was applied before. Returns true if the user can see a difference.
     pub fn decided(&mut self, event: &DecidedEvent<'_>, answer: Decided) -> bool {
         let DecidedEvent { id, agent, at, .. } = *event;
         match (event.name, agent) {
@@ -174,12 +175,12 @@ impl Session {
         }
     }
 
-    /// The person looks at this session.
+    /// Notes that the user looks at this session.
     pub fn seen(&mut self, at: i64) -> bool {
         self.looks(at, |agent| agent.look(at))
     }
 
-    /// What was looked at a while ago and not answered waits again.
+    /// Lets questions wait again that the user looked at a while ago and did not answer.
     pub fn forget_looks(&mut self, now: i64) -> bool {
         self.looks(now, |agent| agent.forget_look(now))
     }

@@ -1,13 +1,13 @@
-//! The notifications of Claude Code: those that ask the person, those that end a wait, and the rest.
+//! The notifications of Claude Code: those that ask the user, those that end a wait, and the rest.
 
 /// The effect of a notification on the status of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Notified {
-    /// A dialog is open, of which an event of its own usually tells more.
+    /// A dialog is open. An event of its own usually tells more about it.
     Asks(&'static str),
-    /// Only the message says what is asked.
+    /// A dialog is open, and only the message has the question.
     AsksInWords,
-    /// The dialog that notifications told of is closed.
+    /// The dialog that notifications reported is closed.
     Answered,
     /// The agent that the message names has ended.
     AgentEnded,
@@ -49,7 +49,7 @@ impl Notified {
     }
 }
 
-/// Returns true if a notification of this type says that the person is asked something.
+/// Returns true if a notification of this type means a question to the user.
 pub fn asks_the_person(notification_type: Option<&str>) -> bool {
     let effect = Notified::of(notification_type);
     matches!(effect, Notified::Asks(_) | Notified::AsksInWords)
@@ -60,7 +60,7 @@ pub(crate) fn repeats_an_event(notification_type: Option<&str>) -> bool {
     matches!(Notified::of(notification_type), Notified::Asks(_))
 }
 
-/// The agent that a message is about, other than the one that is told of it: `NAME needs your input: …`,
+/// Returns the agent that a message is about, if it is not the agent of the event: `NAME needs your input: …`,
 /// `NAME needs permission for TOOL`. `Teammate setup needs your input` is a dialog of the session itself.
 pub(super) fn asking_agent(message: &str) -> Option<&str> {
     let asks = [
@@ -73,7 +73,7 @@ pub(super) fn asking_agent(message: &str) -> Option<&str> {
     (agent != "Teammate setup").then_some(agent)
 }
 
-/// The agent that ended: `NAME finished`, `NAME failed`.
+/// Returns the agent that ended: `NAME finished`, `NAME failed`.
 pub(super) fn ended_agent(message: &str) -> Option<&str> {
     let ends = [" finished", " failed"];
     ends.iter().find_map(|words| message.strip_suffix(words))

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::Moment;
 
-/// An event that is there as a payload and an envelope.
+/// A test event: payload and envelope.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
     pub(crate) payload: Vec<u8>,
@@ -17,7 +17,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// `EVENT key=value …`; a value that is JSON is taken so. `unattended` stands for itself.
+    /// Reads `EVENT key=value …`. Values may be JSON. `unattended` has no value.
     pub(crate) fn new(text: &str, at: i64) -> Self {
         let mut words = text.split(' ');
         let mut object = Map::new();
@@ -70,7 +70,7 @@ impl Line {
     }
 }
 
-/// A status in one word: `working(Bash)`.
+/// Formats a status in one word: `working(Bash)`.
 pub(crate) fn word(status: &Status) -> String {
     match status.detail().or(status.reason()) {
         Some(more) => format!("{}({more})", status.word()),
