@@ -26,6 +26,7 @@ pub use layer::{Layer, Level, RawKey, RawTable, Source, parse_layer};
 pub use load::{Files, Loader, Report, Snapshot, Standing};
 pub use merge::{Effective, Origin, Setting, merge};
 pub use overrides::{misspelt, parse_pairs, parse_variables};
+pub(crate) use problem::most_similar;
 pub use problem::{ConfigError, Position, Problem, Severity};
 pub use schema::schema;
 pub use skill::{SKILL_KEYS, SKILL_RULE_KEYS};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Deserialize, Serialize};
 
 use crate::is_default;
-use crate::transcript::{Finding, What};
+use crate::transcript::{TranscriptFact, TranscriptFinding};
 
 /// One tool call of a transcript.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,10 +43,10 @@ pub struct ToolCalls(HashMap<String, ToolCall>);
 
 impl ToolCalls {
     /// Takes the findings of a transcript.
-    pub fn take(&mut self, findings: impl IntoIterator<Item = Finding>) {
+    pub fn take(&mut self, findings: impl IntoIterator<Item = TranscriptFinding>) {
         for finding in findings {
-            match finding.what {
-                What::ToolCall { tool_use_id, tool } => {
+            match finding.fact {
+                TranscriptFact::ToolCall { tool_use_id, tool } => {
                     self.0.entry(tool_use_id).or_insert_with(|| ToolCall {
                         agent: finding.agent,
                         tool,
@@ -54,7 +54,7 @@ impl ToolCalls {
                         ..ToolCall::default()
                     });
                 }
-                What::ToolResult {
+                TranscriptFact::ToolResult {
                     tool_use_id,
                     refused,
                     ..

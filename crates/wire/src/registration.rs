@@ -1,6 +1,6 @@
 //! The arguments of the shim. `becket init` writes them into settings.json, and the shim reads them.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use crate::frame::Kind;
@@ -32,8 +32,8 @@ impl Registration {
         let mut registration = Self::default();
         while let Some(arg) = args.next() {
             match arg.to_str() {
-                Some("--event") => registration.event = args.next().map(text_of),
-                Some("--from") => registration.from = args.next().map(text_of),
+                Some("--event") => registration.event = args.next().as_deref().map(text_of),
+                Some("--from") => registration.from = args.next().as_deref().map(text_of),
                 Some("--home") => registration.home = args.next().map(PathBuf::from),
                 Some("--statusline") => registration.statusline = true,
                 Some("--beside") => registration.beside = true,
@@ -65,7 +65,7 @@ impl Registration {
     }
 }
 
-fn text_of(argument: OsString) -> String {
+fn text_of(argument: &OsStr) -> String {
     argument.to_string_lossy().into_owned()
 }
 

@@ -4,7 +4,7 @@
 use becket_engine::notice::{self, Change, Notice};
 use becket_engine::pipeline::PreparedEvent;
 use becket_engine::session::{Decided, Inference};
-use becket_engine::statusline::{Line, answer, beneath, figures, fingerprint};
+use becket_engine::statusline::{StatusLineContent, answer, beneath, figures, fingerprint};
 use becket_wire::Head;
 use becket_wire::event::EventName;
 use becket_wire::rpc::{BESIDE, Response, SHOWN, WRONG};
@@ -150,7 +150,7 @@ impl Core {
         let envelope = &event.envelope;
         let read = figures(&event.masked);
         let session = read.as_ref().ok().and_then(|read| read.session_id.clone());
-        let mut line = Line::of(read);
+        let mut line = StatusLineContent::of(read);
         let mut own = None;
         if envelope.variable(BESIDE).is_some() {
             let given = fingerprint(&event.masked, envelope.variable("COLUMNS"));

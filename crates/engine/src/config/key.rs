@@ -1,4 +1,4 @@
-//! The keys that becket knows, with one row and one field of `Config` each. Reading, merging, showing, the
+//! The keys that becket knows, with one row and one field of `Config` each. StatusLineInput, merging, showing, the
 //! environment and the schema all use this table.
 
 use std::time::Duration;

@@ -119,7 +119,7 @@ fn a_broken_file_leaves_its_last_good_copy_in_force() {
         "{told:?}"
     );
     assert!(
-        told[0].ends_with("(its last good copy stays in force)"),
+        told[0].ends_with("(the last version of this file without errors stays in force)"),
         "{told:?}"
     );
     let origin = snapshot.settings["store.keep_days"].origin.to_string();
