@@ -19,7 +19,7 @@ use becket_engine::pipeline::{
     Context, PreparedEvent, Step, decide, read_files, settle, switch, wants_files,
 };
 use becket_engine::process::Cancel;
-use becket_engine::session::{Decided, Mark};
+use becket_engine::session::{EventOutcome, EventTime};
 use becket_wire::bounds::FIRST_RESPONSE;
 use becket_wire::effort::EffortAsk;
 use becket_wire::rpc::{Response, Told};
@@ -133,7 +133,7 @@ pub(crate) struct Core {
     hooks: HookRunner,
     notices: Notices,
     counters: Arc<Counters>,
-    /// Decided events that are not committed yet, each with its reply.
+    /// EventOutcome events that are not committed yet, each with its reply.
     group: Vec<(Box<Record>, Then)>,
     /// Runs of hooks that ended after their event was answered.
     runs: Vec<RunRow>,
@@ -292,7 +292,7 @@ impl Core {
         self.registry.end_quiet(now);
         let ended = self.registry.newly_ended();
         self.registry.forget(now);
-        self.registry.forget_looks(now);
+        self.registry.expire_seen(now);
         self.hooks.tick();
         let (config, _) = self.configs.current(None);
         let limits = Limits {
@@ -478,7 +478,8 @@ impl Core {
         if let Some(applied) = &applied
             && verdict.blocks_prompt()
         {
-            self.registry.decided(applied, &record, Decided::Blocked);
+            self.registry
+                .apply_outcome(applied, &record, EventOutcome::Blocked);
         }
         self.reply(record, doubles.into_iter().chain([(shim, output)]));
     }
@@ -506,9 +507,9 @@ fn micros(since: Instant) -> i64 {
 }
 
 /// Returns the mark of an event that arrives now. Events of one millisecond keep their order.
-fn arrival_mark() -> Mark {
+fn arrival_mark() -> EventTime {
     let now = UNIX_EPOCH.elapsed().unwrap_or_default();
-    Mark {
+    EventTime {
         at: now.as_millis() as i64,
         id: EventId::at(now, [0; 2]),
     }

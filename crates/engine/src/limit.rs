@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_is_read_in_each_form_it_is_said() {
+    fn a_reset_is_read_in_each_form() {
         let said_at = "2026-11-16T11:56:38Z";
         let forms = [
             // Measured with 2.1.325.

@@ -15,7 +15,7 @@ use becket_wire::text::is_hidden;
 
 use crate::local_time;
 use crate::process::Program;
-use crate::session::{Moment, Session};
+use crate::session::{Session, SessionEvent};
 
 /// The longest text in a notice, in characters.
 const MAX_CHARS: usize = 120;
@@ -110,11 +110,11 @@ impl Change {
     /// Makes the change that an event alone shows, without knowledge of its session: a question to the user.
     pub fn alone(head: &Head<'_>, envelope: &Envelope, project: Option<&Path>) -> Option<Self> {
         let project = project.and_then(Path::to_str);
-        let moment = Moment::new(head, envelope).in_project(project);
-        let mut session = Session::new(head.session_id.as_deref()?, moment.at);
+        let event = SessionEvent::new(head, envelope).in_project(project);
+        let mut session = Session::new(head.session_id.as_deref()?, event.at);
         let before = session.display().0;
-        session.apply(&moment);
-        Self::of(before, &session, moment.at)
+        session.apply(&event);
+        Self::of(before, &session, event.at)
     }
 
     /// Returns the subject of the notice for this change, if it deserves one.

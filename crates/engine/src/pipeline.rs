@@ -356,7 +356,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_project_is_a_git_root_else_what_claude_says_else_the_folder() {
+    fn a_project_is_a_git_root_else_the_project_of_claude_code_else_the_folder() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).display().to_string();
         for made in ["p/.git", "p/src/deep", "other"] {

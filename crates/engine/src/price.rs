@@ -167,7 +167,7 @@ mod tests {
 
     /// What the real program said for the same tokens.
     #[test]
-    fn the_price_is_what_claude_code_reckons() {
+    fn the_price_is_that_of_claude_code() {
         for (model, dollars) in [
             ("claude-opus-5-5", 0.058),
             ("claude-opus-5", 0.0975),

@@ -79,7 +79,7 @@ mod tests {
     const REAL: &str = r#"{"pid":15350,"sessionId":"65b33535-6094-4677-9e0e-456c9b3e4a29","cwd":"/home/dev/project","startedAt":1794747630165,"procStart":"1199065","version":"2.1.325","peerProtocol":1,"peerFeatures":["notify_idle","reply_across_default_dirs","artifact_yield"],"kind":"interactive","entrypoint":"cli","asksForConvertedSkills":null,"tmux":"0:@0.%0","name":"project-22","nameSource":"derived","nameSince":1794747630165,"status":"waiting","updatedAt":1794747729704,"statusUpdatedAt":1794747729704,"waitingFor":"permission prompt"}"#;
 
     #[test]
-    fn reads_what_the_program_says_of_itself() {
+    fn reads_the_files_of_claude_code() {
         let file = read(REAL.as_bytes()).unwrap();
         assert_eq!((file.pid, file.pid_start), (15350, Some(1_199_065)));
         let waits = SessionFileState::Waiting(Some("permission prompt".into()));
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_file_is_none() {
+    fn other_files_read_as_none() {
         for content in [
             "",
             "{",

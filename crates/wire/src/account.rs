@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn becket_is_told_from_hooks_that_are_called_alike() {
+    fn becket_is_distinguished_from_hooks_with_similar_names() {
         for account in Account::ALL {
             let (by, word) = (account.by(), account.word());
             assert!(is_own(&by) && !is_own(word), "{by}");

@@ -301,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn borrows_what_it_can() {
+    fn borrows_if_possible() {
         let payload = br#" {"session_id":"s1","x":[{"session_id":"inner"}],"cwd":"/a\"b","tool_name":7,"hook_event_name":"Stop"} "#;
         let head = Head::read(payload).unwrap();
         assert!(matches!(head.session_id, Some(Cow::Borrowed("s1"))));
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_for_a_path_is_none() {
+    fn a_path_that_is_too_long_is_none() {
         let payload = |len: usize| format!(r#"{{"hook_event_name":"Stop","cwd":"{:/<len$}"}}"#, "");
         let (longest, longer) = (payload(LONGEST_PATH), payload(LONGEST_PATH + 1));
         assert!(Head::read(longest.as_bytes()).unwrap().cwd.is_some());
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_each_field_as_what_it_is_or_not_at_all() {
+    fn a_field_of_another_type_is_none() {
         let payload =
             br#"{"prompt":"long","error":"two\nlines","is_interrupt":true,"stop_hook_active":"yes",
             "tool_input":{"a": [1]},"background_tasks":[ ],"model":{"id":"m"},"trigger":null}"#;
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_event_lacks_is_noted_on_the_way() {
+    fn missing_fields_are_noted() {
         let lacks = |payload: &str| Head::read(payload.as_bytes()).unwrap().lacks().join(" ");
         let start = r#""session_id":"s","transcript_path":"/t","cwd":"/","hook_event_name":"#;
         assert_eq!(lacks(r#"{"session_id":"s"}"#), "hook_event_name");
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong() {
+    fn describes_the_error() {
         let why = |payload: &[u8]| Head::read(payload).unwrap_err().to_string();
         assert_eq!(why(b""), "the event is empty");
         assert_eq!(why(b" \n"), "the event is empty");

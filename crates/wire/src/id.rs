@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_beginning_of_an_id_stands_for_all_that_begin_so() {
+    fn a_prefix_means_all_ids_that_begin_with_it() {
         let id: EventId = "0190a1b2-c3d4-7e5f-8a6b-7c8d9e0f1a2b".parse().unwrap();
         for part in ["", "0", "0190A1B2-c3d", "0190a1b2c3d4", &id.to_string()] {
             let (first, last) = EventId::beginning(part).unwrap();
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_uuid() {
+    fn refuses_other_texts() {
         for text in [
             "",
             "../x",

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_deep_is_cut() {
+    fn deep_values_are_cut() {
         let nested = |levels: usize| {
             let (open, close) = (r#"{"[":["#.repeat(levels), "]}".repeat(levels));
             format!(r#"{{"x":{open}"}}"{close},"y":"\ud83d","z":1}}"#)

@@ -179,7 +179,7 @@ impl<'a> Merged<'a> {
     ) -> Result<(Hook, Option<Problem>), Box<Problem>> {
         let mut action = self.action(name)?;
         let description = self.description(&action);
-        let approved = around.approved.filter(|_| self.runs_what_a_project_says());
+        let approved = around.approved.filter(|_| self.runs_program_of_project());
         if let (Some(approved), Action::Run(program)) = (approved, &mut action) {
             anchor(program, approved);
         }
@@ -215,7 +215,7 @@ impl<'a> Merged<'a> {
         Ok((hook, warning))
     }
 
-    fn runs_what_a_project_says(&self) -> bool {
+    fn runs_program_of_project(&self) -> bool {
         NAMING.iter().any(|key| {
             let set = self.keys.get(key);
             set.is_some_and(|(table, _)| table.level.is_foreign())

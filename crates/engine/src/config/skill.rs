@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_skill_is_told_with_its_line() {
+    fn a_fault_of_a_skill_is_reported_with_its_line() {
         let text = "[skills.bad]\nphases = [\"a b\"]\nphazes = []\nrules.x.answer = \"maybe\"\nrules.y = 1\n[skills.good]\nphases = [\"a\"]\nrules.z.tool = \"Edit\"\n";
         let source = Source {
             level: Level::User,

@@ -307,7 +307,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_reads_the_same(number in any::<u64>(), shift in 0_u32..64) {
+        fn a_written_value_reads_the_same(number in any::<u64>(), shift in 0_u32..64) {
             let number = number >> shift;
             prop_assert_eq!(bytes(&Value::Bytes(number).to_string()), Some(number));
             let time = Duration::from_millis(number);

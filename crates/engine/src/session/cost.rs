@@ -42,7 +42,7 @@ impl ProcessCosts {
             return before + added;
         }
         let is_estimate = self.processes.is_empty();
-        let is_restored = self.processes.iter().any(|it| it.has_said(said));
+        let is_restored = self.processes.iter().any(|it| it.had_total(said));
         if self.processes.len() == MOST {
             self.processes.remove(0);
         }
@@ -63,7 +63,7 @@ impl ProcessCosts {
 
 impl ProcessCost {
     /// Returns true if a total that Claude Code may have saved from this process equals `figure`.
-    fn has_said(&self, figure: f64) -> bool {
+    fn had_total(&self, figure: f64) -> bool {
         let figures = [self.first, self.highest];
         figures.iter().any(|said| (said - figure).abs() < NOTHING)
     }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_began_with_zero_is_added() {
+    fn a_process_that_began_with_zero_is_added() {
         costs(
             &[(1, 0.5), (1, 1.3), (2, 0.0), (2, 0.2), (3, 0.0), (3, 0.1)],
             &[0.5, 1.3, 1.3, 1.5, 1.5, 1.6],
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_restored_is_not_added_again() {
+    fn a_restored_total_is_not_added_again() {
         costs(&[(1, 1.3), (2, 1.3), (2, 1.4)], &[1.3, 1.3, 1.4]);
         // After a kill what was saved before that process is restored, as 2.1.325 does it.
         costs(

@@ -50,7 +50,7 @@ fn plain(line: &StatusLineContent, template: &str, width: usize) -> String {
 }
 
 #[test]
-fn what_the_real_program_says_is_read() {
+fn the_input_of_claude_code_is_read() {
     let reading = figures(AFTER_A_TURN).unwrap();
     let id = "7541ef66-cab1-4f90-8d34-c3e60bef32b0";
     assert_eq!(reading.session_id.as_deref(), Some(id));
@@ -86,7 +86,7 @@ fn before_the_first_turn_the_context_is_unknown() {
 }
 
 #[test]
-fn the_share_of_the_context_is_reckoned_where_nobody_says_it() {
+fn the_share_of_the_context_is_computed_if_it_is_missing() {
     let mut said: Value = serde_json::from_slice(AFTER_A_TURN).unwrap();
     said["context_window"]["used_percentage"] = json!(null);
     let reading = figures(said.to_string().as_bytes()).unwrap();
@@ -97,7 +97,7 @@ fn the_share_of_the_context_is_reckoned_where_nobody_says_it() {
 }
 
 #[test]
-fn what_is_no_status_line_is_told() {
+fn a_wrong_input_is_reported() {
     let told = |payload: &[u8]| {
         let line = StatusLineContent::of(figures(payload));
         render(&line, &by_default(), 80, false)
@@ -154,7 +154,7 @@ fn an_empty_part_takes_its_separator_along() {
 }
 
 #[test]
-fn a_template_says_what_is_wrong_with_it() {
+fn a_wrong_template_has_a_helpful_error() {
     let wrong = |text: &str| Template::parse(text).unwrap_err().to_string();
     insta::assert_snapshot!(wrong("{contxt}"), @"a status line has no part {contxt}; did you mean {context}?");
     insta::assert_snapshot!(wrong("{x}"), @"a status line has no part {x}; there are {project} {effort} {model} {bar} {context} {cost} {lines} {duration} {waiting} {off} {wrong}");
@@ -279,7 +279,7 @@ proptest! {
 }
 
 #[test]
-fn the_width_is_what_claude_code_says() {
+fn the_width_is_that_of_claude_code() {
     assert_eq!(columns(Some("132")), 132 - MARGIN);
     assert_eq!(columns(Some("2")), 1);
     for nothing in [None, Some(""), Some("0"), Some("-3"), Some("wide")] {

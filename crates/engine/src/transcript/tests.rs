@@ -147,7 +147,7 @@ fn compaction_empties_the_window() {
     assert_eq!(told(all).1.context_tokens, Some(1200));
 }
 
-/// Somebody who types the very words of an interrupt is no interrupt.
+/// A prompt with the words of an interrupt is no interrupt.
 #[test]
 fn typed_words_are_no_interrupt() {
     let typed = br#"{"type":"user","message":{"content":"[Request interrupted by user]"}}"#;
@@ -156,7 +156,7 @@ fn typed_words_are_no_interrupt() {
 }
 
 #[test]
-fn what_cannot_be_read_is_counted_and_passed_over() {
+fn unreadable_lines_are_counted_and_skipped() {
     let mut tail = Tail::default();
     let interrupt: &[u8] = recorded!("esc-while-it-speaks");
     assert_eq!(tail.push(b"{\"type\":\n\xff\xfe\n\n[]\n7\n"), []);

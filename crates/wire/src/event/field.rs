@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn says_where_and_why() {
+    fn describes_position_and_reason() {
         assert_eq!(
             parse(b"{\"a\":\n nope}"),
             Err(JsonError::Syntax {

@@ -3,9 +3,9 @@
 use becket_wire::Head;
 use serde::{Deserialize, Serialize};
 
-use super::doing::{self, Deed};
-use super::notified::asking_agent;
-use super::{INTERACTIVE, Moment};
+use super::notifications::asking_agent;
+use super::words::{self, CallWords};
+use super::{INTERACTIVE, SessionEvent};
 use crate::is_default;
 
 /// The most open calls, and the most open questions: more than there ever are. Past it the oldest call and the
@@ -15,7 +15,7 @@ const MAX_QUESTIONS: usize = 64;
 
 /// A tool call that has begun and not ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Call {
+struct OpenCall {
     id: String,
     tool: String,
     prompt_id: Option<String>,
@@ -29,25 +29,25 @@ struct Call {
 
 /// The open calls, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Calls(Vec<Call>);
+pub(super) struct OpenCalls(Vec<OpenCall>);
 
-impl Calls {
-    pub(super) fn begin(&mut self, moment: &Moment<'_>) {
+impl OpenCalls {
+    pub(super) fn begin(&mut self, event: &SessionEvent<'_>) {
         // No event could end a call without an id.
-        let Some(id) = moment.tool_use_id() else {
+        let Some(id) = event.tool_use_id() else {
             return;
         };
         self.end(Some(id));
         if self.0.len() >= MAX_CALLS {
             self.0.remove(0);
         }
-        self.0.push(Call {
+        self.0.push(OpenCall {
             id: id.to_owned(),
-            tool: moment.tool().to_owned(),
-            prompt_id: moment.prompt_id().map(str::to_owned),
-            input: hash(moment.head),
-            at: moment.at,
-            doing: Deed::of(moment).map(|deed| deed.ongoing()),
+            tool: event.tool().to_owned(),
+            prompt_id: event.prompt_id().map(str::to_owned),
+            input: hash(event.head),
+            at: event.at,
+            doing: CallWords::of(event).map(|deed| deed.ongoing()),
         });
     }
 
@@ -79,11 +79,15 @@ impl Calls {
 
     /// Finds the open call of a permission request: with the same tool and input, and without a question yet.
     /// The request itself does not name it.
-    pub(super) fn unasked(&self, moment: &Moment<'_>, asked: &[Pending]) -> Option<String> {
-        let input = hash(moment.head);
-        let prompt_id = moment.prompt_id();
+    pub(super) fn unasked(
+        &self,
+        event: &SessionEvent<'_>,
+        asked: &[PendingQuestion],
+    ) -> Option<String> {
+        let input = hash(event.head);
+        let prompt_id = event.prompt_id();
         let call = self.0.iter().find(|call| {
-            call.tool == moment.tool()
+            call.tool == event.tool()
                 && call.input == input
                 && agree(call.prompt_id.as_deref(), prompt_id)
                 && asked.iter().all(|one| one.call.as_ref() != Some(&call.id))
@@ -101,9 +105,9 @@ impl Calls {
 
 /// The failed calls of one turn. A call that two registrations report counts once, even if their events differ.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Failures(Vec<String>);
+pub(super) struct FailedCalls(Vec<String>);
 
-impl Failures {
+impl FailedCalls {
     /// Returns true if no event reported this failure yet. A call without an id is always new.
     pub(super) fn is_news(&mut self, id: Option<&str>) -> bool {
         let Some(id) = id else { return true };
@@ -140,7 +144,7 @@ pub enum Question {
 
 /// One open question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pending {
+pub struct PendingQuestion {
     pub question: Question,
     pub prompt_id: Option<String>,
     /// The `tool_use_id` of the call that it is about, if known.
@@ -151,30 +155,30 @@ pub struct Pending {
     pub words: Option<String>,
 }
 
-impl Pending {
-    pub(super) fn interactive(moment: &Moment<'_>) -> Self {
-        let call = moment.tool_use_id().map(str::to_owned);
-        Self::permission(moment, call)
+impl PendingQuestion {
+    pub(super) fn interactive(event: &SessionEvent<'_>) -> Self {
+        let call = event.tool_use_id().map(str::to_owned);
+        Self::permission(event, call)
     }
 
-    pub(super) fn permission(moment: &Moment<'_>, call: Option<String>) -> Self {
-        let tool = moment.tool().to_owned();
-        let input = hash(moment.head);
-        Self::new(moment, Question::Tool { tool, input }, call)
+    pub(super) fn permission(event: &SessionEvent<'_>, call: Option<String>) -> Self {
+        let tool = event.tool().to_owned();
+        let input = hash(event.head);
+        Self::new(event, Question::Tool { tool, input }, call)
     }
 
-    pub(super) fn elicitation(moment: &Moment<'_>) -> Self {
-        let server = moment.server().unwrap_or("unknown");
-        let id = moment.elicitation_id().map(str::to_owned);
+    pub(super) fn elicitation(event: &SessionEvent<'_>) -> Self {
+        let server = event.server().unwrap_or("unknown");
+        let id = event.elicitation_id().map(str::to_owned);
         let server = server.to_owned();
-        Self::new(moment, Question::Elicitation { server, id }, None)
+        Self::new(event, Question::Elicitation { server, id }, None)
     }
 
     /// Makes the question of a notification. Without a reason the message is the reason, and names the agent
     /// that asks.
-    pub(super) fn notice(moment: &Moment<'_>, reason: &str, call: Option<String>) -> Self {
-        let message = moment.head.message.as_deref().unwrap_or_default();
-        let words = doing::one_line(message);
+    pub(super) fn notice(event: &SessionEvent<'_>, reason: &str, call: Option<String>) -> Self {
+        let message = event.head.message.as_deref().unwrap_or_default();
+        let words = words::one_line(message);
         let known = [reason, &words, "Input"];
         let agent = asking_agent(&words).filter(|_| reason.is_empty());
         let agent = agent.map(str::to_owned);
@@ -186,17 +190,17 @@ impl Pending {
         };
         Self {
             words: (!words.is_empty()).then_some(words),
-            ..Self::new(moment, question, call)
+            ..Self::new(event, question, call)
         }
     }
 
-    fn new(moment: &Moment<'_>, question: Question, call: Option<String>) -> Self {
+    fn new(event: &SessionEvent<'_>, question: Question, call: Option<String>) -> Self {
         Self {
             question,
-            prompt_id: moment.prompt_id().map(str::to_owned),
+            prompt_id: event.prompt_id().map(str::to_owned),
             call,
-            at: moment.at,
-            words: doing::question(moment),
+            at: event.at,
+            words: words::question(event),
         }
     }
 
@@ -256,15 +260,15 @@ fn agree(one: Option<&str>, other: Option<&str>) -> bool {
 
 /// The questions, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Asks(Vec<Pending>);
+pub(super) struct Questions(Vec<PendingQuestion>);
 
-impl Asks {
-    pub(super) fn all(&self) -> &[Pending] {
+impl Questions {
+    pub(super) fn all(&self) -> &[PendingQuestion] {
         &self.0
     }
 
     /// Returns true if a question has an event of its own.
-    pub(super) fn knows_more(&self) -> bool {
+    pub(super) fn has_own_event(&self) -> bool {
         self.0.iter().any(|one| !one.is_notice())
     }
 
@@ -297,7 +301,7 @@ impl Asks {
 
     /// Adds a question, unless it is open already. Two equal calls ask twice, and each question is linked to
     /// its call; a question without a link equals any other with the same content.
-    pub(super) fn push(&mut self, new: Pending) -> bool {
+    pub(super) fn push(&mut self, new: PendingQuestion) -> bool {
         // One dialog is open at a time.
         if new.is_notice() {
             self.0
@@ -317,23 +321,23 @@ impl Asks {
 
     /// Removes the question about a call that has ended. The link to the call comes first, because the input
     /// may have been rewritten since the question.
-    pub(super) fn call_ended(&mut self, moment: &Moment<'_>) {
+    pub(super) fn call_ended(&mut self, event: &SessionEvent<'_>) {
         if self.0.is_empty() {
             return;
         }
-        self.forget_elicitations_of(moment.tool());
-        let linked = moment.tool_use_id();
+        self.forget_elicitations_of(event.tool());
+        let linked = event.tool_use_id();
         let before = self.0.len();
         self.0
             .retain(|one| linked.is_none() || one.call.as_deref() != linked);
         if self.0.len() < before {
             return;
         }
-        let input = hash(moment.head);
+        let input = hash(event.head);
         let place = self.0.iter().position(|one| {
             matches!(&one.question, Question::Tool { tool, input: asked }
-                if tool == moment.tool() && *asked == input)
-                && one.is_of(moment.prompt_id())
+                if tool == event.tool() && *asked == input)
+                && one.is_of(event.prompt_id())
         });
         if let Some(place) = place {
             self.0.remove(place);
@@ -351,11 +355,11 @@ impl Asks {
         });
     }
 
-    pub(super) fn elicited(&mut self, moment: &Moment<'_>) {
-        let by = moment.server();
+    pub(super) fn elicited(&mut self, event: &SessionEvent<'_>) {
+        let by = event.server();
         let place = self.0.iter().position(|one| match &one.question {
             Question::Elicitation { server, id } => {
-                agree(Some(server), by) && agree(id.as_deref(), moment.elicitation_id())
+                agree(Some(server), by) && agree(id.as_deref(), event.elicitation_id())
             }
             Question::Tool { .. } | Question::Notice { .. } => false,
         });
@@ -369,7 +373,7 @@ impl Asks {
             .retain(|one| !one.is_of(prompt_id) || one.other_agent().is_some());
     }
 
-    pub(super) fn nothing_after(&mut self, now: i64) {
+    pub(super) fn clamp_times(&mut self, now: i64) {
         for one in &mut self.0 {
             one.at = one.at.min(now);
         }

@@ -7,7 +7,7 @@ use becket_wire::json;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{COMPACTING, Moment, THINKING};
+use super::{COMPACTING, SessionEvent, THINKING};
 
 /// The longest command, path or question, in characters.
 const MAX_WORDS: usize = 160;
@@ -31,19 +31,19 @@ const TOOLS: [(&str, &str, &str, &str); 13] = [
 
 /// One tool call in words.
 #[derive(Debug)]
-pub(super) struct Deed {
+pub(super) struct CallWords {
     wanted: &'static str,
     ongoing: &'static str,
     what: String,
 }
 
-impl Deed {
+impl CallWords {
     /// Makes the words for a call; none for a tool whose input is not known.
-    pub(super) fn of(moment: &Moment<'_>) -> Option<Self> {
-        let (_, name, wanted, ongoing) = TOOLS.iter().find(|tool| tool.0 == moment.tool())?;
-        let what: String = json::lenient(field(moment, name)?.get()).ok()?;
+    pub(super) fn of(event: &SessionEvent<'_>) -> Option<Self> {
+        let (_, name, wanted, ongoing) = TOOLS.iter().find(|tool| tool.0 == event.tool())?;
+        let what: String = json::lenient(field(event, name)?.get()).ok()?;
         // A path in the session's folder is shown relative to it.
-        let cwd = moment.head.cwd.as_deref().filter(|cwd| cwd.len() > 1);
+        let cwd = event.head.cwd.as_deref().filter(|cwd| cwd.len() > 1);
         let below = cwd.and_then(|cwd| what.strip_prefix(cwd)?.strip_prefix('/'));
         let what = one_line(below.unwrap_or(&what));
         (!what.is_empty()).then_some(Self {
@@ -58,28 +58,28 @@ impl Deed {
     }
 }
 
-fn field<'a>(moment: &Moment<'a>, name: &str) -> Option<&'a RawValue> {
-    let input: HashMap<String, &RawValue> = serde_json::from_str(moment.head.tool_input?).ok()?;
+fn field<'a>(event: &SessionEvent<'a>, name: &str) -> Option<&'a RawValue> {
+    let input: HashMap<String, &RawValue> = serde_json::from_str(event.head.tool_input?).ok()?;
     input.get(name).copied()
 }
 
 /// Returns the question of an event to the user, if the payload has it.
-pub(super) fn question(moment: &Moment<'_>) -> Option<String> {
+pub(super) fn question(event: &SessionEvent<'_>) -> Option<String> {
     #[derive(Deserialize)]
     struct AskedQuestion {
         question: String,
     }
-    if let Some(server) = moment.server() {
-        let message = one_line(moment.head.message.as_deref()?);
+    if let Some(server) = event.server() {
+        let message = one_line(event.head.message.as_deref()?);
         return (!message.is_empty()).then(|| format!("{server} asks: {message}"));
     }
-    if moment.tool() == "AskUserQuestion" {
+    if event.tool() == "AskUserQuestion" {
         let asked: Vec<AskedQuestion> =
-            serde_json::from_str(field(moment, "questions")?.get()).ok()?;
+            serde_json::from_str(field(event, "questions")?.get()).ok()?;
         let text = one_line(&asked.first()?.question);
         return (!text.is_empty()).then_some(text);
     }
-    Deed::of(moment).map(|call| format!("wants to {}: {}", call.wanted, call.what))
+    CallWords::of(event).map(|call| format!("wants to {}: {}", call.wanted, call.what))
 }
 
 /// Returns the words for the detail of a working agent: the name of a tool or an agent stays, becket's own

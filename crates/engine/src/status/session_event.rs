@@ -13,9 +13,9 @@ const RATE_LIMIT: &str = "rate_limit";
 
 /// One event with its envelope. Head and envelope are borrowed: a copy is made only of what changes the status.
 #[derive(Debug, Clone)]
-pub struct Moment<'a> {
+pub struct SessionEvent<'a> {
     pub head: &'a Head<'a>,
-    pub event: EventName,
+    pub name: EventName,
     /// The time of the event: milliseconds since 1970.
     pub at: i64,
     pub id: EventId,
@@ -26,12 +26,12 @@ pub struct Moment<'a> {
 
 /// The order of events: by time, then by id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Mark {
+pub struct EventTime {
     pub at: i64,
     pub id: EventId,
 }
 
-impl Mark {
+impl EventTime {
     /// Makes a mark that is older than every event of that millisecond.
     pub(super) fn before_all_of(at: i64) -> Self {
         Self {
@@ -84,13 +84,13 @@ struct Task {
     kind: String,
 }
 
-impl<'a> Moment<'a> {
+impl<'a> SessionEvent<'a> {
     /// Makes the event. Its name is that in the payload, else that of the registration.
     pub fn new(head: &'a Head<'a>, envelope: &'a Envelope) -> Self {
         let name = head.event.as_deref().or(envelope.event.as_deref());
         Self {
             head,
-            event: EventName::from(name.unwrap_or_default()),
+            name: EventName::from(name.unwrap_or_default()),
             at: envelope.at,
             id: envelope.id,
             envelope,
@@ -102,8 +102,8 @@ impl<'a> Moment<'a> {
         Self { project, ..self }
     }
 
-    pub fn mark(&self) -> Mark {
-        Mark {
+    pub fn mark(&self) -> EventTime {
+        EventTime {
             at: self.at,
             id: self.id,
         }

@@ -29,7 +29,7 @@ pub enum Inference {
 
 /// An event whose outcome the session learns after it was applied.
 #[derive(Debug, Clone, Copy)]
-pub struct DecidedEvent<'a> {
+pub struct JudgedEvent<'a> {
     pub id: EventId,
     pub name: &'a EventName,
     /// The subagent of the event.
@@ -40,7 +40,7 @@ pub struct DecidedEvent<'a> {
 
 /// The outcome of an event that hooks may block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decided {
+pub enum EventOutcome {
     /// Hooks still judge the event.
     Pending,
     /// The prompt was not sent, or the agent has to go on.
@@ -71,12 +71,12 @@ impl Session {
                 }
                 self.main.may_infer(at)
                     && !self.main.has_ended_its_turn()
-                    && self.main.died(error.as_deref(), at)
+                    && self.main.fail(error.as_deref(), at)
             }
             Inference::ProcessGone => self.infer_end(at),
         };
         changed && {
-            self.redisplay(at);
+            self.update_display(at);
             true
         }
     }
@@ -86,7 +86,7 @@ impl Session {
             return false;
         }
         let since = self.main.runs_subagents_since();
-        self.main.was_interrupted(at) | self.end_children_since(since, at)
+        self.main.interrupt(at) | self.end_children_since(since, at)
     }
 
     fn infer_answer(&mut self, agent: Option<&str>, call: &str, at: i64) -> bool {
@@ -94,7 +94,7 @@ impl Session {
             None => Some(&mut self.main),
             Some(id) => self.children.get_mut(id).map(|child| &mut child.agent),
         };
-        agent.is_some_and(|agent| agent.may_infer(at) && agent.was_answered(Some(call), at))
+        agent.is_some_and(|agent| agent.may_infer(at) && agent.remove_answered(Some(call), at))
     }
 
     /// Removes the questions of all agents as answered, even if an agent has done something since, as ending
@@ -104,21 +104,22 @@ impl Session {
         let agents = children.map(|child| &mut child.agent);
         let agents = [&mut self.main].into_iter().chain(agents);
         agents.fold(false, |changed, agent| {
-            agent.was_answered(None, at) | changed
+            agent.remove_answered(None, at) | changed
         })
     }
 
     /// Begins a turn of the main agent, unless a live subagent explains why Claude Code is busy.
     fn infer_turn(&mut self, at: i64) -> bool {
         let idle = self.main.status.word() == "idle" && self.live_children().next().is_none();
-        idle && self.main.last_at().is_none_or(|last| at > last) && self.main.began(at)
+        idle && self.main.last_at().is_none_or(|last| at > last)
+            && self.main.begin_unreported_turn(at)
     }
 
     fn infer_end(&mut self, at: i64) -> bool {
         if at < self.last_activity {
             return false;
         }
-        self.main.rests(at, true);
+        self.main.set_idle(at, true);
         self.main.background_tasks = 0;
         self.end_children(at, |_, _| true);
         self.ended_at = Some(at);
@@ -128,70 +129,77 @@ impl Session {
     }
 
     /// Makes the main agent idle because becket blocked the prompt: no event follows it.
-    pub(super) fn prompt_blocked(&mut self, at: i64) -> bool {
+    pub(super) fn block_prompt(&mut self, at: i64) -> bool {
         self.ended_at.is_none()
             && self.main.may_infer(at)
-            && (self.main.rests(at, false) | self.redisplay(at))
+            && (self.main.set_idle(at, false) | self.update_display(at))
     }
 
     /// Notes that becket's hooks judge this stop of an agent (none: the main one). Until they have, and if they
     /// block it, the agent works.
-    pub(super) fn stop_judged(&mut self, agent: Option<&str>, stop: EventId, at: i64) -> bool {
+    pub(super) fn begin_stop_judgement(
+        &mut self,
+        agent: Option<&str>,
+        stop: EventId,
+        at: i64,
+    ) -> bool {
         if self.ended_at.is_some() {
             return false;
         }
         let changed = match agent {
-            None => self.main.may_infer(at) && self.main.is_judged(stop, at),
-            Some(id) => self.child_is_judged(id, stop, at),
+            None => self.main.may_infer(at) && self.main.begin_judgement(stop, at),
+            Some(id) => self.begin_child_judgement(id, stop, at),
         };
-        changed | self.redisplay(at)
+        changed | self.update_display(at)
     }
 
     /// Ends the turn of the agent whose stop the hooks let through, unless it has gone on since.
-    pub(super) fn stop_let_through(&mut self, stop: EventId, at: i64) -> bool {
-        let changed = if self.main.awaits(stop) {
-            self.main.is_let_stop(at)
+    pub(super) fn let_stop(&mut self, stop: EventId, at: i64) -> bool {
+        let changed = if self.main.is_judged_for(stop) {
+            self.main.let_stop(at)
         } else {
-            self.child_stops(stop, at)
+            self.let_child_stop(stop, at)
         };
         changed && {
-            self.redisplay(at);
+            self.update_display(at);
             true
         }
     }
 
     /// Applies the outcome of an event that was applied before. Returns true if the user can see a difference.
-    pub fn decided(&mut self, event: &DecidedEvent<'_>, answer: Decided) -> bool {
-        let DecidedEvent { id, agent, at, .. } = *event;
+    pub fn apply_outcome(&mut self, event: &JudgedEvent<'_>, outcome: EventOutcome) -> bool {
+        let JudgedEvent { id, agent, at, .. } = *event;
         match (event.name, agent) {
             (EventName::UserPromptSubmit | EventName::UserPromptExpansion, _) => {
-                answer == Decided::Blocked && self.prompt_blocked(at)
+                outcome == EventOutcome::Blocked && self.block_prompt(at)
             }
-            (EventName::Stop, None) | (EventName::SubagentStop, Some(_)) => match answer {
-                Decided::Pending | Decided::Blocked => self.stop_judged(agent, id, at),
-                Decided::Passed => self.stop_let_through(id, at),
+            (EventName::Stop, None) | (EventName::SubagentStop, Some(_)) => match outcome {
+                EventOutcome::Pending | EventOutcome::Blocked => {
+                    self.begin_stop_judgement(agent, id, at)
+                }
+                EventOutcome::Passed => self.let_stop(id, at),
             },
             _ => false,
         }
     }
 
     /// Notes that the user looks at this session.
-    pub fn seen(&mut self, at: i64) -> bool {
-        self.looks(at, |agent| agent.look(at))
+    pub fn mark_seen(&mut self, at: i64) -> bool {
+        self.update_agents(at, |agent| agent.mark_seen(at))
     }
 
     /// Lets questions wait again that the user looked at a while ago and did not answer.
-    pub fn forget_looks(&mut self, now: i64) -> bool {
-        self.looks(now, |agent| agent.forget_look(now))
+    pub fn expire_seen(&mut self, now: i64) -> bool {
+        self.update_agents(now, |agent| agent.expire_seen(now))
     }
 
-    fn looks(&mut self, at: i64, look: impl Fn(&mut Agent) -> bool) -> bool {
+    fn update_agents(&mut self, at: i64, update: impl Fn(&mut Agent) -> bool) -> bool {
         let children = self.children.values_mut().filter(|child| child.is_live());
         let agents = children.map(|child| &mut child.agent);
         let agents = [&mut self.main].into_iter().chain(agents);
-        let changed = agents.fold(false, |changed, agent| look(agent) | changed);
+        let changed = agents.fold(false, |changed, agent| update(agent) | changed);
         changed && {
-            self.redisplay(at);
+            self.update_display(at);
             true
         }
     }

@@ -2,7 +2,7 @@
 
 /// The effect of a notification on the status of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Notified {
+pub(super) enum NotificationEffect {
     /// A dialog is open. An event of its own usually tells more about it.
     Asks(&'static str),
     /// A dialog is open, and only the message has the question.
@@ -17,31 +17,34 @@ pub(super) enum Notified {
 }
 
 /// Every `notification_type` of 2.1.325.
-const TYPES: [(&str, Notified); 19] = [
-    ("permission_prompt", Notified::Asks("Permission")),
-    ("elicitation_dialog", Notified::Asks("MCP input")),
-    ("elicitation_url_dialog", Notified::Asks("MCP input")),
-    ("agent_needs_input", Notified::AsksInWords),
-    ("worker_permission_prompt", Notified::AsksInWords),
+const TYPES: [(&str, NotificationEffect); 19] = [
+    ("permission_prompt", NotificationEffect::Asks("Permission")),
+    ("elicitation_dialog", NotificationEffect::Asks("MCP input")),
+    (
+        "elicitation_url_dialog",
+        NotificationEffect::Asks("MCP input"),
+    ),
+    ("agent_needs_input", NotificationEffect::AsksInWords),
+    ("worker_permission_prompt", NotificationEffect::AsksInWords),
     // "Usage limit reset — press enter to continue"
-    ("quota_auto_resume_stale", Notified::AsksInWords),
-    ("elicitation_complete", Notified::Answered),
-    ("elicitation_response", Notified::Answered),
-    ("quota_auto_resume_fired", Notified::Answered),
-    ("agent_completed", Notified::AgentEnded),
-    ("idle_prompt", Notified::Idle),
+    ("quota_auto_resume_stale", NotificationEffect::AsksInWords),
+    ("elicitation_complete", NotificationEffect::Answered),
+    ("elicitation_response", NotificationEffect::Answered),
+    ("quota_auto_resume_fired", NotificationEffect::Answered),
+    ("agent_completed", NotificationEffect::AgentEnded),
+    ("idle_prompt", NotificationEffect::Idle),
     // The turn has failed already.
-    ("quota_auto_resume_disabled", Notified::Nothing),
-    ("auth_success", Notified::Nothing),
-    ("auth_storage_failure", Notified::Nothing),
-    ("computer_use_enter", Notified::Nothing),
-    ("computer_use_exit", Notified::Nothing),
-    ("model_refusal_fallback", Notified::Nothing),
-    ("plugin_notification", Notified::Nothing),
-    ("push_notification", Notified::Nothing),
+    ("quota_auto_resume_disabled", NotificationEffect::Nothing),
+    ("auth_success", NotificationEffect::Nothing),
+    ("auth_storage_failure", NotificationEffect::Nothing),
+    ("computer_use_enter", NotificationEffect::Nothing),
+    ("computer_use_exit", NotificationEffect::Nothing),
+    ("model_refusal_fallback", NotificationEffect::Nothing),
+    ("plugin_notification", NotificationEffect::Nothing),
+    ("push_notification", NotificationEffect::Nothing),
 ];
 
-impl Notified {
+impl NotificationEffect {
     pub(super) fn of(notification_type: Option<&str>) -> Self {
         let mut types = TYPES.iter();
         let known = types.find(|(name, _)| Some(*name) == notification_type);
@@ -50,14 +53,20 @@ impl Notified {
 }
 
 /// Returns true if a notification of this type means a question to the user.
-pub fn asks_the_person(notification_type: Option<&str>) -> bool {
-    let effect = Notified::of(notification_type);
-    matches!(effect, Notified::Asks(_) | Notified::AsksInWords)
+pub fn asks_user(notification_type: Option<&str>) -> bool {
+    let effect = NotificationEffect::of(notification_type);
+    matches!(
+        effect,
+        NotificationEffect::Asks(_) | NotificationEffect::AsksInWords
+    )
 }
 
 /// Returns true if the question of such a notification has an event of its own, which names the agent.
 pub(crate) fn repeats_an_event(notification_type: Option<&str>) -> bool {
-    matches!(Notified::of(notification_type), Notified::Asks(_))
+    matches!(
+        NotificationEffect::of(notification_type),
+        NotificationEffect::Asks(_)
+    )
 }
 
 /// Returns the agent that a message is about, if it is not the agent of the event: `NAME needs your input: …`,

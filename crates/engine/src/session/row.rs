@@ -56,7 +56,7 @@ impl Session {
     /// Returns the agent that needs the user: unseen questions first, then the oldest one.
     fn waiting(&self) -> Option<(&str, &Agent)> {
         self.agents()
-            .filter(|(_, agent)| agent.needs_the_person())
+            .filter(|(_, agent)| agent.needs_user())
             .min_by_key(|(_, agent)| (agent.seen, agent.since))
     }
 
@@ -66,7 +66,7 @@ impl Session {
     }
 
     /// Notes the display and its start: for a question, the time when it was asked.
-    pub(super) fn redisplay(&mut self, at: i64) -> bool {
+    pub(super) fn update_display(&mut self, at: i64) -> bool {
         let (display, ..) = self.display();
         let asked = match display {
             Display::Attention | Display::Checked => self.waiting().map(|(_, agent)| agent.since),
