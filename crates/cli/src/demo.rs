@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use becket_daemon::life::now_ms;
-use becket_engine::session::{Moment, Session};
+use becket_engine::session::{Session, SessionEvent};
 use becket_wire::rpc::{Envelope, EventRequest, EventRow, Request};
 use becket_wire::session::{Figures, SessionRow};
 use becket_wire::{EventId, Head, Place, Version};
@@ -285,7 +285,7 @@ fn fold(beats: &[Beat], now: i64) -> Result<(Vec<EventRow>, Vec<SessionRow>)> {
             payload: serde_json::to_vec(payload)?,
         };
         let head = Head::read(&request.payload)?;
-        let moment = Moment::new(&head, &request.envelope);
+        let moment = SessionEvent::new(&head, &request.envelope);
         session.apply(&moment.in_project(head.cwd.as_deref()));
         events.push(row(&request, payload, number));
     }

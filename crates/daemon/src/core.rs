@@ -19,8 +19,8 @@ use becket_engine::pipeline::{
     Context, PreparedEvent, Step, decide, read_files, settle, switch, wants_files,
 };
 use becket_engine::process::Cancel;
-use becket_engine::session::{Decided, Mark};
-use becket_wire::bounds::FIRST_WORD;
+use becket_engine::session::{EventOutcome, EventTime};
+use becket_wire::bounds::FIRST_RESPONSE;
 use becket_wire::effort::EffortAsk;
 use becket_wire::rpc::{Response, Told};
 use becket_wire::run::RunRow;
@@ -133,7 +133,7 @@ pub(crate) struct Core {
     hooks: HookRunner,
     notices: Notices,
     counters: Arc<Counters>,
-    /// Decided events that are not committed yet, each with its reply.
+    /// EventOutcome events that are not committed yet, each with its reply.
     group: Vec<(Box<Record>, Then)>,
     /// Runs of hooks that ended after their event was answered.
     runs: Vec<RunRow>,
@@ -292,7 +292,7 @@ impl Core {
         self.registry.end_quiet(now);
         let ended = self.registry.newly_ended();
         self.registry.forget(now);
-        self.registry.forget_looks(now);
+        self.registry.expire_seen(now);
         self.hooks.tick();
         let (config, _) = self.configs.current(None);
         let limits = Limits {
@@ -324,7 +324,7 @@ impl Core {
             return self.counters.busy.add(1);
         }
         let now = now_ms();
-        let deadline = FIRST_WORD.as_millis() as i64;
+        let deadline = FIRST_RESPONSE.as_millis() as i64;
         let late = hung_up || now - sent > deadline;
         self.counters.late.add(u64::from(late));
         record.seq = self.store.next_seq();
@@ -436,7 +436,7 @@ impl Core {
 
     /// Sets a switch in another thread: that waits for a lock and writes a file.
     fn set_switch(&mut self, open: OpenEvent, verdict: Verdict) {
-        (self.hooks).expect(open.record.seq, FIRST_WORD, Cancel::new());
+        (self.hooks).expect(open.record.seq, FIRST_RESPONSE, Cancel::new());
         let (messages, place) = (self.messages.clone(), self.place.clone());
         tokio::task::spawn_blocking(move || {
             let verdict = switch(&open.event, verdict, &place);
@@ -478,7 +478,8 @@ impl Core {
         if let Some(applied) = &applied
             && verdict.blocks_prompt()
         {
-            self.registry.decided(applied, &record, Decided::Blocked);
+            self.registry
+                .apply_outcome(applied, &record, EventOutcome::Blocked);
         }
         self.reply(record, doubles.into_iter().chain([(shim, output)]));
     }
@@ -506,9 +507,9 @@ fn micros(since: Instant) -> i64 {
 }
 
 /// Returns the mark of an event that arrives now. Events of one millisecond keep their order.
-fn arrival_mark() -> Mark {
+fn arrival_mark() -> EventTime {
     let now = UNIX_EPOCH.elapsed().unwrap_or_default();
-    Mark {
+    EventTime {
         at: now.as_millis() as i64,
         id: EventId::at(now, [0; 2]),
     }

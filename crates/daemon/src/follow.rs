@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use becket_wire::rpc::{EventQuery, EventRow, Response, Shown, Told, complete_session};
+use becket_wire::rpc::{EventQuery, EventRow, FollowCursor, Response, Told, complete_session};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{mpsc, oneshot};
 
@@ -26,7 +26,7 @@ pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door:
             Err(told) => return connection.respond(&Response::Told(told)).await,
         }
     }
-    let mut shown = Shown::of(&query);
+    let mut shown = FollowCursor::of(&query);
     if send_past(connection, &query, door, &running, &mut shown)
         .await
         .is_err()
@@ -77,7 +77,7 @@ async fn send_past(
     query: &EventQuery,
     door: &Door,
     running: &HashSet<i64>,
-    shown: &mut Shown,
+    shown: &mut FollowCursor,
 ) -> Result<(), Gone> {
     let (rows, mut reading) = mpsc::channel(AHEAD);
     let (path, wanted) = (door.place.database(), query.clone());

@@ -12,8 +12,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use becket_engine::effort::{EXHAUSTED, is_exhausted};
 use becket_engine::session::Inference;
-use becket_engine::session_file::{self, State};
-use becket_engine::transcript::{Finding, TurnTokens, What};
+use becket_engine::session_file::{self, SessionFileState};
+use becket_engine::transcript::{TranscriptFact, TranscriptFinding, TurnTokens};
 use becket_wire::session::Figures;
 use tokio::sync::oneshot;
 
@@ -130,7 +130,7 @@ impl Transcripts {
 impl Found {
     fn read(&mut self, one: &AtWork, followed: &mut Followed) {
         let (findings, trouble) = followed.look(&one.transcript, one.whole, one.prompted_at);
-        let usage = |finding: &Finding| matches!(finding.what, What::Usage(_));
+        let usage = |finding: &TranscriptFinding| matches!(finding.fact, TranscriptFact::Usage(_));
         if findings.iter().any(usage) {
             self.figures = one.whole.then(|| followed.figures());
             self.tokens = one.prompted_at.map(|_| followed.turn());
@@ -149,19 +149,19 @@ impl Found {
 }
 
 /// What a line of the transcript means for the status.
-fn inference(finding: Finding) -> Option<(Inference, Option<i64>)> {
+fn inference(finding: TranscriptFinding) -> Option<(Inference, Option<i64>)> {
     let at = finding.at;
     let main = finding.is_main();
-    let inference = match finding.what {
-        What::Interrupted { .. } if main => Inference::Interrupted,
-        What::ApiError {
+    let inference = match finding.fact {
+        TranscriptFact::Interrupted { .. } if main => Inference::Interrupted,
+        TranscriptFact::ApiError {
             text: Some(text), ..
         } if main && is_exhausted(&text) => Inference::TurnDied {
             error: Some(EXHAUSTED.to_owned()),
         },
-        What::ApiError { error, .. } if main => Inference::TurnDied { error },
-        What::TurnEnded if main => Inference::TurnDied { error: None },
-        What::ToolResult { tool_use_id, .. } => Inference::PermissionAnswered {
+        TranscriptFact::ApiError { error, .. } if main => Inference::TurnDied { error },
+        TranscriptFact::TurnEnded if main => Inference::TurnDied { error: None },
+        TranscriptFact::ToolResult { tool_use_id, .. } => Inference::PermissionAnswered {
             agent_id: finding.agent,
             tool_use_id,
         },
@@ -182,12 +182,14 @@ fn own_word(one: &AtWork, now: i64) -> Option<(Inference, Option<i64>)> {
         && (file.pid_start.is_none() || file.pid_start == one.pid_start);
     let since = file.state_since?;
     match file.state? {
-        State::Idle if one.wants_to_stop && now - since < SAID => None,
-        State::Idle if same && one.idle_since.is_none() => {
+        SessionFileState::Idle if one.wants_to_stop && now - since < SAID => None,
+        SessionFileState::Idle if same && one.idle_since.is_none() => {
             Some((Inference::Interrupted, Some(since)))
         }
         // Between two dialogs, and before one that is just coming up, it says so for a moment.
-        State::Busy if same && now - since >= SETTLED => Some((Inference::Busy, Some(since))),
+        SessionFileState::Busy if same && now - since >= SETTLED => {
+            Some((Inference::Busy, Some(since)))
+        }
         _ => None,
     }
 }

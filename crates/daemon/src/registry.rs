@@ -11,10 +11,12 @@ use std::sync::Arc;
 use becket_engine::coverage::Coverage;
 use becket_engine::effort::EffortContext;
 use becket_engine::notice::Change;
-use becket_engine::session::{Decided, DecidedEvent, Inference, Mark, Moment, Session};
+use becket_engine::session::{
+    EventOutcome, EventTime, Inference, JudgedEvent, Session, SessionEvent,
+};
 use becket_engine::transcript::TurnTokens;
 use becket_wire::Head;
-use becket_wire::bounds::FIRST_WORD;
+use becket_wire::bounds::FIRST_RESPONSE;
 use becket_wire::event::EventName;
 use becket_wire::rpc::{Envelope, Source};
 use becket_wire::session::{Figures, SessionRow};
@@ -147,7 +149,7 @@ impl Registry {
         head: &Head<'_>,
         envelope: &Envelope,
         project: Option<&str>,
-        heard: Option<Mark>,
+        heard: Option<EventTime>,
     ) -> Option<Applied> {
         let (Some(id), Some(event)) = (head.session_id.as_deref(), head.event.as_deref()) else {
             return None;
@@ -158,15 +160,15 @@ impl Registry {
         let event = EventName::from(event);
         // An event of unknown name makes no session.
         let makes = !matches!(event, EventName::Other(_) | EventName::SessionEnd);
-        let happened = Mark {
+        let happened = EventTime {
             at: envelope.at,
             id: envelope.id,
         };
         let heard = heard.filter(|_| !event.comes_late());
-        let Mark { at, id: mark } = heard.unwrap_or(happened);
-        let moment = Moment {
+        let EventTime { at, id: mark } = heard.unwrap_or(happened);
+        let moment = SessionEvent {
             head,
-            event,
+            name: event,
             at,
             id: mark,
             envelope,
@@ -176,18 +178,18 @@ impl Registry {
             self.admit(database, id, &moment, makes)?;
         }
         let mut chained = self.chain(database, id, &moment);
-        if moment.event == EventName::UserPromptSubmit {
+        if moment.name == EventName::UserPromptSubmit {
             self.turn_over(id);
         }
         let left = self.bind(database, id, &moment);
         let live = self.sessions.get_mut(id)?;
         if let Some(now) = heard {
-            live.session.nothing_after(now);
+            live.session.clamp_times(now);
         }
         let before = live.session.shown();
         let changed = live.session.apply(&moment) | chained.is_some();
         let display = Change::of(before, &live.session, moment.at);
-        if changed && moment.event == EventName::SessionEnd {
+        if changed && moment.name == EventName::SessionEnd {
             chained = self.chain_next(id);
         }
         let effort = self.worked(id, &moment, left);
@@ -204,37 +206,44 @@ impl Registry {
         })
     }
 
-    /// What was decided about an event that was applied.
-    pub(crate) fn decided(&mut self, applied: &Applied, record: &Record, decided: Decided) {
+    /// Applies the outcome of an event that was applied before.
+    pub(crate) fn apply_outcome(
+        &mut self,
+        applied: &Applied,
+        record: &Record,
+        outcome: EventOutcome,
+    ) {
         let (name, agent) = (record.event_name(), record.agent_id());
-        let event = DecidedEvent {
+        let event = JudgedEvent {
             id: record.id(),
             name: &name,
             agent,
             at: applied.at,
         };
-        self.touch(&applied.session, |session| session.decided(&event, decided));
+        self.touch(&applied.session, |session| {
+            session.apply_outcome(&event, outcome)
+        });
     }
 
     /// The same for an event that the spool completed: it was applied before. Gives what the user may want
     /// to know of it.
-    pub(crate) fn decided_late(&mut self, record: &Record) -> Option<Change> {
+    pub(crate) fn apply_late_outcome(&mut self, record: &Record) -> Option<Change> {
         let id = record.session_id()?.to_owned();
         let before = self.sessions.get(&id)?.session.shown();
         let (name, sent) = (record.event_name(), record.envelope().at);
         // A prompt counts from its arrival, a little later than it was sent.
         let at = match name {
             EventName::Stop | EventName::SubagentStop => sent,
-            _ => now_ms().min(sent + FIRST_WORD.as_millis() as i64),
+            _ => now_ms().min(sent + FIRST_RESPONSE.as_millis() as i64),
         };
-        let event = DecidedEvent {
+        let event = JudgedEvent {
             id: record.id(),
             name: &name,
             agent: record.agent_id(),
             at,
         };
-        let decided = record.decided_as();
-        self.touch(&id, |session| session.decided(&event, decided));
+        let outcome = record.outcome();
+        self.touch(&id, |session| session.apply_outcome(&event, outcome));
         // The main agent goes on with what a subagent brought; a daemon has told of its own.
         let is_told = record.source == Source::Alone && record.agent_id().is_none();
         let ended = sent.saturating_add(record.took_us.unwrap_or(0) / 1000);
@@ -429,7 +438,7 @@ impl Registry {
         &mut self,
         database: &Connection,
         id: &str,
-        moment: &Moment<'_>,
+        moment: &SessionEvent<'_>,
         makes: bool,
     ) -> Option<()> {
         let session = match find(database, id) {
@@ -456,9 +465,9 @@ impl Registry {
     }
 
     /// What a user looked at a while ago and did not answer waits again.
-    pub(crate) fn forget_looks(&mut self, now: i64) {
+    pub(crate) fn expire_seen(&mut self, now: i64) {
         for (id, live) in &mut self.sessions {
-            if live.session.forget_looks(now) {
+            if live.session.expire_seen(now) {
                 self.unwritten.insert(id.clone());
                 self.news.insert(id.clone());
             }

@@ -26,6 +26,7 @@ pub use layer::{Layer, Level, RawKey, RawTable, Source, parse_layer};
 pub use load::{Files, Loader, Report, Snapshot, Standing};
 pub use merge::{Effective, Origin, Setting, merge};
 pub use overrides::{misspelt, parse_pairs, parse_variables};
+pub(crate) use problem::most_similar;
 pub use problem::{ConfigError, Position, Problem, Severity};
 pub use schema::schema;
 pub use skill::{SKILL_KEYS, SKILL_RULE_KEYS};
@@ -35,10 +36,10 @@ use crate::effort::skill::EffortLimits;
 use crate::notice::Wishes;
 use crate::statusline::Template;
 
-/// A longer config file is refused.
+/// The longest config file. A longer one is refused.
 pub(crate) const LONGEST_FILE: u64 = 1 << 20;
 
-/// What is in force. Its defaults stand in the table of keys.
+/// The configuration in force. The table of keys has its defaults.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Config {
     pub store: Store,
@@ -58,15 +59,15 @@ pub struct Config {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Store {
-    /// Payloads older than this are dropped.
+    /// The age from which payloads are dropped.
     pub keep_days: u32,
-    /// The oldest payloads are dropped until the rest fits.
+    /// The size of all payloads above which the oldest are dropped.
     pub keep_bytes: u64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Daemon {
-    /// After so long without work the daemon ends itself; `None` is never.
+    /// The time without work after which the daemon ends; `None` is never.
     pub idle: Option<Duration>,
 }
 
@@ -79,16 +80,16 @@ pub struct Mask {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Launch {
-    /// The model learns the session's id with each prompt.
+    /// True if the model gets the session's id with each prompt.
     pub context: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StatusLine {
     pub template: Template,
-    /// How many columns the bar has.
+    /// The width of the bar in columns.
     pub bar_width: usize,
-    /// How often Claude Code draws it again; `None` is only when something happens.
+    /// The interval at which Claude Code draws it again; `None` is only after an event.
     pub refresh: Option<Duration>,
 }
 

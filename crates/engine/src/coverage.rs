@@ -1,11 +1,11 @@
-//! Coverage: the tool calls that transcripts tell of, compared with the calls that guards saw.
+//! Coverage: the tool calls in transcripts, compared with the calls that guards saw.
 
 use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
 use crate::is_default;
-use crate::transcript::{Finding, What};
+use crate::transcript::{TranscriptFact, TranscriptFinding};
 
 /// One tool call of a transcript.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -15,25 +15,25 @@ pub struct ToolCall {
     pub tool: String,
     /// Milliseconds since 1970.
     pub at: Option<i64>,
-    /// Its PreToolUse event is in the log.
+    /// True if its PreToolUse event is in the log.
     pub seen: bool,
     result: CallResult,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum CallResult {
-    /// It is under way, or was cut off.
+    /// The call is under way, or was cut off.
     #[default]
     Missing,
-    /// Claude Code refused it before any hook, so it never ran.
+    /// Claude Code refused the call before any hook, so it never ran.
     Refused,
-    There,
+    Present,
 }
 
 impl ToolCall {
-    /// Whether it went past the guards. A call without a result may still be about to reach them.
+    /// Returns true if the call bypassed the guards. A call without a result may still reach them.
     pub fn is_unseen(&self) -> bool {
-        !self.seen && self.result == CallResult::There
+        !self.seen && self.result == CallResult::Present
     }
 }
 
@@ -42,11 +42,11 @@ impl ToolCall {
 pub struct ToolCalls(HashMap<String, ToolCall>);
 
 impl ToolCalls {
-    /// Takes what lines of a transcript tell.
-    pub fn take(&mut self, findings: impl IntoIterator<Item = Finding>) {
+    /// Takes the findings of a transcript.
+    pub fn take(&mut self, findings: impl IntoIterator<Item = TranscriptFinding>) {
         for finding in findings {
-            match finding.what {
-                What::ToolCall { tool_use_id, tool } => {
+            match finding.fact {
+                TranscriptFact::ToolCall { tool_use_id, tool } => {
                     self.0.entry(tool_use_id).or_insert_with(|| ToolCall {
                         agent: finding.agent,
                         tool,
@@ -54,15 +54,16 @@ impl ToolCalls {
                         ..ToolCall::default()
                     });
                 }
-                What::ToolResult {
+                TranscriptFact::ToolResult {
                     tool_use_id,
                     refused,
                     ..
                 } => {
                     if let Some(call) = self.0.get_mut(&tool_use_id) {
-                        call.result = match refused {
-                            true => CallResult::Refused,
-                            false => CallResult::There,
+                        call.result = if refused {
+                            CallResult::Refused
+                        } else {
+                            CallResult::Present
                         };
                     }
                 }
@@ -71,20 +72,20 @@ impl ToolCalls {
         }
     }
 
-    /// Forgets the calls before this moment.
+    /// Removes the calls before this time.
     pub fn only_since(&mut self, since: i64) {
         self.0
             .retain(|_, call| call.at.is_none_or(|at| at >= since));
     }
 
-    /// The PreToolUse event of this call is in the log.
+    /// Marks a call whose PreToolUse event is in the log.
     pub fn see(&mut self, tool_use_id: &str) {
         if let Some(call) = self.0.get_mut(tool_use_id) {
             call.seen = true;
         }
     }
 
-    /// The calls that went past the guards, the oldest first.
+    /// Returns the calls that bypassed the guards, the oldest first.
     pub fn unseen(&self) -> Vec<(&str, &ToolCall)> {
         let all = self.0.iter().map(|(id, call)| (&**id, call));
         let mut unseen: Vec<_> = all.filter(|(_, call)| call.is_unseen()).collect();
@@ -92,7 +93,7 @@ impl ToolCalls {
         unseen
     }
 
-    /// The counts for each agent, the main agent first.
+    /// Counts the calls of each agent, the main agent first.
     pub fn coverage(&self) -> Coverage {
         let mut agents: BTreeMap<Option<&str>, AgentCoverage> = BTreeMap::new();
         for call in self.0.values().filter(|call| call.seen || call.is_unseen()) {
@@ -114,19 +115,19 @@ impl ToolCalls {
     }
 }
 
-/// How many calls of a session guards saw.
+/// The numbers of a session's calls, and of those that no guard saw.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Coverage {
     pub calls: u32,
     pub unseen: u32,
     pub agents: Vec<AgentCoverage>,
-    /// The end of the session at which they were counted; 0 if it lived.
+    /// The end of the session at which they were counted; 0 if it was live.
     #[serde(skip_serializing_if = "is_default")]
     pub ended_at: i64,
 }
 
-/// How many calls of one agent guards saw.
+/// The numbers of one agent's calls, and of those that no guard saw.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AgentCoverage {
@@ -136,18 +137,18 @@ pub struct AgentCoverage {
     pub unseen: u32,
 }
 
-/// A session is written with each of its events: it keeps so many agents.
+/// The most agents that a session keeps, because it is stored with each of its events.
 const MAX_AGENTS: usize = 50;
 
 impl Coverage {
-    /// As a session keeps it: of its agents only those with unseen calls.
+    /// Reduces the counts to what a session keeps: only agents with unseen calls.
     pub fn at_end(mut self, ended_at: i64) -> Self {
         self.agents.retain(|agent| agent.unseen > 0);
         self.agents.truncate(MAX_AGENTS);
         Self { ended_at, ..self }
     }
 
-    /// What a view says of it; none if guards saw every call.
+    /// Returns the message for views; none if guards saw every call.
     pub fn trouble(&self) -> Option<String> {
         let Self { calls, unseen, .. } = self;
         (*unseen > 0).then(|| {

@@ -1,5 +1,5 @@
-//! What becket itself says to an event: problems of the configuration, the name of a launched session,
-//! notices, guards. Pure but for `spend`.
+//! becket's own verdict on an event: problems of the configuration, the name of a launched session, notices,
+//! guards. Pure but for `spend`.
 
 use becket_wire::answer::{Answer, Opinion};
 use becket_wire::event::EventName;
@@ -16,20 +16,20 @@ use crate::notice::{self, Notice};
 use crate::pipeline::{Context, PreparedEvent};
 use crate::trust::{Project, Trust};
 
-/// What becket says to one event, and on whose account.
+/// becket's answer to one event, and its author.
 #[derive(Debug, Clone)]
 pub struct Verdict {
     answer: Answer,
     by: Option<String>,
-    /// The session whose person was told of the config's troubles, and which state of it.
+    /// The session whose user was told of the config's problems, and the generation of the config.
     pub told: Option<(String, u64)>,
-    /// What the person is to be told, and not by the answer.
+    /// The notice that the answer does not carry.
     pub notice: Option<Notice>,
-    /// What the session's effort said.
+    /// The judgement of the session's effort.
     pub effort: Option<Box<EffortSaid>>,
     /// The call that guards judge.
     key: Option<Key>,
-    /// Passes and first tries that it uses up.
+    /// The passes and first tries that the verdict uses up.
     spends: Vec<Spend>,
 }
 
@@ -46,7 +46,8 @@ impl Verdict {
         }
     }
 
-    /// Says this, unless something as strict was said. What the event cannot say is dropped.
+    /// Sets this opinion, unless the one before is as strict. An opinion that the event does not take is
+    /// dropped.
     fn give(&mut self, opinion: Opinion, by: String) {
         let is_weaker = |before: &Opinion| weight(before) < weight(&opinion);
         if self.answer.opinion().is_none_or(is_weaker) && self.answer.give(opinion).is_ok() {
@@ -54,7 +55,7 @@ impl Verdict {
         }
     }
 
-    /// Says no, in the words that the event has for it.
+    /// Refuses the event, with the opinion that it takes.
     fn refuse(&mut self, reason: &str, by: String) {
         let refusal = Answer::refusal(self.event().clone(), reason);
         if let Some(opinion) = refusal.as_ref().and_then(Answer::opinion) {
@@ -62,7 +63,7 @@ impl Verdict {
         }
     }
 
-    /// Uses up the passes that it goes by. Where another call was faster, it is denied after all.
+    /// Uses up the passes that the verdict relies on. If another call was faster, this one is denied.
     pub(crate) fn spend(mut self, place: &Place) -> Self {
         if self.refuses() {
             return self;
@@ -75,7 +76,7 @@ impl Verdict {
         self
     }
 
-    /// The call that a guard has denied, and the guard.
+    /// Returns the call that a guard has denied, and the guard.
     pub(crate) fn denied(&self) -> Option<(&Key, &str)> {
         let rule = self.by.as_deref()?.strip_prefix(GUARD)?;
         self.refuses().then_some((self.key.as_ref()?, rule))
@@ -90,8 +91,8 @@ impl Verdict {
         self.answer.render()
     }
 
-    /// For an event that comes a second time from another registration: the same refusal, but
-    /// nothing that would reach the model or the person twice.
+    /// Returns the output for an event that arrives again from another registration: the same refusal, but
+    /// nothing that would reach the model or the user twice.
     pub fn repeated(&self) -> Output {
         let mut again = Answer::silent(self.answer.event().clone());
         if let Some(opinion) = self.answer.opinion() {
@@ -107,11 +108,10 @@ impl Verdict {
         self.answer.event()
     }
 
-    /// What holds where hooks have changed the input: nobody gets round a word about the one by
-    /// making it the other. Of both opinions the stricter one, and of the words each once.
+    /// Combines the verdict on the original input with that on the input that hooks made of it. The stricter
+    /// opinion holds, so no hook evades a refusal by changing the input; each context and message is kept once.
     pub fn and_of_the_result(self, mut result: Self) -> Self {
-        let strength = |verdict: &Self| verdict.answer.opinion().map(weight);
-        if strength(&self) > strength(&result)
+        if self.answer.opinion().map(weight) > result.answer.opinion().map(weight)
             && let Some(opinion) = self.answer.opinion()
         {
             drop(result.answer.give(opinion.clone()));
@@ -139,7 +139,7 @@ impl Verdict {
         &self.answer
     }
 
-    /// The same with what others said besides, and on whose account.
+    /// Replaces the answer by one that hooks were merged into, and its author if a hook decided.
     pub fn merged(self, answer: Answer, by: Option<String>) -> Self {
         Self {
             answer,
@@ -148,12 +148,12 @@ impl Verdict {
         }
     }
 
-    /// The same where the person switches a hook: this is said of it.
+    /// Replaces the answer by that to a switch of the user.
     pub fn switched(self, answer: Answer) -> Self {
         self.merged(answer, Some(Account::Switch.by()))
     }
 
-    /// Whether becket itself says no, so that nobody else need be asked.
+    /// Returns true if becket itself refuses, so that no hook needs to run.
     pub fn refuses(&self) -> bool {
         let refused = matches!(
             self.answer.opinion(),
@@ -162,7 +162,7 @@ impl Verdict {
         refused || self.answer.stopped().is_some()
     }
 
-    /// Whether it keeps a prompt from being sent: nothing follows then.
+    /// Returns true if the prompt is not sent. No event follows then.
     pub fn blocks_prompt(&self) -> bool {
         let blocks = self.answer.stopped().is_some()
             || matches!(self.answer.opinion(), Some(Opinion::Block { .. }));
@@ -174,12 +174,12 @@ impl Verdict {
             )
     }
 
-    /// Whether an agent has to go on though it wanted to stop.
+    /// Returns true if an agent that wanted to stop has to go on.
     pub fn blocks_stop(&self) -> bool {
         self.answer.blocks_stop()
     }
 
-    /// The decision for the log; none for silence.
+    /// Returns the decision for the log; none for a silent answer.
     pub fn decision(&self) -> Option<DecisionRow> {
         let (answer, reason) = self.answer.decision()?;
         Some(DecisionRow {
@@ -194,18 +194,18 @@ impl Verdict {
     }
 }
 
-/// One event as the rules judge it.
+/// The input of the rules.
 struct Case<'a> {
     event: &'a PreparedEvent,
-    /// Of the payload that is judged: after a rewriting hook it has the new `tool_input`. Rules judge
-    /// by this, never by `event.payload`.
+    /// The head of the judged payload: after a rewriting hook it has the new `tool_input`. Rules use it, never
+    /// `event.payload`.
     head: &'a Head<'a>,
-    /// What the guards find in it.
+    /// The findings of the guards.
     sight: Option<&'a Sight>,
     context: &'a Context,
 }
 
-/// What each rule says is added to the verdict, in this order.
+/// The rules, in the order in which they add to the verdict.
 const RULES: [fn(&Case<'_>, &mut Verdict); 6] = [
     tell_of_problems,
     tell_of_ran_denied,
@@ -215,14 +215,14 @@ const RULES: [fn(&Case<'_>, &mut Verdict); 6] = [
     work,
 ];
 
-/// How decisions name a guard.
+/// The prefix of a guard's name in decisions.
 const GUARD: &str = "guard:";
 
 fn guard_name(id: &str) -> String {
     format!("{GUARD}{id}")
 }
 
-/// Judges one event as if it had this payload, by what the guards found in that.
+/// Judges one event as if it had this payload, with the guards' findings in that.
 pub(crate) fn judge(
     event: &PreparedEvent,
     payload: &[u8],
@@ -262,7 +262,7 @@ pub(crate) fn judge(
     verdict
 }
 
-/// What the guards found: the strictest of them answers, and warnings go to the model.
+/// Adds the guards' findings: the strictest one answers, and warnings go to the model.
 fn guard(case: &Case<'_>, verdict: &mut Verdict) {
     let Some(sight) = case.sight else {
         return;
@@ -289,7 +289,7 @@ fn answer(found: &Found, event: &PreparedEvent, verdict: &mut Verdict) {
             let reason = found.reason.clone();
             verdict.give(Opinion::Ask { reason }, by);
         }
-        // Its dialog is what asks.
+        // Claude Code's own dialog asks.
         (Say::Ask, EventName::PermissionRequest) if event.envelope.attended() => {}
         _ => verdict.refuse(&found.reason, by),
     }
@@ -304,7 +304,7 @@ fn tell_of_ran_denied(case: &Case<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// Tells the model of a launched session which one it is, with each prompt.
+/// Tells the model of a launched session its id, with each prompt.
 fn name_session(case: &Case<'_>, verdict: &mut Verdict) {
     let Case {
         event,
@@ -324,7 +324,7 @@ fn name_session(case: &Case<'_>, verdict: &mut Verdict) {
     verdict.by.get_or_insert_with(|| Account::Launch.by());
 }
 
-/// What the session's effort says.
+/// Adds the judgement of the session's effort.
 fn work(case: &Case<'_>, verdict: &mut Verdict) {
     let Case {
         event,
@@ -359,7 +359,7 @@ fn work(case: &Case<'_>, verdict: &mut Verdict) {
     verdict.effort = Some(Box::new(says.said));
 }
 
-/// A notice goes with the answer if the terminal shows it there. It decides nothing.
+/// Adds a notice to the answer if the terminal shows it there. It decides nothing.
 fn ring(case: &Case<'_>, verdict: &mut Verdict) {
     let Case { event, context, .. } = *case;
     let wishes = &event.config.config.notice;
@@ -401,10 +401,10 @@ fn tell_of_problems(case: &Case<'_>, verdict: &mut Verdict) {
         format!("becket: {errors}\nRun `becket config check` to see it all.")
     });
     // An untrusted project is reported at the start only; lost trust with the next prompt too.
-    let asks = |project: &&Project| starts || project.trust == Trust::Changed;
-    let project = event.config.project.as_ref();
-    let project = project.filter(|_| event.envelope.attended()).filter(asks);
-    let trust = project.and_then(|project| says_of_trust(project, &event.config, starts));
+    let project = (event.config.project.as_ref())
+        .filter(|_| event.envelope.attended())
+        .filter(|project| starts || project.trust == Trust::Changed);
+    let trust = project.and_then(|project| trust_message(project, &event.config, starts));
     let account = match (&config, &trust) {
         (None, None) => return,
         (Some(_), _) => Account::Config,
@@ -417,12 +417,13 @@ fn tell_of_problems(case: &Case<'_>, verdict: &mut Verdict) {
     verdict.told = Some((session.to_owned(), event.config.generation));
 }
 
-/// What a project that is not trusted keeps from running, and what to do about it.
-fn says_of_trust(project: &Project, config: &Snapshot, starts: bool) -> Option<String> {
+/// Tells which hooks of an untrusted project do not run, and how to trust it.
+fn trust_message(project: &Project, config: &Snapshot, starts: bool) -> Option<String> {
     let resting: Vec<&str> = config.resting_hooks().collect();
-    let hooks = match resting.is_empty() {
-        true => String::new(),
-        false => format!(" These hooks do not run: {}.", resting.join(", ")),
+    let hooks = if resting.is_empty() {
+        String::new()
+    } else {
+        format!(" These hooks do not run: {}.", resting.join(", "))
     };
     match project.says() {
         Some(says) if project.trust == Trust::Changed => Some(format!("{says}{hooks}")),

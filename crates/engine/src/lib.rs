@@ -1,4 +1,4 @@
-//! How an event is judged: rules as pure functions, and the edges that feed them.
+//! The rules that judge events, as pure functions, and the edges that feed them.
 
 pub mod checkpoint;
 pub mod config;
@@ -30,8 +30,8 @@ pub mod trust;
 
 pub use stamp::open_regular;
 
-/// For `skip_serializing_if`, in a struct that is `#[serde(default)]`: what is written with every event
-/// leaves its defaults out. With all fields, a session took two thirds more in the log.
+/// Returns true for a default value. It is for `skip_serializing_if` in a struct with `#[serde(default)]` that
+/// is written with every event: with all fields, a session took two thirds more of the log.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

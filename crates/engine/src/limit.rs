@@ -1,5 +1,5 @@
-//! Usage limits: recognises the message of one and reads when the limit resets. The forms of the
-//! time are those of Claude Code 2.1.325, measured or read in the program, and of its predecessors.
+//! Usage limits: recognises their messages and reads the time of the reset. The forms of the time are those of
+//! Claude Code 2.1.325, measured or read in the program, and of its predecessors.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -12,19 +12,19 @@ use jiff::{SignedDuration, Timestamp};
 use regex::{Captures, Regex};
 use serde_json::Value;
 
-/// How much of a transcript's end is searched. A handful of short lines follows the message.
+/// The length of a transcript's end that is searched. A handful of short lines follows the message.
 const TRANSCRIPT_END: u64 = 64 << 10;
 
-/// Whether a turn that ended with this `error` (of StopFailure, or of a transcript's line) met a
-/// limit. It may be one per minute that names no reset. `overloaded` is the server's state and
-/// passes in seconds; `billing_error` has no end.
+/// Returns true if a turn that ended with this `error` (of StopFailure, or of a transcript's line) met a limit.
+/// It may be one per minute that names no reset. `overloaded` is the server's state and passes in seconds;
+/// `billing_error` has no end.
 pub fn is_limit(error: &str) -> bool {
     error == "rate_limit"
 }
 
-/// When the limit resets, in milliseconds since 1970, if `text` names a time. `said_at` is when
-/// the text was written; `zone` counts where the text names none. The text is rounded down to the
-/// minute, so the limit may hold up to a minute longer.
+/// Returns the time of the reset, in milliseconds since 1970, if `text` names one. `said_at` is the time of the
+/// text; `zone` counts if the text names none. The text is rounded down to the minute, so the limit may hold up
+/// to a minute longer.
 pub fn reset(text: &str, said_at: i64, zone: &TimeZone) -> Option<i64> {
     if let Some(found) = UNIX_SECONDS.captures(text) {
         return found[1].parse::<i64>().ok()?.checked_mul(1000);
@@ -35,10 +35,10 @@ pub fn reset(text: &str, said_at: i64, zone: &TimeZone) -> Option<i64> {
     Some(reset.as_millisecond())
 }
 
-/// When the limit ends that the last answer of this transcript tells of: to the second, in
-/// milliseconds since 1970. None if that answer is no limit, or the file cannot be read.
+/// Returns the end of the limit in the last answer of this transcript: to the second, in milliseconds since
+/// 1970. Returns none if that answer is no limit, or the file cannot be read.
 pub fn at_end(transcript: &Path) -> Option<i64> {
-    // A pipe in its place would be waited for.
+    // Opening a pipe in its place would block.
     if !std::fs::metadata(transcript).ok()?.is_file() {
         return None;
     }
@@ -83,7 +83,7 @@ fn named_time(named: &Captures<'_>, said_at: Timestamp, zone: &TimeZone) -> Opti
     let Some(month) = named.name("month") else {
         let time = time_of_day(named)?;
         let reset = instant(today.to_datetime(time), &zone)?;
-        // The minute that was named may have begun.
+        // The named minute may have begun.
         if reset + SignedDuration::from_mins(1) > said_at {
             return Some(reset);
         }
@@ -91,29 +91,24 @@ fn named_time(named: &Captures<'_>, said_at: Timestamp, zone: &TimeZone) -> Opti
     };
     let month = month_number(month.as_str())?;
     let day = number(named, "day")?;
-    let at = |year: i16| {
-        let date = Date::new(year, month, day).ok()?;
-        match named.name("hour") {
-            Some(_) => instant(date.to_datetime(time_of_day(named)?), &zone),
-            // Such a date is one of UTC.
-            None => instant(date.to_datetime(Time::midnight()), &TimeZone::UTC),
-        }
+    // A date without a time is in UTC.
+    let (time, zone) = match named.name("hour") {
+        Some(_) => (time_of_day(named)?, zone),
+        None => (Time::midnight(), TimeZone::UTC),
     };
-    match number(named, "year") {
-        Some(year) => at(year),
-        None => {
-            let this_year = at(today.year())?;
-            let over = this_year + SignedDuration::from_hours(24) < said_at;
-            if over {
-                at(today.year() + 1)
-            } else {
-                Some(this_year)
-            }
-        }
+    if let Some(year) = number(named, "year") {
+        return instant(Date::new(year, month, day).ok()?.to_datetime(time), &zone);
     }
+    let date = Date::new(today.year(), month, day).ok()?;
+    let this_year = instant(date.to_datetime(time), &zone)?;
+    if this_year + SignedDuration::from_hours(24) >= said_at {
+        return Some(this_year);
+    }
+    let date = Date::new(today.year() + 1, month, day).ok()?;
+    instant(date.to_datetime(time), &zone)
 }
 
-/// `3pm`, `3:30pm`, `15:30`; a bare number is no time.
+/// Reads `3pm`, `3:30pm`, `15:30`; a bare number is no time.
 fn time_of_day(named: &Captures<'_>) -> Option<Time> {
     let hour: i8 = number(named, "hour")?;
     let minute = number(named, "minute");
@@ -142,8 +137,8 @@ fn instant(moment: DateTime, zone: &TimeZone) -> Option<Timestamp> {
     zone.to_timestamp(moment).ok()
 }
 
-/// The last line of the main agent's answers. The first line of `end` may be cut: it does not
-/// parse, and is passed over.
+/// Returns the last line of the main agent's answers. The first line of `end` may be cut: it does not parse,
+/// and is ignored.
 fn last_answer(end: &[u8]) -> Option<Value> {
     let lines = end.rsplit(|byte| *byte == b'\n');
     let mut parsed = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
@@ -167,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_is_read_in_each_form_it_is_said() {
+    fn a_reset_is_read_in_each_form() {
         let said_at = "2026-11-16T11:56:38Z";
         let forms = [
             // Measured with 2.1.325.

@@ -8,13 +8,13 @@ use std::path::Path;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-/// Folders with one file per time zone.
+/// The folder with one file per time zone.
 const ZONES: &str = "/usr/share/zoneinfo";
-/// Files of time zones have a few KiB.
+/// The largest file of a time zone. They have a few KiB.
 const LARGEST: u64 = 1 << 20;
 
-/// Returns the local time zone, and UTC where `TZ` names a device, a pipe or a file that is none: reading one might
-/// never end.
+/// Returns the local time zone, or UTC if `TZ` names a device, a pipe or a file that is no time zone: reading
+/// one might never end.
 #[expect(clippy::disallowed_methods, reason = "TZ was looked at")]
 pub fn zone() -> TimeZone {
     match std::env::var_os("TZ") {
@@ -23,7 +23,7 @@ pub fn zone() -> TimeZone {
     }
 }
 
-/// The time now in the local time zone.
+/// Returns the time now in the local time zone.
 pub fn now() -> Zoned {
     Timestamp::now().to_zoned(zone())
 }
@@ -31,14 +31,15 @@ pub fn now() -> Zoned {
 fn names_zone_files_only(tz: &OsStr) -> bool {
     let name = tz.as_bytes();
     let name = Path::new(OsStr::from_bytes(name.strip_prefix(b":").unwrap_or(name)));
-    let is_fit = |path: &Path| {
-        let Ok(found) = fs::metadata(path) else {
-            return true;
-        };
-        // A file in `/proc` claims to be empty.
-        found.is_dir() || found.is_file() && (1..LARGEST).contains(&found.len())
+    may_be_zone_file(name) && may_be_zone_file(&Path::new(ZONES).join(name))
+}
+
+fn may_be_zone_file(path: &Path) -> bool {
+    let Ok(found) = fs::metadata(path) else {
+        return true;
     };
-    is_fit(name) && is_fit(&Path::new(ZONES).join(name))
+    // A file in `/proc` claims to be empty.
+    found.is_dir() || found.is_file() && (1..LARGEST).contains(&found.len())
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! Notices: when a session begins to need its person, has worked for long and is done, or ran a call that
-//! becket had denied. What is said and how is decided here; ringing and running are for others.
+//! Notices: for a session that needs its user, that is done after long work, or that ran a call which becket
+//! had denied. This module makes their text and picks the way; the callers write to the terminal and run the
+//! command.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,12 +15,12 @@ use becket_wire::text::is_hidden;
 
 use crate::local_time;
 use crate::process::Program;
-use crate::session::{Moment, Session};
+use crate::session::{Session, SessionEvent};
 
-/// How many characters of a text are told.
+/// The longest text in a notice, in characters.
 const MAX_CHARS: usize = 120;
 
-/// What a notice is about.
+/// The subject of a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     Attention,
@@ -40,42 +41,42 @@ impl Kind {
     }
 }
 
-/// One session, before and after something happened to it.
+/// A change of a session's display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     pub session: String,
     pub before: Display,
     pub after: Display,
-    /// When it happened: milliseconds since 1970.
+    /// The time of the change: milliseconds since 1970.
     pub at: i64,
-    /// When the person last wrote a prompt.
+    /// The time of the user's last prompt.
     pub prompted_at: Option<i64>,
     pub attended: bool,
-    /// It is over, or its person broke the turn off: that it is done is no news.
+    /// True if the session has ended or the user interrupted the turn: the user knows that it is done.
     pub by_person: bool,
     pub project: Option<String>,
     pub title: Option<String>,
-    /// What the person is needed for, or why the turn failed.
+    /// The question to the user, or the reason of a failure.
     pub reason: Option<String>,
 }
 
-/// What a person gets to know, and by which way: the terminal of Claude Code, or a program.
+/// A notice to the user, by the terminal of Claude Code or by a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
     pub kind: Kind,
     pub session: String,
     pub project: Option<String>,
-    /// Who: the subject of a sentence that `text` goes on with. Neither has control characters.
+    /// The subject of a sentence that `text` continues. Neither has control characters.
     pub title: String,
     pub text: String,
-    /// For the terminal, where the event's answer can carry it.
+    /// The escape sequence for the terminal, if the event's answer can carry it.
     pub sequence: Option<String>,
-    /// For the daemon to run, where the terminal is not reached.
+    /// The command that the daemon runs if the terminal cannot be reached.
     pub command: Option<Program>,
 }
 
 impl Notice {
-    /// What a command finds in its environment.
+    /// Returns the variables for the command's environment.
     pub fn variables(&self) -> [(&'static str, String); 5] {
         let project = self.project.as_deref().unwrap_or_default();
         [
@@ -89,7 +90,7 @@ impl Notice {
 }
 
 impl Change {
-    /// None if a person sees the same as before.
+    /// Compares a session with its display before. Returns none if that is the same.
     pub fn of(before: Display, session: &Session, at: i64) -> Option<Self> {
         let (after, ..) = session.display();
         (before != after).then(|| Self {
@@ -106,17 +107,17 @@ impl Change {
         })
     }
 
-    /// What an event alone tells, where nothing is known of its session: that somebody is needed.
+    /// Makes the change that an event alone shows, without knowledge of its session: a question to the user.
     pub fn alone(head: &Head<'_>, envelope: &Envelope, project: Option<&Path>) -> Option<Self> {
         let project = project.and_then(Path::to_str);
-        let moment = Moment::new(head, envelope).in_project(project);
-        let mut session = Session::new(head.session_id.as_deref()?, moment.at);
+        let event = SessionEvent::new(head, envelope).in_project(project);
+        let mut session = Session::new(head.session_id.as_deref()?, event.at);
         let before = session.display().0;
-        session.apply(&moment);
-        Self::of(before, &session, moment.at)
+        session.apply(&event);
+        Self::of(before, &session, event.at)
     }
 
-    /// What there is to tell of it, if anything.
+    /// Returns the subject of the notice for this change, if it deserves one.
     fn kind(&self, wishes: &Wishes) -> Option<Kind> {
         let lasted = self.lasted().unwrap_or(-1);
         let long = wishes
@@ -132,7 +133,7 @@ impl Change {
         }
     }
 
-    /// Milliseconds since the person's last prompt.
+    /// Returns the milliseconds since the user's last prompt.
     fn lasted(&self) -> Option<i64> {
         Some(self.at.saturating_sub(self.prompted_at?))
     }
@@ -163,22 +164,22 @@ impl Change {
     }
 }
 
-/// What the person is to be told of a change, given the event that made it (none if it was
-/// inferred) and the local time of day in minutes.
+/// Makes the notice for a change, given the event that made it (none if it was inferred) and the local time of
+/// day in minutes.
 pub fn of(
     wishes: &Wishes,
     change: &Change,
     event: Option<&EventName>,
     minute: u16,
 ) -> Option<Notice> {
-    // The main agent goes on with what a subagent brought.
+    // The main agent goes on with the result of a subagent.
     if event == Some(&EventName::SubagentStop) {
         return None;
     }
     told(wishes, change.kind(wishes)?, change, event, minute)
 }
 
-/// The notice of a call that ran though becket had denied it. It is no event's answer.
+/// Makes the notice of a call that ran though becket had denied it. No event's answer carries it.
 pub fn of_ran_denied(
     wishes: &Wishes,
     session: &SessionRow,
@@ -231,15 +232,15 @@ fn told(
     })
 }
 
-/// The local time of day, in minutes.
+/// Returns the local time of day, in minutes.
 pub fn minute_of_day(at_ms: i64) -> u16 {
     let at = jiff::Timestamp::from_millisecond(at_ms).unwrap_or_default();
     let local = at.to_zoned(local_time::zone());
     u16::try_from(i32::from(local.hour()) * 60 + i32::from(local.minute())).unwrap_or(0)
 }
 
-/// Whether Claude Code shows what the answer to this event has for the terminal (measured with
-/// 2.1.325). A question of a tool's own, as AskUserQuestion asks it, begins with PreToolUse.
+/// Returns true if Claude Code passes escape sequences in the answer to this event to the terminal (measured
+/// with 2.1.325). The question of an interactive tool, such as AskUserQuestion, begins with PreToolUse.
 fn is_shown(event: &EventName) -> bool {
     matches!(
         event,
@@ -250,8 +251,8 @@ fn is_shown(event: &EventName) -> bool {
     )
 }
 
-/// One line without anything that a terminal would obey, and of bounded length. What a title or a
-/// project is called is not the person's own word.
+/// Makes one line of bounded length without characters that a terminal obeys. Titles and project names may come
+/// from strangers.
 fn clean(text: &str) -> String {
     let words = text.split_whitespace().map(plain);
     let words: Vec<String> = words.filter(|word| !word.is_empty()).collect();
@@ -262,7 +263,7 @@ fn clean(text: &str) -> String {
     }
 }
 
-/// The text without characters that could make it read as another one.
+/// Removes the characters that a terminal obeys or does not show.
 fn plain(text: &str) -> String {
     text.chars().filter(|c| !is_hidden(*c)).collect()
 }
@@ -279,20 +280,20 @@ fn span(ms: i64) -> String {
 #[cfg(test)]
 mod tests;
 
-/// `[notice]`.
+/// The settings of the section `[notice]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wishes {
     pub on: On,
     pub how: How,
     pub command: Option<Program>,
-    /// Work that took longer is told of when it is done; `None` is never.
+    /// The time from which finished work is reported; `None` is never.
     pub after: Option<Duration>,
     pub quiet: Option<Quiet>,
-    /// What holds instead of `on`, by a project's folder or its name.
+    /// The values in place of `on`, by a project's folder or its name.
     pub projects: BTreeMap<String, On>,
 }
 
-/// What is told.
+/// The kinds of notices that the user wants.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum On {
     #[default]
@@ -312,13 +313,13 @@ impl On {
         }
     }
 
-    /// Whether this tells less than the other.
+    /// Returns true if this means fewer notices than the other.
     pub fn is_less_than(self, other: Self) -> bool {
         self != other && (self == Self::Off || other == Self::All)
     }
 }
 
-/// By what way, where the terminal is reached.
+/// The way of a notice, if the terminal can be reached.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum How {
     #[default]
@@ -330,8 +331,8 @@ pub enum How {
 }
 
 impl How {
-    /// What the terminal gets. OSC 9 takes a sentence, which must not begin with a digit; OSC 777
-    /// takes title and text, with a semicolon between them.
+    /// Returns the escape sequence. OSC 9 takes a sentence, which must not begin with a digit; OSC 777 takes
+    /// title and text, with a semicolon between them.
     fn sequence(self, title: &str, text: &str) -> Option<String> {
         match self {
             Self::Bell => Some("\u{7}".to_owned()),
@@ -345,7 +346,7 @@ impl How {
     }
 }
 
-/// Hours of the day in which nothing is told, in minutes. They may go over midnight.
+/// The hours without notices, in minutes of the day. They may span midnight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quiet {
     from: u16,
@@ -353,37 +354,43 @@ pub struct Quiet {
 }
 
 impl Quiet {
-    /// Reads `22:00-07:00`; `never` is none.
+    /// Reads `22:00-07:00` or `never`.
     pub fn read(text: &str) -> Result<Option<Self>, String> {
-        let wrong = || format!("expected hours like \"22:00-07:00\" or \"never\", found {text:?}");
         if text == "never" {
             return Ok(None);
         }
-        let (from, to) = text.split_once('-').ok_or_else(wrong)?;
-        let (from, to) = (minute(from), minute(to));
-        match (from, to) {
-            (Some(from), Some(to)) if from != to => Ok(Some(Self { from, to })),
-            _ => Err(wrong()),
+        let hours = text
+            .split_once('-')
+            .and_then(|(from, to)| minute(from).zip(minute(to)));
+        match hours {
+            Some((from, to)) if from != to => Ok(Some(Self { from, to })),
+            _ => Err(format!(
+                "expected hours like \"22:00-07:00\" or \"never\", found {text:?}"
+            )),
         }
     }
 
     pub fn covers(self, minute: u16) -> bool {
-        match self.from < self.to {
-            true => (self.from..self.to).contains(&minute),
-            false => minute >= self.from || minute < self.to,
+        if self.from < self.to {
+            (self.from..self.to).contains(&minute)
+        } else {
+            minute >= self.from || minute < self.to
         }
     }
 }
 
-/// The minute of the day of `7:30`.
+/// Reads a time of day like `7:30`, in minutes.
 fn minute(text: &str) -> Option<u16> {
     let (hour, minute) = text.trim().split_once(':')?;
-    let number = |text: &str, most: u16| -> Option<u16> {
-        let digits = (1..=2).contains(&text.len()) && text.bytes().all(|c| c.is_ascii_digit());
-        let number = text.parse().ok().filter(|number| *number <= most);
-        number.filter(|_| digits)
-    };
-    Some(number(hour, 23)? * 60 + number(minute, 59)?)
+    Some(two_digits(hour, 23)? * 60 + two_digits(minute, 59)?)
+}
+
+/// Reads a number of one or two digits, up to `most`.
+fn two_digits(text: &str, most: u16) -> Option<u16> {
+    if text.len() > 2 || !text.bytes().all(|c| c.is_ascii_digit()) {
+        return None;
+    }
+    text.parse().ok().filter(|number| *number <= most)
 }
 
 macro_rules! words {
@@ -409,27 +416,26 @@ words!(On: "off" = Off, "attention" = Attention, "done" = Done, "all" = All);
 words!(How: "bell" = Bell, "osc9" = Osc9, "osc777" = Osc777, "command" = Command);
 
 impl Wishes {
-    /// What holds for a project: the longest folder that it is in, else its name, else `on`.
+    /// Picks the setting for a project. The longest matching folder wins, then the project name, then `on`.
     pub fn for_project(&self, project: Option<&str>) -> On {
         let Some(project) = project else {
             return self.on;
         };
-        let inside = |named: &&String| {
-            let named = Path::new(named.as_str());
-            named.is_absolute() && Path::new(project).starts_with(named)
-        };
         let by_folder = self
             .projects
             .keys()
-            .filter(inside)
-            .max_by_key(|it| it.len());
+            .filter(|named| {
+                let named = Path::new(named.as_str());
+                named.is_absolute() && Path::new(project).starts_with(named)
+            })
+            .max_by_key(|named| named.len());
         let named = by_folder.map(String::as_str).or_else(|| folder(project));
         let own = named.and_then(|named| self.projects.get(named));
         own.copied().unwrap_or(self.on)
     }
 }
 
-/// The name of a project: its folder's.
+/// Returns the name of a project: that of its folder.
 fn folder(project: &str) -> Option<&str> {
     Path::new(project).file_name()?.to_str()
 }

@@ -1,7 +1,8 @@
 //! The one path of an event: [`prepare`] → [`decide`] → run → [`finish`] → record.
 //!
-//! The daemon and the standalone process (`becket hook`) are its two hosts. They call these functions in
-//! this order and record what comes of them, so a rule is written once and holds in both. `run` is [`HookPlan::runs`]; recording belongs to the host.
+//! The daemon and the standalone process (`becket hook`) are its two hosts. They call these functions in this
+//! order and record the results, so a rule is written once and holds in both. `run` is [`HookPlan::runs`];
+//! recording belongs to the host.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,72 +26,72 @@ use crate::mask::Masker;
 use crate::notice::Change;
 use crate::trust::Trust;
 
-/// An event with everything it is judged by. Making it reads files; using it does not.
+/// An event with everything that its judgement needs. Making it reads files; using it does not.
 #[derive(Debug, Clone)]
 pub struct PreparedEvent {
-    /// Its variables are masked.
+    /// The envelope, with its variables masked.
     pub envelope: Envelope,
     pub event: EventName,
-    /// As Claude Code sent it. Guards and named hooks see this; nothing stores it.
+    /// The payload as Claude Code sent it. Guards and named hooks see it; it is never stored.
     pub payload: Arc<[u8]>,
     /// The payload with secrets masked, for the database and the session.
     pub masked: Arc<[u8]>,
-    /// How many secrets were masked.
+    /// The number of masked secrets.
     pub secrets: u32,
-    /// None if the payload names no folder.
+    /// The project; none if the payload names no folder.
     pub project: Option<PathBuf>,
     pub config: Arc<Snapshot>,
     pub masker: Arc<Masker>,
     switches: Switches,
-    /// The slash command of ours that the user typed.
+    /// The slash command of becket that the user typed.
     slash: Option<Slash>,
     user_home: Arc<Path>,
-    /// What the guards find in it.
+    /// The findings of the guards.
     sight: Option<Sight>,
-    /// The passes that end with it.
+    /// The passes that end with this event.
     ends: Option<Ends>,
 }
 
-/// What else the judgement depends on: what only the host knows.
+/// The facts for the judgement that only the host knows.
 #[derive(Debug, Clone, Default)]
 pub struct Context {
-    /// The user knows of the config's problems already.
+    /// True if the user was told of the config's problems already.
     pub told: bool,
-    /// What the event changed in the session's display.
+    /// The change that the event made to the session's display.
     pub change: Option<Change>,
-    /// When the session began, if `becket run` started it.
+    /// The start of the session, if `becket run` started it.
     pub launched_at: Option<i64>,
-    /// Local time of day, in minutes.
+    /// The local time of day, in minutes.
     pub minute: u16,
-    /// No hook runs and no switch is set: the event repeats another one, comes too late to be
-    /// answered, or its hooks ran elsewhere.
+    /// True if no hook runs and no switch is set: the event repeats another one, comes too late to be answered,
+    /// or its hooks ran elsewhere.
     pub judge_only: bool,
-    /// It is the result of a call that becket had denied.
+    /// True for the result of a call that becket had denied.
     pub ran_denied: bool,
-    /// What the session works on, if it has an effort.
+    /// The session's effort, if it has one.
     pub effort: Option<Box<EffortContext>>,
 }
 
-/// What [`decide`] wants done next.
+/// The next step after [`decide`].
 #[derive(Debug)]
 pub enum Step {
-    /// Answer with this.
+    /// Answer with this verdict.
     Done(Verdict),
     /// Run these hooks, then [`finish`].
     Run(Box<HookPlan>, Verdict),
-    /// Call [`switch`], then answer with what it gives.
+    /// Call [`switch`], then answer with its verdict.
     Switch(Verdict),
 }
 
-/// What hooks made of a verdict.
+/// The verdict after hooks, and their runs.
 #[derive(Debug)]
 pub struct FinishedEvent {
     pub verdict: Verdict,
     pub runs: Vec<RunRow>,
 }
 
-/// Parses and masks an event, and reads what it is judged by. May block on the project's file system; None
-/// if an earlier event hangs there.
+/// Parses and masks an event, and reads the files for its judgement. It may block on the project's file system.
+/// Returns none if an earlier event hangs there.
 pub fn prepare(request: EventRequest, configs: &ConfigCache) -> Option<PreparedEvent> {
     let facts = Facts::of(&request);
     let Some(cwd) = &facts.cwd else {
@@ -102,12 +103,12 @@ pub fn prepare(request: EventRequest, configs: &ConfigCache) -> Option<PreparedE
     Some(prepare_in(Some(project), facts, request, configs))
 }
 
-/// The same without the project: it is judged by the user's own files.
+/// Prepares an event without its project: only the user's own files judge it.
 pub fn prepare_without_project(request: EventRequest, configs: &ConfigCache) -> PreparedEvent {
     prepare_in(None, Facts::of(&request), request, configs)
 }
 
-/// What the payload says that preparing needs.
+/// The fields of the payload that preparing needs.
 struct Facts {
     event: EventName,
     session: String,
@@ -144,9 +145,10 @@ fn prepare_in(
         ..
     } = request;
     let (config, masker) = configs.current(project.as_deref());
-    let switches = match config.hooks.is_empty() {
-        true => Switches::default(),
-        false => Switches::read(configs.place(), &facts.session).switches,
+    let switches = if config.hooks.is_empty() {
+        Switches::default()
+    } else {
+        Switches::read(configs.place(), &facts.session).switches
     };
     masker.envelope(&mut envelope);
     let payload: Arc<[u8]> = payload.into();
@@ -177,7 +179,7 @@ fn prepare_in(
     event
 }
 
-/// Judges an event. Reads no file.
+/// Judges an event. It reads no file.
 pub fn decide(event: &PreparedEvent, context: &Context) -> Step {
     let verdict = judge(event, &event.payload, event.sight.as_ref(), context);
     if context.judge_only {
@@ -195,13 +197,13 @@ pub fn decide(event: &PreparedEvent, context: &Context) -> Step {
     }
 }
 
-/// Whether files are to be read before an event is decided: [`read_files`].
+/// Returns true if [`read_files`] must be called before the event is decided.
 pub fn wants_files(event: &PreparedEvent, context: &Context) -> bool {
     let effort = context.effort.as_ref().filter(|_| !context.judge_only);
     effort.is_some_and(|effort| directive::is_wanted(effort, &event.event))
 }
 
-/// Reads the files that the session's effort gives its agent with this event. May block.
+/// Reads the files that the session's effort gives its agent with this event. It may block.
 pub fn read_files(event: &PreparedEvent, context: &mut Context) {
     if let Some(effort) = &mut context.effort {
         let skill = skill::find(&event.config, &effort.facts.skill).unwrap_or_default();
@@ -211,7 +213,8 @@ pub fn read_files(event: &PreparedEvent, context: &mut Context) {
     }
 }
 
-/// Sets the switch that the user asked for, and says so. Writes a file, and may wait for its lock.
+/// Sets the switch that the user asked for, and answers with the result. It writes a file, and may wait for its
+/// lock.
 pub fn switch(event: &PreparedEvent, verdict: Verdict, place: &Place) -> Verdict {
     let head = Head::read(&event.payload).unwrap_or_default();
     let Some(slash) = &event.slash else {
@@ -230,8 +233,8 @@ pub fn switch(event: &PreparedEvent, verdict: Verdict, place: &Place) -> Verdict
     verdict.switched(answer)
 }
 
-/// Merges what the hooks said into the verdict. Where they changed the input, the result is judged too,
-/// and the stricter of both verdicts holds.
+/// Merges the hooks' answers into the verdict. If they changed the input, the result is judged too, and the
+/// stricter of both verdicts holds.
 pub fn finish(
     event: &PreparedEvent,
     context: &Context,
@@ -253,9 +256,9 @@ pub fn finish(
     FinishedEvent { verdict, runs }
 }
 
-/// Remembers what the guards decided: a call that they denied can be allowed once, and a pass is bound to
-/// its call. Ends the passes whose call, turn or session is over. Each host calls it on the final verdict of
-/// an event; [`finish`] does so itself. It writes or removes small files in becket's home, if anything.
+/// Stores the guards' decisions: a call that they denied can be allowed once, and a pass is bound to its call.
+/// Ends the passes whose call, turn or session is over. Each host calls it on the final verdict of an event;
+/// [`finish`] does so itself. It writes or removes only small files in becket's home.
 pub fn settle(event: &PreparedEvent, verdict: Verdict, place: &Place) -> Verdict {
     if let Some(ends) = &event.ends {
         ends.remove(place);
@@ -280,7 +283,7 @@ impl Step {
 }
 
 impl PreparedEvent {
-    /// What the guards find in it as if it had this payload. Reads files.
+    /// Returns the findings of the guards for this payload. It reads files.
     fn look(&self, payload: &[u8], place: &Place) -> Option<Sight> {
         let head = Head::read(payload).ok()?;
         let around = Around {
@@ -295,7 +298,7 @@ impl PreparedEvent {
         Sight::of(&self.event, self.envelope.id, &head, payload, &around)
     }
 
-    /// The project as it may be stored.
+    /// Returns the project with secrets masked, for the database.
     pub fn masked_project(&self) -> Option<String> {
         let project = self.project.as_ref()?.to_string_lossy();
         Some(self.masker.text(&project))
@@ -308,17 +311,17 @@ impl PreparedEvent {
         self.switches = Switches::read(place, session).switches;
     }
 
-    /// Whether it is a slash command of becket's, which becket answers itself.
+    /// Returns true for a slash command that becket answers itself.
     pub fn is_slash(&self) -> bool {
         self.slash.is_some()
     }
 
-    /// The hooks that are switched off in its session.
+    /// Returns the hooks that are switched off in the session.
     pub fn disabled_hooks(&self) -> &[String] {
         self.switches.disabled()
     }
 
-    /// The hooks that want this event and are on in its session.
+    /// Plans the hooks that match this event and are on in its session.
     pub fn plan(&self) -> Option<HookPlan> {
         if self.config.hooks.is_empty() {
             return None;
@@ -337,7 +340,7 @@ impl PreparedEvent {
     }
 }
 
-/// The git root above `cwd`, else `CLAUDE_PROJECT_DIR`, else `cwd` itself.
+/// Returns the git root above `cwd`, else `CLAUDE_PROJECT_DIR`, else `cwd` itself.
 fn project_of(cwd: &str, claude_project_dir: Option<&str>) -> String {
     let mut above = Path::new(cwd).ancestors();
     let root = above.find(|folder| folder.is_absolute() && folder.join(".git").exists());
@@ -353,7 +356,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_project_is_a_git_root_else_what_claude_says_else_the_folder() {
+    fn a_project_is_a_git_root_else_the_project_of_claude_code_else_the_folder() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).display().to_string();
         for made in ["p/.git", "p/src/deep", "other"] {

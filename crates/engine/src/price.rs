@@ -1,5 +1,5 @@
-//! What a model's tokens cost by its public list, and how large its window is. Measured against
-//! what Claude Code 2.1.325 itself reckons; a model that is not in the table has no price.
+//! The public prices of models and the sizes of their windows. Checked against the figures of Claude Code
+//! 2.1.325. A model that is not in the table has no price.
 
 /// Tokens of one reply.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// Everything that the model had before it when it replied.
+    /// Returns the number of tokens in the model's context when it replied.
     pub fn context(&self) -> u64 {
         [self.cache_read, self.cache_5m, self.cache_1h]
             .iter()
@@ -26,9 +26,9 @@ impl Tokens {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Price {
     input: f64,
-    /// What reading from the cache costs, as a part of `input`.
+    /// The price of reading from the cache, as a fraction of `input`.
     cache_read: f64,
-    /// A prompt longer than so many tokens costs that much for a million instead.
+    /// The length in tokens from which a prompt is long, and its price in place of `input`.
     long: Option<(u64, f64)>,
 }
 
@@ -47,7 +47,7 @@ fn plain(input: f64) -> Price {
     }
 }
 
-/// What these tokens cost with this model, in dollars.
+/// Returns the cost of these tokens with this model, in dollars.
 pub fn cost(model: &str, tokens: &Tokens) -> Option<f64> {
     let price = price(&Model::parse(model)?)?;
     let input = match price.long {
@@ -65,7 +65,7 @@ pub fn cost(model: &str, tokens: &Tokens) -> Option<f64> {
     Some(weighed * input / 1e6)
 }
 
-/// How many tokens fit into this model's window.
+/// Returns the size of this model's window, in tokens.
 pub fn window(model: &str) -> u64 {
     let large = match Model::parse(model) {
         Some(Model { version, family }) => {
@@ -122,8 +122,8 @@ struct Model {
 }
 
 impl Model {
-    /// `claude-opus-4-5-20251101`, `claude-3-5-haiku-latest`, `us.anthropic.claude-sonnet-5-v1:0`,
-    /// `claude-sonnet-4-5[1m]`.
+    /// Reads a model id: `claude-opus-4-5-20251101`, `claude-3-5-haiku-latest`,
+    /// `us.anthropic.claude-sonnet-5-v1:0`, `claude-sonnet-4-5[1m]`.
     fn parse(id: &str) -> Option<Self> {
         let name = &id[id.find("claude-")?..];
         let name = name.split(['[', '@', ':']).next().unwrap_or_default();
@@ -167,7 +167,7 @@ mod tests {
 
     /// What the real program said for the same tokens.
     #[test]
-    fn the_price_is_what_claude_code_reckons() {
+    fn the_price_is_that_of_claude_code() {
         for (model, dollars) in [
             ("claude-opus-5-5", 0.058),
             ("claude-opus-5", 0.0975),

@@ -1,10 +1,10 @@
-//! One session: its agents, and what its events tell of it besides. The daemon keeps it as it is,
-//! so that a restart changes nothing.
+//! One session: its agents, and the other facts from its events. The daemon stores it as it is, so that a
+//! restart changes nothing.
 
 mod cost;
-mod infer;
+mod inference;
 mod json;
-mod show;
+mod row;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,10 +14,10 @@ use becket_wire::event::EventName;
 use becket_wire::session::{Display, Figures};
 use serde::{Deserialize, Serialize};
 
-pub use crate::status::{Mark, Moment};
+pub use crate::status::{EventTime, SessionEvent};
 pub use cost::Process;
 use cost::ProcessCosts;
-pub use infer::{Decided, DecidedEvent, Inference, PROCESS_GONE};
+pub use inference::{EventOutcome, Inference, JudgedEvent, PROCESS_GONE};
 pub use json::{Json, json};
 
 use crate::coverage::Coverage;
@@ -26,10 +26,10 @@ use crate::hooks::slash;
 use crate::is_default;
 use crate::status::{Agent, repeats_an_event};
 
-/// How much of a prompt is kept, in characters.
+/// The longest prompt that is kept, in characters.
 const MAX_PROMPT: usize = 500;
 
-/// How long anything else may be that is kept, in bytes: as long as a path.
+/// The longest other text that is kept, in bytes: as long as a path.
 const MAX_TEXT: usize = 4096;
 
 /// One session, live or ended. Times are milliseconds since 1970.
@@ -39,11 +39,11 @@ pub struct Session {
     pub session_id: String,
     #[serde(skip_serializing_if = "is_default")]
     pub prev_session_id: Option<String>,
-    /// The first session of the line that `/clear` goes on.
+    /// The first session of the line: `/clear` continues it.
     pub line: String,
     #[serde(skip_serializing_if = "is_default")]
     pub title: Option<String>,
-    /// The title is the person's: Claude Code's own does not replace it.
+    /// True if the user gave the title: Claude Code's own does not replace it.
     #[serde(skip_serializing_if = "is_default")]
     pub named: bool,
     pub main: Agent,
@@ -59,7 +59,7 @@ pub struct Session {
     pub permission_mode: Option<String>,
     #[serde(skip_serializing_if = "is_default")]
     pub attended: bool,
-    /// Claude Code's own process: never a parent that was only guessed.
+    /// Claude Code's own process, never a guessed parent.
     #[serde(skip_serializing_if = "is_default")]
     pub pid: Option<u32>,
     #[serde(skip_serializing_if = "is_default")]
@@ -78,7 +78,7 @@ pub struct Session {
     pub end_reason: Option<String>,
     #[serde(skip_serializing_if = "is_default")]
     pub end_inferred: bool,
-    /// The last prompt that a person wrote, and when.
+    /// The last prompt that the user wrote, and its time.
     #[serde(skip_serializing_if = "is_default")]
     pub last_prompt: Option<String>,
     #[serde(skip_serializing_if = "is_default")]
@@ -89,26 +89,26 @@ pub struct Session {
     pub figures: Figures,
     #[serde(skip_serializing_if = "is_default")]
     costs: ProcessCosts,
-    /// How many of its calls guards saw, counted at its end.
+    /// The coverage of its calls by guards, counted at its end.
     #[serde(skip_serializing_if = "is_default")]
     pub coverage: Option<Coverage>,
-    /// What it keeps of its effort.
+    /// The session's part of its effort.
     #[serde(skip_serializing_if = "is_default")]
     pub work: Work,
     #[serde(skip_serializing_if = "is_default")]
     shown: Display,
     display_since: i64,
-    /// The newest event that facts were taken from.
+    /// The newest event with facts that were taken over.
     #[serde(skip_serializing_if = "is_default")]
-    learned: Option<Mark>,
+    learned: Option<EventTime>,
 }
 
-/// Why a session goes on from another.
+/// The way in which a session continues another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chain {
-    /// `/clear`: the same process, the same pane, the same line in every view.
+    /// `/clear`: the same process, pane and line in every view.
     Clear,
-    /// A fork: the other session may go on beside it, so that it has a line of its own.
+    /// A fork: the other session may go on, so the fork has a line of its own.
     Fork,
 }
 
@@ -126,12 +126,12 @@ impl Session {
         }
     }
 
-    /// Applies one event of this session. True if a person can see a difference; that something
-    /// was heard at all (`last_activity`) is none.
-    pub fn apply(&mut self, moment: &Moment<'_>) -> bool {
+    /// Applies one event of this session. Returns true if the user can see a difference; `last_activity` alone
+    /// is none.
+    pub fn apply(&mut self, event: &SessionEvent<'_>) -> bool {
         let mut changed = false;
         if self.ended_at.is_some() {
-            if !self.is_revived_by(moment) {
+            if !self.is_revived_by(event) {
                 return false;
             }
             self.ended_at = None;
@@ -139,36 +139,35 @@ impl Session {
             self.end_inferred = false;
             changed = true;
         }
-        changed |= moment.at < self.started_at;
-        self.started_at = self.started_at.min(moment.at);
-        self.last_activity = self.last_activity.max(moment.at);
-        changed |= self.learn(moment);
-        changed |= self.move_agents(moment);
-        self.work.apply(moment);
-        changed | self.redisplay(moment.at)
+        changed |= event.at < self.started_at;
+        self.started_at = self.started_at.min(event.at);
+        self.last_activity = self.last_activity.max(event.at);
+        changed |= self.learn(event);
+        changed |= self.move_agents(event);
+        self.work.apply(event);
+        changed | self.update_display(event.at)
     }
 
-    fn is_revived_by(&self, moment: &Moment<'_>) -> bool {
+    fn is_revived_by(&self, event: &SessionEvent<'_>) -> bool {
         let begins = matches!(
-            moment.event,
+            event.name,
             EventName::SessionStart | EventName::UserPromptSubmit
         );
-        begins && moment.agent_id().is_none() && !self.main.is_past(moment.mark())
+        begins && event.agent_id().is_none() && !self.main.is_past(event.mark())
     }
 
-    /// Nothing can have happened after what is heard now. Where it seems so, the clock was set back,
-    /// and what was heard before counts as past.
-    pub fn nothing_after(&mut self, now: Mark) {
+    /// Clamps all times to now. Later ones come from a clock that was set back.
+    pub fn clamp_times(&mut self, now: EventTime) {
         let children = self.children.values_mut().map(|child| &mut child.agent);
         for agent in children.chain([&mut self.main]) {
-            agent.nothing_after(now);
+            agent.clamp_times(now);
         }
         self.learned = self.learned.map(|learned| learned.min(now));
         self.prompted_at = self.prompted_at.map(|prompted| prompted.min(now.at));
         self.last_activity = self.last_activity.min(now.at);
     }
 
-    /// Goes on from another session.
+    /// Takes over facts of the session that this one continues.
     pub fn continue_from(&mut self, prev: &Self, chain: Chain) {
         self.prev_session_id = Some(prev.session_id.clone());
         if chain == Chain::Fork {
@@ -194,7 +193,7 @@ impl Session {
         }
     }
 
-    /// A title by the person, or back to Claude Code's own.
+    /// Sets the user's title, or goes back to Claude Code's own.
     pub fn name(&mut self, title: Option<String>) -> bool {
         let title = title.map(cut);
         self.named = title.is_some();
@@ -203,45 +202,45 @@ impl Session {
         changed
     }
 
-    /// What the event says of the session itself. One that is older than the last fills only what
-    /// is unknown yet: the first events of a session overtake each other.
-    fn learn(&mut self, moment: &Moment<'_>) -> bool {
-        let mark = moment.mark();
+    /// Takes facts of the session from the event. An event older than the last one fills only unknown fields:
+    /// the first events of a session overtake each other.
+    fn learn(&mut self, event: &SessionEvent<'_>) -> bool {
+        let mark = event.mark();
         let newer = self.learned.is_none_or(|learned| mark > learned);
         self.learned = self.learned.max(Some(mark));
-        let head = moment.head;
-        let mut changed = (newer || self.pid.is_none()) && self.learn_process(moment);
+        let head = event.head;
+        let mut changed = (newer || self.pid.is_none()) && self.learn_process(event);
         let mut learn = |field: &mut Option<String>, value: &Option<Cow<'_, str>>| {
             changed |= (newer || field.is_none()) && set(field, value);
         };
         learn(&mut self.transcript_path, &head.transcript_path);
         // A subagent may work elsewhere and with other rights.
-        if moment.agent_id().is_some() {
+        if event.agent_id().is_some() {
             return changed;
         }
         learn(&mut self.cwd, &head.cwd);
-        learn(&mut self.project, &moment.project.map(Cow::Borrowed));
+        learn(&mut self.project, &event.project.map(Cow::Borrowed));
         learn(&mut self.permission_mode, &head.permission_mode);
-        // What becket answers is no part of what the session is about: it names nothing.
-        let answered_here = slash::parse(head, moment.envelope).is_some();
+        // A prompt that becket answers is not the subject of the session, so it gives no title.
+        let answered_here = slash::parse(head, event.envelope).is_some();
         if !self.named && !answered_here {
             learn(&mut self.title, &head.session_title);
         }
-        match moment.event {
+        match event.name {
             EventName::SessionStart => learn(&mut self.model, &head.model),
             EventName::PostModelSwitch => learn(&mut self.model, &head.to_model),
             EventName::CwdChanged => learn(&mut self.cwd, &head.new_cwd),
             EventName::UserPromptSubmit if !answered_here => {
-                return self.learn_prompt(moment) | changed;
+                return self.learn_prompt(event) | changed;
             }
             _ => {}
         }
         changed
     }
 
-    fn learn_process(&mut self, moment: &Moment<'_>) -> bool {
-        let envelope = moment.envelope;
-        // Another parent than Claude Code may run in another place.
+    fn learn_process(&mut self, event: &SessionEvent<'_>) -> bool {
+        let envelope = event.envelope;
+        // A parent other than Claude Code may run elsewhere.
         if !envelope.pid_is_claude && self.pid.is_some() {
             return false;
         }
@@ -260,13 +259,13 @@ impl Session {
         changed | set(&mut self.entrypoint, &variable("CLAUDE_CODE_ENTRYPOINT"))
     }
 
-    fn learn_prompt(&mut self, moment: &Moment<'_>) -> bool {
-        let late = self.prompted_at.is_some_and(|last| moment.at < last);
-        if late || moment.is_machine_made() {
+    fn learn_prompt(&mut self, event: &SessionEvent<'_>) -> bool {
+        let late = self.prompted_at.is_some_and(|last| event.at < last);
+        if late || event.is_machine_made() {
             return false;
         }
-        self.prompted_at = Some(moment.at);
-        if let Some(prompt) = moment.head.prompt.as_deref() {
+        self.prompted_at = Some(event.at);
+        if let Some(prompt) = event.head.prompt.as_deref() {
             let end = prompt.char_indices().nth(MAX_PROMPT);
             let prompt = &prompt[..end.map_or(prompt.len(), |(end, _)| end)];
             set(&mut self.last_prompt, &Some(Cow::Borrowed(prompt)));
@@ -274,13 +273,13 @@ impl Session {
         true
     }
 
-    /// Whether no status line tells its figures, so that its transcript has to.
+    /// Returns true if no status line gives the figures, so that the transcript has to.
     pub fn lacks_status_line(&self) -> bool {
         self.figures == Figures::default() || self.figures.from_transcript
     }
 
-    /// Takes figures over: those of a status line with the process of that Claude Code. True if a
-    /// person can see a difference.
+    /// Takes over figures: those of a status line with the process of its Claude Code. Returns true if the user
+    /// can see a difference.
     pub fn figure(&mut self, figures: &Figures, process: Process) -> bool {
         let known = &self.figures;
         let better = *known != Figures::default() && !known.from_transcript;
@@ -295,16 +294,16 @@ impl Session {
             Some(said) => Some(self.costs.total(process, said, before)),
             None => known.cost_usd,
         };
-        // A reply that was an error held nothing: the window is as full as before.
-        let held_nothing = match figures.context_tokens {
+        // A reply that failed used no context: the window is as full as before.
+        let used_nothing = match figures.context_tokens {
             Some(tokens) => tokens == 0,
             None => figures.context_pct == Some(0.0),
         };
-        if held_nothing {
+        if used_nothing {
             figures.context_tokens = known.context_tokens;
             figures.context_pct = known.context_pct;
         }
-        // A status line that is only drawn again differs in this alone.
+        // A status line that is only drawn again differs in the duration alone.
         let was = Figures {
             duration_ms: figures.duration_ms,
             ..known.clone()
@@ -318,7 +317,7 @@ impl Session {
         for text in [&mut self.figures.model_id, &mut self.figures.model_name] {
             *text = text.take().map(cut);
         }
-        // A transcript tells of the last reply; events of an attended session know the model after it.
+        // A transcript has the model of the last reply; events of an attended session may know a later one.
         let late = figures.from_transcript && self.attended && self.model.is_some();
         if figures.model_id.is_some() && !late {
             self.model.clone_from(&self.figures.model_id);
@@ -332,13 +331,13 @@ fn socket_of(tmux: &str) -> Option<&str> {
     tmux.split(',').next().filter(|socket| !socket.is_empty())
 }
 
-/// No longer than what is kept.
+/// Cuts a text to the length that is kept.
 fn cut(mut text: String) -> String {
     text.truncate(text.floor_char_boundary(MAX_TEXT));
     text
 }
 
-/// Takes over what is there and differs.
+/// Sets a field to a value, if there is one and it differs. Returns true if it did.
 fn set(field: &mut Option<String>, value: &Option<Cow<'_, str>>) -> bool {
     let Some(value) = value.as_deref() else {
         return false;
@@ -351,8 +350,8 @@ fn set(field: &mut Option<String>, value: &Option<Cow<'_, str>>) -> bool {
     differs
 }
 
-/// Subagents that a session remembers, and how many of them may have ended: the session is written
-/// down with each event. Those that ended first are forgotten first.
+/// The most subagents that a session remembers, and the most ended ones among them: the session is stored with
+/// each event. Those that ended first are dropped first.
 const MAX: usize = 200;
 const MAX_ENDED: usize = 50;
 
@@ -363,7 +362,7 @@ pub struct Child {
     pub agent: Agent,
     #[serde(skip_serializing_if = "is_default")]
     pub agent_type: Option<String>,
-    /// The agent that started it; none for the main agent. Claude Code does not tell of others.
+    /// The agent that started it; none for the main agent. Claude Code names no others.
     #[serde(skip_serializing_if = "is_default")]
     pub parent: Option<String>,
     pub started_at: i64,
@@ -386,30 +385,30 @@ impl Child {
         self.ended_at.is_none()
     }
 
-    /// Whether nothing newer was heard of it.
+    /// Returns true if it had no event after `at`.
     fn is_quiet_since(&self, at: i64) -> bool {
         self.agent.may_infer(at)
     }
 
-    fn learn(&mut self, moment: &Moment<'_>) -> bool {
-        let earlier = moment.at < self.started_at;
-        self.started_at = self.started_at.min(moment.at);
-        let typed = moment.agent_type().is_some_and(|it| !it.is_empty());
-        let head = moment.head;
+    fn learn(&mut self, event: &SessionEvent<'_>) -> bool {
+        let earlier = event.at < self.started_at;
+        self.started_at = self.started_at.min(event.at);
+        let typed = event.agent_type().is_some_and(|it| !it.is_empty());
+        let head = event.head;
         earlier
             | (typed && set(&mut self.agent_type, &head.agent_type))
             | set(&mut self.transcript_path, &head.agent_transcript_path)
     }
 
-    /// One of its own events: one that has ended and yet works was woken again.
-    fn apply(&mut self, moment: &Moment<'_>) -> bool {
-        let past = self.agent.is_past(moment.mark());
-        let mut changed = self.agent.apply(moment);
+    /// Applies one of its own events. A subagent that ended and works was woken again.
+    fn apply(&mut self, event: &SessionEvent<'_>) -> bool {
+        let past = self.agent.is_past(event.mark());
+        let mut changed = self.agent.apply(event);
         if past {
             return changed;
         }
-        if moment.event == EventName::SessionEnd {
-            changed |= self.end(moment.at);
+        if event.name == EventName::SessionEnd {
+            changed |= self.end(event.at);
         } else if self.agent.status.word() != "idle" {
             changed |= self.ended_at.take().is_some();
         }
@@ -426,7 +425,7 @@ impl Child {
 }
 
 impl Session {
-    /// The subagents that have not ended.
+    /// Returns the subagents that have not ended.
     pub fn live_children(&self) -> impl Iterator<Item = (&str, &Child)> {
         let children = self.children.iter();
         children
@@ -434,65 +433,65 @@ impl Session {
             .map(|(id, child)| (&**id, child))
     }
 
-    pub(super) fn move_agents(&mut self, moment: &Moment<'_>) -> bool {
-        match (&moment.event, moment.agent_id()) {
-            (EventName::SubagentStart, Some(id)) => self.child_begins(id, moment),
-            (EventName::SubagentStop, Some(id)) => self.child_ends(id, moment),
+    pub(super) fn move_agents(&mut self, event: &SessionEvent<'_>) -> bool {
+        match (&event.name, event.agent_id()) {
+            (EventName::SubagentStart, Some(id)) => self.child_begins(id, event),
+            (EventName::SubagentStop, Some(id)) => self.child_ends(id, event),
             (EventName::SubagentStart | EventName::SubagentStop, None) => false,
-            (EventName::TeammateIdle, id) => self.teammate_rests(id, moment),
-            (_, Some(id)) => self.move_child(id, moment),
-            (EventName::SessionEnd, None) => self.end(moment),
-            // It names no agent: what a subagent is waiting for, it says better itself.
+            (EventName::TeammateIdle, id) => self.teammate_goes_idle(id, event),
+            (_, Some(id)) => self.move_child(id, event),
+            (EventName::SessionEnd, None) => self.end(event),
+            // The notification names no agent, and the subagent's own event says more.
             (EventName::Notification, None)
-                if repeats_an_event(moment.head.notification_type.as_deref())
-                    && self.a_child_waits() =>
+                if repeats_an_event(event.head.notification_type.as_deref())
+                    && self.child_needs_user() =>
             {
                 false
             }
-            (_, None) => self.move_main(moment),
+            (_, None) => self.move_main(event),
         }
     }
 
-    fn a_child_waits(&self) -> bool {
+    fn child_needs_user(&self) -> bool {
         self.live_children()
-            .any(|(_, child)| child.agent.needs_the_person())
+            .any(|(_, child)| child.agent.needs_user())
     }
 
-    fn move_main(&mut self, moment: &Moment<'_>) -> bool {
-        if self.main.is_past(moment.mark()) {
+    fn move_main(&mut self, event: &SessionEvent<'_>) -> bool {
+        if self.main.is_past(event.mark()) {
             return false;
         }
         let subagents_since = self.main.runs_subagents_since();
-        let mut changed = self.main.apply(moment);
-        match moment.event {
-            EventName::SessionStart if moment.head.source.as_deref() != Some("compact") => {
-                changed |= self.end_children(moment.at, |_, child| child.is_quiet_since(moment.at));
+        let mut changed = self.main.apply(event);
+        match event.name {
+            EventName::SessionStart if event.head.source.as_deref() != Some("compact") => {
+                changed |= self.end_children(event.at, |_, child| child.is_quiet_since(event.at));
             }
             EventName::PostToolUseFailure if self.main.interrupted => {
-                changed |= self.end_children_since(subagents_since, moment.at);
+                changed |= self.end_children_since(subagents_since, event.at);
             }
-            EventName::Stop => changed |= self.end_unlisted(moment),
+            EventName::Stop => changed |= self.end_unlisted(event),
             _ => {}
         }
         changed
     }
 
-    /// A turn that has ended leaves only its background tasks; one that is asking something is
-    /// there whatever a list says. Where teammates are listed, any that is not may be one of them.
-    fn end_unlisted(&mut self, moment: &Moment<'_>) -> bool {
-        if self.live_children().next().is_none() || moment.lists_a_teammate() {
+    /// Ends the working subagents that are not background tasks of an ended turn. One with an open question is
+    /// live, whatever the list says. If teammates are listed, an unlisted subagent may be one of them.
+    fn end_unlisted(&mut self, event: &SessionEvent<'_>) -> bool {
+        if self.live_children().next().is_none() || event.lists_a_teammate() {
             return false;
         }
-        let Some(listed) = moment.background_ids() else {
+        let Some(listed) = event.background_ids() else {
             return false;
         };
-        self.end_children(moment.at, |id, child| {
+        self.end_children(event.at, |id, child| {
             let works = child.agent.status.word() == "working";
-            works && child.is_quiet_since(moment.at) && !listed.iter().any(|one| one == id)
+            works && child.is_quiet_since(event.at) && !listed.iter().any(|one| one == id)
         })
     }
 
-    /// The subagents that ran within a turn end with it when the person breaks it off.
+    /// Ends the subagents of a turn that the user interrupted.
     pub(super) fn end_children_since(&mut self, since: Option<i64>, at: i64) -> bool {
         since.is_some_and(|since| {
             self.end_children(at, |_, child| {
@@ -505,94 +504,92 @@ impl Session {
         let mut changed = false;
         for (id, child) in &mut self.children {
             if child.is_live() && which(id, child) {
-                child.agent.rests(at, true);
+                child.agent.set_idle(at, true);
                 changed |= child.end(at);
             }
         }
         changed
     }
 
-    fn child_begins(&mut self, id: &str, moment: &Moment<'_>) -> bool {
+    fn child_begins(&mut self, id: &str, event: &SessionEvent<'_>) -> bool {
         // The inner agents of Claude Code have no type.
-        if moment.agent_type() == Some("") {
+        if event.agent_type() == Some("") {
             return false;
         }
-        let child = self.child(id, moment.at);
-        let mut changed = child.learn(moment);
-        if !child.agent.is_past(moment.mark()) {
-            changed |= child.ended_at.take().is_some() | child.agent.begins(moment);
+        let child = self.child(id, event.at);
+        let mut changed = child.learn(event);
+        if !child.agent.is_past(event.mark()) {
+            changed |= child.ended_at.take().is_some() | child.agent.begins(event);
         }
-        changed | self.main.child_begins(moment)
+        changed | self.main.child_begins(event)
     }
 
-    fn child_ends(&mut self, id: &str, moment: &Moment<'_>) -> bool {
-        if moment.agent_type() == Some("") {
+    fn child_ends(&mut self, id: &str, event: &SessionEvent<'_>) -> bool {
+        if event.agent_type() == Some("") {
             return false;
         }
-        let child = self.child(id, moment.at);
-        let mut changed = child.learn(moment);
-        if child.agent.ends(moment) {
-            changed |= child.end(moment.at);
+        let child = self.child(id, event.at);
+        let mut changed = child.learn(event);
+        if child.agent.ends(event) {
+            changed |= child.end(event.at);
         }
-        if let Some(listed) = moment.background_ids()
-            && !self.main.is_past(moment.mark())
+        if let Some(listed) = event.background_ids()
+            && !self.main.is_past(event.mark())
         {
             let others = listed.iter().filter(|one| *one != id).count() as u32;
             changed |= self.main.background_tasks != others;
             self.main.background_tasks = others;
         }
-        changed | self.main.child_ends(moment)
+        changed | self.main.child_ends(event)
     }
 
-    pub(super) fn child_is_judged(&mut self, id: &str, stop: EventId, at: i64) -> bool {
+    pub(super) fn begin_child_judgement(&mut self, id: &str, stop: EventId, at: i64) -> bool {
         let child = self.children.get_mut(id);
         let Some(child) = child.filter(|child| child.is_quiet_since(at)) else {
             return false;
         };
         let revived = child.ended_at.take().is_some();
-        let changed = child.agent.is_judged(stop, at) | revived;
-        self.main.child_turns(child.agent_type.as_deref(), at) | changed
+        let changed = child.agent.begin_judgement(stop, at) | revived;
+        self.main.note_child(child.agent_type.as_deref(), at) | changed
     }
 
-    pub(super) fn child_stops(&mut self, stop: EventId, at: i64) -> bool {
+    pub(super) fn let_child_stop(&mut self, stop: EventId, at: i64) -> bool {
         let mut children = self.children.values_mut();
-        let Some(child) = children.find(|child| child.agent.awaits(stop)) else {
+        let Some(child) = children.find(|child| child.agent.is_judged_for(stop)) else {
             return false;
         };
-        child.agent.rests(at, false);
-        child.end(at) | self.main.child_turns(None, at)
+        child.agent.set_idle(at, false);
+        child.end(at) | self.main.note_child(None, at)
     }
 
-    fn teammate_rests(&mut self, id: Option<&str>, moment: &Moment<'_>) -> bool {
-        let name = moment.head.teammate_name.as_deref();
-        let by_name = || {
-            let mut named = self.live_children();
-            named
-                .find(|(_, child)| name.is_some() && child.agent_type.as_deref() == name)
-                .map(|(id, _)| id.to_owned())
+    fn teammate_goes_idle(&mut self, id: Option<&str>, event: &SessionEvent<'_>) -> bool {
+        let name = event.head.teammate_name.as_deref();
+        let by_name = self
+            .live_children()
+            .find(|(_, child)| name.is_some() && child.agent_type.as_deref() == name)
+            .map(|(id, _)| id);
+        let Some(id) = id.or(by_name).map(str::to_owned) else {
+            return false;
         };
-        match id.map(str::to_owned).or_else(by_name) {
-            Some(id) => self.move_child(&id, moment),
-            None => false,
-        }
+        self.move_child(&id, event)
     }
 
-    fn move_child(&mut self, id: &str, moment: &Moment<'_>) -> bool {
+    fn move_child(&mut self, id: &str, event: &SessionEvent<'_>) -> bool {
         if let Some(child) = self.children.get_mut(id) {
-            return child.learn(moment) | child.apply(moment);
+            return child.learn(event) | child.apply(event);
         }
-        let mut child = Child::new(moment.at);
-        child.learn(moment);
-        child.apply(moment);
+        let mut child = Child::new(event.at);
+        child.learn(event);
+        child.apply(event);
         // An event without a meaning for the status makes no agent.
         if child.agent.last_at().is_none() {
             return false;
         }
-        *self.child(id, moment.at) = child;
+        *self.child(id, event.at) = child;
         true
     }
 
-    /// That child, made room for if it is new.
+    /// Returns that child. A new one may replace an old one.
     fn child(&mut self, id: &str, at: i64) -> &mut Child {
         if !self.children.contains_key(id) {
             self.make_room();
@@ -607,7 +604,7 @@ impl Session {
             return;
         }
         let first = self.children.iter().min_by_key(|(_, child)| {
-            let asks = child.agent.needs_the_person();
+            let asks = child.agent.needs_user();
             (child.is_live(), asks, child.ended_at, child.started_at)
         });
         if let Some(id) = first.map(|(id, _)| id.clone()) {
@@ -615,15 +612,15 @@ impl Session {
         }
     }
 
-    fn end(&mut self, moment: &Moment<'_>) -> bool {
-        if self.main.is_past(moment.mark()) {
+    fn end(&mut self, event: &SessionEvent<'_>) -> bool {
+        if self.main.is_past(event.mark()) {
             return false;
         }
-        self.main.apply(moment);
-        self.end_children(moment.at, |_, _| true);
-        self.ended_at = Some(moment.at);
+        self.main.apply(event);
+        self.end_children(event.at, |_, _| true);
+        self.ended_at = Some(event.at);
         self.end_reason = None;
-        set(&mut self.end_reason, &moment.head.reason);
+        set(&mut self.end_reason, &event.head.reason);
         true
     }
 }

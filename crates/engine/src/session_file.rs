@@ -1,19 +1,19 @@
-//! What Claude Code itself writes down of a running session: `sessions/PID.json` in its config
-//! folder. It tells of an interrupt before the first word of a reply, of which the transcript is
-//! silent. Versions before 2.1.197 have no status in it.
+//! The file that Claude Code writes about a running session: `sessions/PID.json` in its config folder. It shows
+//! an interrupt before the first word of a reply, of which the transcript has no trace. Versions before 2.1.197
+//! write no status into it.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// Such a file is about 1 KB.
+/// The longest file that is read. Claude Code's are about 1 KB.
 pub const MAX_BYTES: usize = 64 << 10;
 
-/// One running Claude Code, in its own words.
+/// One running Claude Code, as its file describes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionFile {
     pub pid: u32,
-    /// As in `/proc/PID/stat`: a file may outlive its process, and the pid come again.
+    /// The start time in `/proc/PID/stat`: a file may outlive its process, and the system uses a pid again.
     pub pid_start: Option<u64>,
     pub session_id: Option<String>,
     pub cwd: Option<String>,
@@ -21,23 +21,23 @@ pub struct SessionFile {
     /// `cli` or `sdk-cli`.
     pub entrypoint: Option<String>,
     pub started_at: Option<i64>,
-    pub state: Option<State>,
-    /// Since when `state` holds.
+    pub state: Option<SessionFileState>,
+    /// The time since when `state` holds.
     pub state_since: Option<i64>,
 }
 
-/// What it says it is doing.
+/// The state in a session file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
+pub enum SessionFileState {
     Busy,
-    /// Also while a shell command runs behind, which it calls `shell`.
+    /// Also while a shell command runs in the background (`shell`).
     Idle,
-    /// For the person; `permission prompt`, `input needed`, `dialog open`.
+    /// Waiting for the user: `permission prompt`, `input needed`, `dialog open`.
     Waiting(Option<String>),
     Unknown(String),
 }
 
-/// Where the file of this process is, beside a transcript of the same config folder:
+/// Returns the path of the file of this process, from a transcript of the same config folder:
 /// `CONFIG/projects/PROJECT/SESSION.jsonl`.
 pub fn beside(transcript: &Path, pid: u32) -> Option<PathBuf> {
     let projects = transcript.parent()?.parent()?;
@@ -45,7 +45,7 @@ pub fn beside(transcript: &Path, pid: u32) -> Option<PathBuf> {
     (projects.file_name()? == "projects").then(|| config.join(format!("sessions/{pid}.json")))
 }
 
-/// None for what is no such file, or is still being written.
+/// Reads such a file. Returns none for any other one, or while Claude Code still writes it.
 pub fn read(content: &[u8]) -> Option<SessionFile> {
     if content.len() > MAX_BYTES {
         return None;
@@ -53,10 +53,10 @@ pub fn read(content: &[u8]) -> Option<SessionFile> {
     let file: Value = serde_json::from_slice(content).ok()?;
     let text = |field: &str| file[field].as_str().map(str::to_owned);
     let state = text("status").map(|word| match word.as_str() {
-        "busy" => State::Busy,
-        "idle" | "shell" => State::Idle,
-        "waiting" => State::Waiting(text("waitingFor")),
-        _ => State::Unknown(word),
+        "busy" => SessionFileState::Busy,
+        "idle" | "shell" => SessionFileState::Idle,
+        "waiting" => SessionFileState::Waiting(text("waitingFor")),
+        _ => SessionFileState::Unknown(word),
     });
     Some(SessionFile {
         pid: file["pid"].as_u64()?.try_into().ok()?,
@@ -79,10 +79,10 @@ mod tests {
     const REAL: &str = r#"{"pid":15350,"sessionId":"65b33535-6094-4677-9e0e-456c9b3e4a29","cwd":"/home/dev/project","startedAt":1794747630165,"procStart":"1199065","version":"2.1.325","peerProtocol":1,"peerFeatures":["notify_idle","reply_across_default_dirs","artifact_yield"],"kind":"interactive","entrypoint":"cli","asksForConvertedSkills":null,"tmux":"0:@0.%0","name":"project-22","nameSource":"derived","nameSince":1794747630165,"status":"waiting","updatedAt":1794747729704,"statusUpdatedAt":1794747729704,"waitingFor":"permission prompt"}"#;
 
     #[test]
-    fn reads_what_the_program_says_of_itself() {
+    fn reads_the_files_of_claude_code() {
         let file = read(REAL.as_bytes()).unwrap();
         assert_eq!((file.pid, file.pid_start), (15350, Some(1_199_065)));
-        let waits = State::Waiting(Some("permission prompt".into()));
+        let waits = SessionFileState::Waiting(Some("permission prompt".into()));
         assert_eq!(file.state, Some(waits));
         assert_eq!(file.state_since, Some(1_794_747_729_704));
     }
@@ -91,15 +91,18 @@ mod tests {
     fn a_word_that_is_new_is_kept() {
         let said = |status: &str| read(&REAL.replace("\"waiting\"", status).into_bytes());
         let state = |status| said(status).and_then(|file| file.state);
-        assert_eq!(state("\"busy\""), Some(State::Busy));
-        assert_eq!(state("\"idle\""), Some(State::Idle));
-        assert_eq!(state("\"shell\""), Some(State::Idle));
-        assert_eq!(state("\"asleep\""), Some(State::Unknown("asleep".into())));
+        assert_eq!(state("\"busy\""), Some(SessionFileState::Busy));
+        assert_eq!(state("\"idle\""), Some(SessionFileState::Idle));
+        assert_eq!(state("\"shell\""), Some(SessionFileState::Idle));
+        assert_eq!(
+            state("\"asleep\""),
+            Some(SessionFileState::Unknown("asleep".into()))
+        );
         assert_eq!(state("7"), None);
     }
 
     #[test]
-    fn what_is_no_such_file_is_none() {
+    fn other_files_read_as_none() {
         for content in [
             "",
             "{",

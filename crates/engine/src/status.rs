@@ -1,33 +1,33 @@
-//! What one agent is doing: `(agent, event) → agent`, by the table of the hook events.
-//! What the person was asked lies over what the agent does, so that no end of a call hides it.
+//! The status of one agent: `(agent, event) → agent`, by the table of the hook events. An open question to the
+//! user covers the agent's work, so that no end of a call hides it.
 
-mod ask;
-mod doing;
-mod moment;
-mod notified;
+mod notifications;
+mod questions;
+mod session_event;
+mod words;
 
-use ask::{Asks, Calls, Failures};
 use becket_wire::EventId;
 use becket_wire::event::EventName;
 use becket_wire::session::{Display, Status};
-use moment::cut;
-use notified::Notified;
+use notifications::NotificationEffect;
+use questions::{FailedCalls, OpenCalls, Questions};
 use serde::{Deserialize, Serialize};
+use session_event::cut;
 
 use crate::is_default;
 
-pub use ask::{Pending, Question};
-pub use moment::{Mark, Moment, is_machine_made};
-pub use notified::asks_the_person;
-pub(crate) use notified::repeats_an_event;
+pub use notifications::asks_user;
+pub(crate) use notifications::repeats_an_event;
+pub use questions::{PendingQuestion, Question};
+pub use session_event::{EventTime, SessionEvent, is_machine_made};
 
 const THINKING: &str = "Thinking";
 const COMPACTING: &str = "Compacting";
 
-/// For so long what the person has looked at and not answered counts as seen: milliseconds.
+/// The time for which a question that the user has looked at and not answered counts as seen: milliseconds.
 const LOOK_COUNTS: i64 = 5 * 60 * 1000;
 
-/// Tools that are themselves a question to the person.
+/// Tools that are themselves a question to the user.
 const INTERACTIVE: [&str; 3] = ["AskUserQuestion", "EnterPlanMode", "ExitPlanMode"];
 
 /// One agent: the main agent of a session, or a subagent.
@@ -36,58 +36,58 @@ const INTERACTIVE: [&str; 3] = ["AskUserQuestion", "EnterPlanMode", "ExitPlanMod
 pub struct Agent {
     #[serde(skip_serializing_if = "is_default")]
     pub status: Status,
-    /// Since when it is idle, works (whatever at), or needs the person for this reason.
+    /// The time since when it is idle, works (on anything), or needs the user for this reason.
     pub since: i64,
-    /// The status that no event said.
+    /// True if the status was inferred, not reported by an event.
     #[serde(skip_serializing_if = "is_default")]
     pub inferred: bool,
-    /// The person has looked at what is asked.
+    /// True if the user has looked at the question.
     #[serde(skip_serializing_if = "is_default")]
     pub seen: bool,
-    /// When the person last looked at it.
+    /// The time when the user last looked at it.
     #[serde(skip_serializing_if = "is_default")]
     pub seen_at: i64,
-    /// Why the last turn failed, until the next prompt.
+    /// The reason why the last turn failed, until the next prompt.
     #[serde(skip_serializing_if = "is_default")]
     pub error: Option<String>,
-    /// The same in words, where more is known than `error` says.
+    /// The reason in words, where it tells more than `error`.
     #[serde(skip_serializing_if = "is_default")]
     failure: Option<String>,
-    /// The person broke the turn off.
+    /// True if the user interrupted the turn.
     #[serde(skip_serializing_if = "is_default")]
     pub interrupted: bool,
     #[serde(skip_serializing_if = "is_default")]
     pub failed_tools: u32,
-    /// How many went on when it stopped.
+    /// The number of tasks that went on when it stopped.
     #[serde(skip_serializing_if = "is_default")]
     pub background_tasks: u32,
-    /// What it does apart from what the person is asked.
+    /// The work of the agent, apart from questions to the user.
     #[serde(skip_serializing_if = "is_default")]
     beneath: Status,
-    /// What it did when a compaction began.
+    /// The work of the agent when a compaction began.
     #[serde(skip_serializing_if = "is_default")]
     before_compact: Option<Status>,
-    /// The prompt that it works on, or worked on last.
+    /// The current prompt, or the last one.
     #[serde(skip_serializing_if = "is_default")]
     prompt: Option<String>,
-    /// The turn of that prompt has ended.
+    /// True if the turn of that prompt has ended.
     #[serde(skip_serializing_if = "is_default")]
     over: bool,
     #[serde(skip_serializing_if = "is_default")]
-    calls: Calls,
+    calls: OpenCalls,
     #[serde(skip_serializing_if = "is_default")]
-    failures: Failures,
+    failures: FailedCalls,
     #[serde(skip_serializing_if = "is_default")]
-    asks: Asks,
+    asks: Questions,
     #[serde(skip_serializing_if = "is_default")]
-    last: Option<Mark>,
-    /// It wanted to stop by this event, hooks judge whether it may, and it did nothing else since.
+    last: Option<EventTime>,
+    /// The event by which the agent wanted to stop, while hooks judge it and the agent does nothing else.
     #[serde(skip_serializing_if = "is_default")]
     judged: Option<EventId>,
 }
 
 impl Agent {
-    /// An agent of which nothing is known but since when it is there.
+    /// Makes an agent that exists since `at`.
     pub fn new(at: i64) -> Self {
         Self {
             since: at,
@@ -95,54 +95,54 @@ impl Agent {
         }
     }
 
-    /// Applies one event. True if a person can see a difference.
-    pub fn apply(&mut self, moment: &Moment<'_>) -> bool {
-        if self.is_past(moment.mark()) {
+    /// Applies one event. Returns true if the user can see a difference.
+    pub fn apply(&mut self, event: &SessionEvent<'_>) -> bool {
+        if self.is_past(event.mark()) {
             return false;
         }
-        let (before, over) = (self.aside(), self.over);
-        let prompt = moment.prompt_id();
+        let (before, over) = (self.visible_details(), self.over);
+        let prompt = event.prompt_id();
         let another = prompt.is_some() && prompt != self.prompt.as_deref();
         self.over &= !another;
-        if !self.step(moment) {
+        if !self.apply_row(event) {
             self.over = over;
             return false;
         }
-        self.last = Some(moment.mark());
+        self.last = Some(event.mark());
         self.inferred = false;
         if another {
             self.prompt = prompt.map(str::to_owned);
         }
-        self.settle(moment.at) | (before != self.aside())
+        self.update_status(event.at) | (before != self.visible_details())
     }
 
-    /// Whether something newer, or this itself, was applied already.
-    pub fn is_past(&self, mark: Mark) -> bool {
+    /// Returns true if this event or a newer one was applied already.
+    pub fn is_past(&self, mark: EventTime) -> bool {
         self.last.is_some_and(|last| mark <= last)
     }
 
-    /// When the newest event that was applied happened.
+    /// Returns the time of the newest applied event.
     pub fn last_at(&self) -> Option<i64> {
         self.last.map(|mark| mark.at)
     }
 
-    /// What the person is asked and has not answered, oldest first.
-    pub fn pending(&self) -> &[Pending] {
+    /// Returns the open questions to the user, oldest first.
+    pub fn pending(&self) -> &[PendingQuestion] {
         self.asks.all()
     }
 
-    pub fn needs_the_person(&self) -> bool {
+    pub fn needs_user(&self) -> bool {
         matches!(self.status, Status::Attention { .. })
     }
 
-    /// Its state as a person sees it.
+    /// Returns the state as the user sees it.
     pub fn display(&self) -> Display {
         Display::of(&self.status, self.seen)
     }
 
-    /// The person looks at it. True if that is news.
-    pub fn look(&mut self, at: i64) -> bool {
-        let looked = self.needs_the_person() && at >= self.since;
+    /// Notes that the user looks at the agent's question. Returns true if that is new.
+    pub fn mark_seen(&mut self, at: i64) -> bool {
+        let looked = self.needs_user() && at >= self.since;
         let news = looked && (!self.seen || at > self.seen_at);
         if news {
             self.seen = true;
@@ -151,14 +151,15 @@ impl Agent {
         news
     }
 
-    /// What was looked at and not answered for a while counts as not looked at. True if that is news.
-    pub fn forget_look(&mut self, now: i64) -> bool {
+    /// Makes a question unseen that the user looked at and did not answer for a while. Returns true if that
+    /// changes the display.
+    pub fn expire_seen(&mut self, now: i64) -> bool {
         let forgotten = self.seen && now.saturating_sub(self.seen_at) >= LOOK_COUNTS;
         self.seen &= !forgotten;
-        forgotten && self.needs_the_person()
+        forgotten && self.needs_user()
     }
 
-    /// What it does or asks, in words; none if it does nothing.
+    /// Returns the activity or question in words; none if the agent is idle.
     pub fn doing(&self) -> Option<String> {
         match &self.status {
             Status::Idle => None,
@@ -166,171 +167,174 @@ impl Agent {
                 let detail = detail.as_deref()?;
                 let is_call = self.calls.newest() == Some(detail);
                 let known = self.calls.newest_doing().filter(|_| is_call);
-                Some(known.unwrap_or_else(|| doing::detail(detail)))
+                Some(known.unwrap_or_else(|| words::detail(detail)))
             }
             Status::Attention { reason } => {
-                let asked = self.asks.all().first().map(Pending::in_words);
+                let asked = self.asks.all().first().map(PendingQuestion::in_words);
                 Some(asked.unwrap_or_else(|| reason.clone()))
             }
         }
     }
 
-    /// Why the last turn failed, in words.
+    /// Returns the reason why the last turn failed, in words.
     pub fn failed(&self) -> Option<String> {
         let error = self.error.as_deref()?;
         Some(
             self.failure
                 .clone()
-                .unwrap_or_else(|| doing::failure(error, None)),
+                .unwrap_or_else(|| words::failure(error, None)),
         )
     }
 
-    /// The rows of the table. False for what concerns no status: it does not count as applied.
-    fn step(&mut self, moment: &Moment<'_>) -> bool {
-        let head = moment.head;
-        match moment.event {
-            EventName::PreToolUse => self.call_begins(moment),
-            EventName::PostToolUse | EventName::PermissionDenied => self.call_ends(moment),
-            EventName::PostToolUseFailure => self.call_fails(moment),
-            EventName::PostToolBatch => self.batch_ends(moment),
-            EventName::PermissionRequest => return self.permission_asked(moment),
-            EventName::Elicitation => self.ask(Pending::elicitation(moment)),
+    /// Applies the row of the table for the event. Returns false if the event has no row: it does not count as
+    /// applied.
+    fn apply_row(&mut self, event: &SessionEvent<'_>) -> bool {
+        let head = event.head;
+        match event.name {
+            EventName::PreToolUse => self.call_begins(event),
+            EventName::PostToolUse | EventName::PermissionDenied => self.call_ends(event),
+            EventName::PostToolUseFailure => self.call_fails(event),
+            EventName::PostToolBatch => self.batch_ends(event),
+            EventName::PermissionRequest => return self.permission_asked(event),
+            EventName::Elicitation => self.ask(PendingQuestion::elicitation(event)),
             EventName::ElicitationResult => {
-                self.asks.elicited(moment);
+                self.asks.elicited(event);
                 self.asks.end_notices();
                 // A background task may ask after the turn.
-                if !self.has_ended(moment) {
-                    self.work(Some(THINKING));
+                if !self.has_ended(event) {
+                    self.start_work(Some(THINKING));
                 }
             }
-            EventName::Notification => return self.notified(moment),
-            EventName::UserPromptSubmit => self.prompted(moment),
-            EventName::UserPromptExpansion => self.work(None),
+            EventName::Notification => return self.notified(event),
+            EventName::UserPromptSubmit => self.prompted(event),
+            EventName::UserPromptExpansion => self.start_work(None),
             EventName::Stop => {
                 self.end_turn();
                 self.interrupted = false;
-                self.background_tasks = moment.background_tasks().unwrap_or(0);
+                self.background_tasks = event.background_tasks().unwrap_or(0);
             }
             EventName::StopFailure => {
                 self.end_turn();
-                self.error = Some(moment.failure());
-                let said = moment.head.last_assistant_message.as_deref();
-                self.failure = Some(doing::failure(moment.error().unwrap_or_default(), said));
+                self.error = Some(event.failure());
+                let said = event.head.last_assistant_message.as_deref();
+                self.failure = Some(words::failure(event.error().unwrap_or_default(), said));
             }
-            EventName::SessionStart => self.session_starts(moment),
+            EventName::SessionStart => self.session_starts(event),
             EventName::SessionEnd => {
-                self.rest();
+                self.end_everything();
                 self.background_tasks = 0;
             }
             EventName::PreCompact => self.compaction_begins(),
             EventName::PostCompact => self.compaction_ends(head.trigger.as_deref()),
-            EventName::Setup => self.work(Some("Setup")),
-            EventName::TeammateIdle => self.rest(),
+            EventName::Setup => self.start_work(Some("Setup")),
+            EventName::TeammateIdle => self.end_everything(),
             _ => return false,
         }
         true
     }
 
-    fn call_begins(&mut self, moment: &Moment<'_>) {
-        let tool = moment.tool();
-        self.calls.begin(moment);
+    fn call_begins(&mut self, event: &SessionEvent<'_>) {
+        let tool = event.tool();
+        self.calls.begin(event);
         if INTERACTIVE.contains(&tool) {
-            self.ask(Pending::interactive(moment));
+            self.ask(PendingQuestion::interactive(event));
         }
-        self.work(Some(tool));
+        self.start_work(Some(tool));
     }
 
-    fn call_ends(&mut self, moment: &Moment<'_>) {
-        self.asks.call_ended(moment);
-        self.calls.end(moment.tool_use_id());
-        self.go_on(moment);
+    fn call_ends(&mut self, event: &SessionEvent<'_>) {
+        self.asks.call_ended(event);
+        self.calls.end(event.tool_use_id());
+        self.resume_work(event);
     }
 
-    /// Works on, unless this is the tail of a turn that the person broke off: nothing would come
-    /// after it.
-    fn go_on(&mut self, moment: &Moment<'_>) {
-        if self.interrupted && self.has_ended(moment) {
+    /// Goes on with the work, unless this is a late event of a turn that the user interrupted: no event would
+    /// follow it.
+    fn resume_work(&mut self, event: &SessionEvent<'_>) {
+        if self.interrupted && self.has_ended(event) {
             return;
         }
         let detail = self.calls.newest().unwrap_or(THINKING).to_owned();
-        self.work(Some(&detail));
+        self.start_work(Some(&detail));
     }
 
-    fn call_fails(&mut self, moment: &Moment<'_>) {
-        if moment.head.is_interrupt == Some(true) {
-            self.rest();
+    fn call_fails(&mut self, event: &SessionEvent<'_>) {
+        if event.head.is_interrupt == Some(true) {
+            self.end_everything();
             self.interrupted = true;
         } else {
-            let failed = u32::from(self.failures.is_news(moment.tool_use_id()));
+            let failed = u32::from(self.failures.is_news(event.tool_use_id()));
             self.failed_tools = self.failed_tools.saturating_add(failed);
-            self.call_ends(moment);
+            self.call_ends(event);
         }
     }
 
-    /// All calls of one message have ended, those too that were denied and say nothing else.
-    fn batch_ends(&mut self, moment: &Moment<'_>) {
-        self.asks.prompt_answered(moment.prompt_id());
+    /// Ends all calls of one message, also denied ones, which have no event of their own.
+    fn batch_ends(&mut self, event: &SessionEvent<'_>) {
+        self.asks.prompt_answered(event.prompt_id());
         self.calls.clear();
-        self.go_on(moment);
+        self.resume_work(event);
     }
 
-    fn permission_asked(&mut self, moment: &Moment<'_>) -> bool {
-        if !moment.envelope.attended() {
+    fn permission_asked(&mut self, event: &SessionEvent<'_>) -> bool {
+        if !event.envelope.attended() {
             return false;
         }
-        let call = self.calls.unasked(moment, self.asks.all());
+        let call = self.calls.unasked(event, self.asks.all());
         self.asks.end_notices();
-        self.ask(Pending::permission(moment, call));
+        self.ask(PendingQuestion::permission(event, call));
         if !matches!(self.beneath, Status::Working { .. }) {
-            self.work(Some(moment.tool()));
+            self.start_work(Some(event.tool()));
         }
         true
     }
 
-    fn ask(&mut self, pending: Pending) {
+    fn ask(&mut self, pending: PendingQuestion) {
         if self.asks.push(pending) {
             self.seen = false;
         }
     }
 
-    fn notified(&mut self, moment: &Moment<'_>) -> bool {
-        let message = moment.head.message.as_deref().unwrap_or_default();
-        match Notified::of(moment.head.notification_type.as_deref()) {
-            // It comes late and knows little: it never replaces what is known better, and says nothing
-            // of a turn that has ended.
-            Notified::Asks(_) if self.asks.knows_more() || self.has_ended(moment) => return false,
-            Notified::Asks(reason) => {
-                let call = self.calls.only().map(str::to_owned);
-                self.ask(Pending::notice(moment, reason, call));
+    fn notified(&mut self, event: &SessionEvent<'_>) -> bool {
+        let message = event.head.message.as_deref().unwrap_or_default();
+        match NotificationEffect::of(event.head.notification_type.as_deref()) {
+            // A notification comes late and knows little: it never replaces better knowledge, and says nothing
+            // about a turn that has ended.
+            NotificationEffect::Asks(_) if self.asks.has_own_event() || self.has_ended(event) => {
+                return false;
             }
-            Notified::AsksInWords => {
+            NotificationEffect::Asks(reason) => {
                 let call = self.calls.only().map(str::to_owned);
-                self.ask(Pending::notice(moment, "", call));
+                self.ask(PendingQuestion::notice(event, reason, call));
             }
-            Notified::Answered => self.asks.end_notices(),
-            Notified::AgentEnded if moment.agent_id().is_some() => self.rest(),
-            Notified::AgentEnded => {
-                let ended = notified::ended_agent(message);
+            NotificationEffect::AsksInWords => {
+                let call = self.calls.only().map(str::to_owned);
+                self.ask(PendingQuestion::notice(event, "", call));
+            }
+            NotificationEffect::Answered => self.asks.end_notices(),
+            NotificationEffect::AgentEnded if event.agent_id().is_some() => self.end_everything(),
+            NotificationEffect::AgentEnded => {
+                let ended = notifications::ended_agent(message);
                 return ended.is_some_and(|agent| self.asks.agent_ended(agent));
             }
-            Notified::Idle if self.asks.knows_more() => return false,
-            Notified::Idle => self.end_turn(),
-            Notified::Nothing => return false,
+            NotificationEffect::Idle if self.asks.has_own_event() => return false,
+            NotificationEffect::Idle => self.end_turn(),
+            NotificationEffect::Nothing => return false,
         }
         true
     }
 
-    fn prompted(&mut self, moment: &Moment<'_>) {
-        // A person who writes a prompt sees no dialog; a machine's prompt proves nothing.
-        if !moment.is_machine_made() {
-            self.rest();
+    fn prompted(&mut self, event: &SessionEvent<'_>) {
+        // A user who writes a prompt sees no dialog; a generated prompt proves nothing.
+        if !event.is_machine_made() {
+            self.end_everything();
         }
         self.error = None;
-        self.work(None);
+        self.start_work(None);
     }
 
-    fn session_starts(&mut self, moment: &Moment<'_>) {
-        if moment.head.source.as_deref() == Some("compact") {
+    fn session_starts(&mut self, event: &SessionEvent<'_>) {
+        if event.head.source.as_deref() == Some("compact") {
             match self.before_compact.take() {
                 Some(before) => self.beneath = before,
                 None if self.beneath.detail() == Some(COMPACTING) => self.beneath = Status::Idle,
@@ -338,7 +342,7 @@ impl Agent {
             }
             return;
         }
-        self.rest();
+        self.end_everything();
         self.prompt = None;
         self.error = None;
         self.interrupted = false;
@@ -362,55 +366,55 @@ impl Agent {
         }
     }
 
-    /// This subagent begins. False if that is past.
-    pub fn begins(&mut self, moment: &Moment<'_>) -> bool {
-        !self.is_past(moment.mark()) && {
-            self.rest();
-            self.work(None);
-            self.said(moment)
+    /// Begins this subagent. Returns false if a newer event was applied.
+    pub fn begins(&mut self, event: &SessionEvent<'_>) -> bool {
+        !self.is_past(event.mark()) && {
+            self.end_everything();
+            self.start_work(None);
+            self.record(event)
         }
     }
 
-    /// This subagent ends. False if it has gone on since.
-    pub fn ends(&mut self, moment: &Moment<'_>) -> bool {
-        !self.is_past(moment.mark()) && {
-            self.rest();
-            self.said(moment);
+    /// Ends this subagent. Returns false if it has gone on since.
+    pub fn ends(&mut self, event: &SessionEvent<'_>) -> bool {
+        !self.is_past(event.mark()) && {
+            self.end_everything();
+            self.record(event);
             true
         }
     }
 
-    /// A subagent of this agent begins or ends: news only for one that works.
-    pub fn child_begins(&mut self, moment: &Moment<'_>) -> bool {
-        self.child_moves(moment, moment.agent_type())
+    /// Notes that a subagent of this agent begins. It matters only while the agent works.
+    pub fn child_begins(&mut self, event: &SessionEvent<'_>) -> bool {
+        self.child_moves(event, event.agent_type())
     }
 
-    pub fn child_ends(&mut self, moment: &Moment<'_>) -> bool {
-        self.child_moves(moment, Some(THINKING))
+    pub fn child_ends(&mut self, event: &SessionEvent<'_>) -> bool {
+        self.child_moves(event, Some(THINKING))
     }
 
-    fn child_moves(&mut self, moment: &Moment<'_>, detail: Option<&str>) -> bool {
-        self.status.word() == "working" && !self.is_past(moment.mark()) && {
+    fn child_moves(&mut self, event: &SessionEvent<'_>, detail: Option<&str>) -> bool {
+        self.status.word() == "working" && !self.is_past(event.mark()) && {
             self.set_working(detail);
-            self.said(moment)
+            self.record(event)
         }
     }
 
-    fn said(&mut self, moment: &Moment<'_>) -> bool {
-        self.last = Some(moment.mark());
+    fn record(&mut self, event: &SessionEvent<'_>) -> bool {
+        self.last = Some(event.mark());
         self.inferred = false;
-        self.settle(moment.at)
+        self.update_status(event.at)
     }
 
-    /// Ends the turn. Other agents go on: their questions stay open.
+    /// Ends the turn. The questions of other agents stay open, since these go on.
     fn end_turn(&mut self) {
         let of_others = self.asks.of_other_agents();
-        self.rest();
+        self.end_everything();
         self.asks = of_others;
     }
 
-    /// The turn is over, and with it everything that was open.
-    fn rest(&mut self) {
+    /// Ends the turn, with all open calls and questions.
+    fn end_everything(&mut self) {
         self.beneath = Status::Idle;
         self.over = true;
         self.judged = None;
@@ -420,7 +424,7 @@ impl Agent {
         self.asks.clear();
     }
 
-    fn work(&mut self, detail: Option<&str>) {
+    fn start_work(&mut self, detail: Option<&str>) {
         self.interrupted = false;
         self.over = false;
         self.judged = None;
@@ -435,21 +439,21 @@ impl Agent {
         }
     }
 
-    /// Whether the turn that the event speaks of has ended.
-    fn has_ended(&self, moment: &Moment<'_>) -> bool {
-        let prompt = moment.prompt_id();
+    /// Returns true if the turn of the event has ended.
+    fn has_ended(&self, event: &SessionEvent<'_>) -> bool {
+        let prompt = event.prompt_id();
         self.over && prompt.is_some() && prompt == self.prompt.as_deref()
     }
 }
 
 #[cfg(test)]
-pub(crate) mod script;
+pub(crate) mod test_events;
 #[cfg(test)]
 mod tests;
 
 impl Agent {
-    /// The one status: the oldest question, else what the agent does.
-    fn settle(&mut self, at: i64) -> bool {
+    /// Updates the status: the oldest question, else the agent's work.
+    fn update_status(&mut self, at: i64) -> bool {
         let (status, since) = match self.asks.all().first() {
             Some(first) => {
                 let reason = first.reason();
@@ -467,8 +471,8 @@ impl Agent {
         changed
     }
 
-    /// What else a person can see.
-    fn aside(&self) -> ([Option<String>; 2], [u32; 2], [bool; 3]) {
+    /// Returns the other facts that the user can see.
+    fn visible_details(&self) -> ([Option<String>; 2], [u32; 2], [bool; 3]) {
         (
             [self.error.clone(), self.calls.newest_doing()],
             [self.failed_tools, self.background_tasks],
@@ -478,100 +482,100 @@ impl Agent {
 }
 
 impl Agent {
-    /// It rests, becket itself knows it (`inferred` false) or has it from elsewhere.
-    pub fn rests(&mut self, at: i64, inferred: bool) -> bool {
-        self.rest();
-        self.conclude(at, inferred)
+    /// Makes the agent idle. `inferred` is false if becket itself caused it.
+    pub fn set_idle(&mut self, at: i64, inferred: bool) -> bool {
+        self.end_everything();
+        self.update_inferred(at, inferred)
     }
 
-    /// A turn began without a word.
-    pub fn began(&mut self, at: i64) -> bool {
-        self.work(None);
-        self.conclude(at, true)
+    /// Begins a turn that no event reported.
+    pub fn begin_unreported_turn(&mut self, at: i64) -> bool {
+        self.start_work(None);
+        self.update_inferred(at, true)
     }
 
-    /// becket's own hooks judge whether it may stop by this event: until they have, it works.
-    pub fn is_judged(&mut self, stop: EventId, at: i64) -> bool {
-        self.work(Some(THINKING));
+    /// Notes that becket's hooks judge this stop. Until they have, the agent works.
+    pub fn begin_judgement(&mut self, stop: EventId, at: i64) -> bool {
+        self.start_work(Some(THINKING));
         self.judged = Some(stop);
-        self.conclude(at, false)
+        self.update_inferred(at, false)
     }
 
-    /// Whether it has done nothing since it wanted to stop by this event, and was judged.
-    pub fn awaits(&self, stop: EventId) -> bool {
+    /// Returns true if hooks judge this stop and the agent has done nothing since.
+    pub fn is_judged_for(&self, stop: EventId) -> bool {
         self.judged == Some(stop)
     }
 
-    /// Whether it wants to stop, and nobody has said yet whether it may.
+    /// Returns true if the agent wants to stop and no hook has decided yet.
     pub fn wants_to_stop(&self) -> bool {
         self.judged.is_some()
     }
 
-    /// They let it. Whatever is asked was asked since, because the stop itself had ended all else.
-    pub fn is_let_stop(&mut self, at: i64) -> bool {
+    /// Lets the agent stop. All open questions are newer, because the stop itself had ended all others.
+    pub fn let_stop(&mut self, at: i64) -> bool {
         let asks = std::mem::take(&mut self.asks);
-        self.rest();
+        self.end_everything();
         self.asks = asks;
-        self.conclude(at, false)
+        self.update_inferred(at, false)
     }
 
-    /// One of its subagents turns out to work on, or to have ended: news only for one that works.
-    pub fn child_turns(&mut self, agent_type: Option<&str>, at: i64) -> bool {
+    /// Notes that a subagent goes on or has ended. It matters only while the agent works.
+    pub fn note_child(&mut self, agent_type: Option<&str>, at: i64) -> bool {
         self.status.word() == "working" && self.may_infer(at) && {
             self.set_working(agent_type.or(Some(THINKING)));
-            self.conclude(at, false)
+            self.update_inferred(at, false)
         }
     }
 
-    /// The person broke the turn off. An agent that is judged wanted to stop: that it rests shows only
-    /// that it was let, before anybody said so. Outside a turn only a dialog was closed.
-    pub fn was_interrupted(&mut self, at: i64) -> bool {
+    /// Ends a turn that the user interrupted. For an agent that wants to stop, the interrupt shows only that it
+    /// may, before a hook said so. Outside a turn only a dialog was closed.
+    pub fn interrupt(&mut self, at: i64) -> bool {
         self.interrupted |= self.beneath != Status::Idle && !self.wants_to_stop();
         self.end_turn();
-        self.conclude(at, true)
+        self.update_inferred(at, true)
     }
 
-    /// Returns true if it does nothing and at most other agents ask the person something.
+    /// Returns true if the agent does nothing and at most other agents ask the user something.
     pub fn has_ended_its_turn(&self) -> bool {
         self.beneath == Status::Idle && self.asks.are_of_other_agents()
     }
 
-    /// The turn ended without a word.
-    pub fn died(&mut self, error: Option<&str>, at: i64) -> bool {
+    /// Ends a turn whose end no event reported.
+    pub fn fail(&mut self, error: Option<&str>, at: i64) -> bool {
         if let Some(error) = error {
             self.error = Some(cut(error).to_owned());
             self.failure = None;
         }
         self.end_turn();
-        self.conclude(at, true)
+        self.update_inferred(at, true)
     }
 
-    /// What was asked for one call, or everything that was asked by then, is answered.
-    pub fn was_answered(&mut self, tool_use_id: Option<&str>, at: i64) -> bool {
-        self.asks.answered(tool_use_id, at) && self.conclude(at, true)
+    /// Removes the question about one call, or all questions up to `at`, as answered.
+    pub fn remove_answered(&mut self, tool_use_id: Option<&str>, at: i64) -> bool {
+        self.asks.answered(tool_use_id, at) && self.update_inferred(at, true)
     }
 
-    /// Whether what was inferred for that time is still news.
+    /// Returns true if no event after `at` was applied, so that an inference for that time still counts.
     pub fn may_infer(&self, at: i64) -> bool {
         self.last.is_none_or(|last| at >= last.at)
     }
 
-    /// Whatever seems to have happened later than now counts as past: the clock was set back.
-    pub fn nothing_after(&mut self, now: Mark) {
+    /// Clamps all times to now. Later ones come from a clock that was set back.
+    pub fn clamp_times(&mut self, now: EventTime) {
         if self.is_past(now) {
-            self.last = Some(Mark::before_all_of(now.at));
+            self.last = Some(EventTime::before_all_of(now.at));
         }
         self.since = self.since.min(now.at);
-        self.asks.nothing_after(now.at);
+        self.asks.clamp_times(now.at);
     }
 
-    fn conclude(&mut self, at: i64, inferred: bool) -> bool {
-        self.last = self.last.max(Some(Mark::before_all_of(at)));
+    fn update_inferred(&mut self, at: i64, inferred: bool) -> bool {
+        self.last = self.last.max(Some(EventTime::before_all_of(at)));
         self.inferred = inferred;
-        self.settle(at)
+        self.update_status(at)
     }
 
-    /// Whether it waits for a subagent that runs within its turn, and since when.
+    /// Returns the time since when it waits for a subagent within its turn, if it does.
     pub fn runs_subagents_since(&self) -> Option<i64> {
         self.calls.subagents_since()
     }

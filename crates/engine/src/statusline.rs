@@ -1,4 +1,4 @@
-//! The status line: what Claude Code says of a session for it, and the line that is printed.
+//! The status line: reads the JSON that Claude Code gives to it, and prints the line.
 
 #[cfg(test)]
 mod tests;
@@ -15,27 +15,27 @@ use serde_json::Value;
 use thiserror::Error;
 use unicode_width::UnicodeWidthStr;
 
-use crate::config::{Snapshot, StatusLine};
+use crate::config::{Snapshot, StatusLine, most_similar};
 use crate::trust::Project;
 
-/// What can be shown. What is not known, or not worth a word, is empty.
+/// The content of a status line. Unknown and unimportant values are empty.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Line {
+pub struct StatusLineContent {
     pub project: Option<String>,
     pub figures: Figures,
     /// The effort that the session works on.
     pub effort: Option<String>,
-    /// Other sessions that need the person.
+    /// The number of other sessions that need the user.
     pub waiting: usize,
     /// The hooks that are switched off in this session.
     pub off: Vec<String>,
-    /// What is wrong, the worst first.
+    /// The problems, the worst first.
     pub wrong: Vec<String>,
 }
 
-impl Line {
-    /// The line of what was read, or of why nothing could be.
-    pub fn of(read: Result<Reading, Unread>) -> Self {
+impl StatusLineContent {
+    /// Makes the content from the input, or from the reason why it could not be read.
+    pub fn of(read: Result<StatusLineInput, InputError>) -> Self {
         match read {
             Ok(reading) => Self {
                 project: reading.project,
@@ -50,13 +50,13 @@ impl Line {
     }
 }
 
-/// How wide the terminal is where nobody says.
+/// The width of a terminal that is not known.
 const COLUMNS: usize = 80;
-/// Claude Code cuts a status line that is wider than its terminal but for so many columns.
+/// The number of columns at the edge of the terminal that a status line cannot use: Claude Code cuts it there.
 const MARGIN: usize = 4;
 
-/// The answer to a status line, with what its envelope and the config have to say.
-pub fn answer(mut line: Line, envelope: &Envelope, config: &Snapshot) -> Output {
+/// Answers a status line, with the problems of its envelope and of the config.
+pub fn answer(mut line: StatusLineContent, envelope: &Envelope, config: &Snapshot) -> Output {
     line.wrong
         .extend(envelope.variable(WRONG).map(str::to_owned));
     line.wrong.extend(match config.errors().count() {
@@ -82,17 +82,17 @@ pub fn answer(mut line: Line, envelope: &Envelope, config: &Snapshot) -> Output 
     }
 }
 
-/// How wide the line may be: Claude Code gives its status line `COLUMNS`.
+/// Returns the width of the line, from the `COLUMNS` that Claude Code sets.
 fn columns(said: Option<&str>) -> usize {
     let said = said.and_then(|said| said.trim().parse().ok());
     let said = said.filter(|columns| *columns > 0).unwrap_or(COLUMNS);
     said.saturating_sub(MARGIN).max(1)
 }
 
-/// How many columns a text that is not becket's own may have.
+/// The greatest width of a text that does not come from becket.
 const MAX_COLUMNS: usize = 40;
 
-/// Something that a line can show. The order is that of importance: what stands first goes first.
+/// A part of a line, in the order of importance: the first variants are dropped first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     Duration,
@@ -139,8 +139,8 @@ impl Part {
         }
     }
 
-    /// What it shows of a line; empty if there is nothing to show.
-    pub fn text(self, line: &Line, bar_width: usize) -> String {
+    /// Returns the text of the part; empty if there is nothing to show.
+    pub fn text(self, line: &StatusLineContent, bar_width: usize) -> String {
         let figures = &line.figures;
         let shown = match self {
             Self::Project => line.project.as_deref().map(brief),
@@ -162,7 +162,7 @@ impl Part {
         shown.unwrap_or_default()
     }
 
-    pub fn style(self, line: &Line) -> Style {
+    pub fn style(self, line: &StatusLineContent) -> Style {
         let plain = Style::new();
         match self {
             Self::Project => plain.bold(),
@@ -180,25 +180,27 @@ impl Part {
     }
 }
 
-/// Takes out what must not reach a terminal.
+/// Removes the characters that must not reach a terminal.
 pub fn clean(text: &str) -> String {
     text.chars().filter(|c| !is_hidden(*c)).collect()
 }
 
-/// The beginning of a text, no wider than that.
+/// Cuts a text to a width.
 pub fn cut(text: &str, width: usize) -> String {
     use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
     if text.width() <= width {
         return text.to_owned();
     }
     let mut room = width.saturating_sub(1);
-    let fits = |c: &char| {
-        let wide = c.width().unwrap_or(0);
-        let fits = wide <= room;
-        room = room.saturating_sub(wide);
-        fits
-    };
-    let mut kept: String = text.chars().take_while(fits).collect();
+    let mut kept = String::new();
+    for c in text.chars() {
+        let width = c.width().unwrap_or(0);
+        if width > room {
+            break;
+        }
+        room -= width;
+        kept.push(c);
+    }
     if width > 0 {
         kept.push('…');
     }
@@ -214,7 +216,7 @@ fn list(before: &str, names: &[String]) -> Option<String> {
     (!names.is_empty()).then(|| format!("{before}{}", cut(&names.join(", "), MAX_COLUMNS)))
 }
 
-/// The worst trouble, and how many more there are.
+/// Formats the worst problem, and the number of the others.
 fn wrong(troubles: &[String]) -> Option<String> {
     let (worst, more) = troubles.split_first()?;
     let worst = cut(clean(worst).trim(), MAX_COLUMNS + MAX_COLUMNS / 2);
@@ -247,12 +249,12 @@ fn duration(ms: u64) -> String {
     }
 }
 
-/// The JSON is some two thousand bytes; more than this is not read.
+/// The longest JSON that is read. Claude Code's has some two thousand bytes.
 pub const MAX_PAYLOAD: usize = 256 << 10;
 
-/// What the status line says of a session.
+/// The input of a status line.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Reading {
+pub struct StatusLineInput {
     pub session_id: Option<String>,
     /// The name of the project's folder.
     pub project: Option<String>,
@@ -261,9 +263,9 @@ pub struct Reading {
     pub figures: Figures,
 }
 
-/// Why nothing could be read.
+/// The reason why the input could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Unread {
+pub enum InputError {
     #[error("status line: nothing came")]
     Empty,
     #[error("status line: {0} bytes came, too many")]
@@ -272,16 +274,16 @@ pub enum Unread {
     NotJson,
 }
 
-/// Reads what Claude Code gives its status line.
-pub fn figures(payload: &[u8]) -> Result<Reading, Unread> {
+/// Reads the JSON that Claude Code gives to its status line.
+pub fn figures(payload: &[u8]) -> Result<StatusLineInput, InputError> {
     if payload.len() > MAX_PAYLOAD {
-        return Err(Unread::TooLong(payload.len()));
+        return Err(InputError::TooLong(payload.len()));
     }
     if payload.trim_ascii().is_empty() {
-        return Err(Unread::Empty);
+        return Err(InputError::Empty);
     }
     let Ok(said @ Value::Object(_)) = serde_json::from_slice(payload) else {
-        return Err(Unread::NotJson);
+        return Err(InputError::NotJson);
     };
     let text = |path| text(&said, path);
     let folder = text("/workspace/project_dir")
@@ -289,16 +291,17 @@ pub fn figures(payload: &[u8]) -> Result<Reading, Unread> {
         .or_else(|| text("/cwd"));
     let context_tokens = context_tokens(&said);
     let context_size = count(&said, "/context_window/context_window_size");
-    let share =
-        |(tokens, size): (u64, u64)| (size > 0).then(|| tokens as f64 * 100.0 / size as f64);
-    let used = amount(&said, "/context_window/used_percentage");
-    Ok(Reading {
+    let used = amount(&said, "/context_window/used_percentage").or_else(|| {
+        let size = context_size.filter(|size| *size > 0)?;
+        Some(context_tokens? as f64 * 100.0 / size as f64)
+    });
+    Ok(StatusLineInput {
         session_id: text("/session_id"),
         project: folder.as_deref().and_then(name),
         transcript_path: text("/transcript_path"),
         cwd: text("/workspace/current_dir").or_else(|| text("/cwd")),
         figures: Figures {
-            context_pct: used.or_else(|| context_tokens.zip(context_size).and_then(share)),
+            context_pct: used,
             context_tokens,
             context_size,
             cost_usd: amount(&said, "/cost/total_cost_usd"),
@@ -313,8 +316,8 @@ pub fn figures(payload: &[u8]) -> Result<Reading, Unread> {
     })
 }
 
-/// Returns a number for a status line's input that changes when the input says something new. A
-/// refresh has the same input, but for the session's duration.
+/// Returns a number for a status line's input that changes with it. The session's duration alone does not
+/// count, because each refresh changes it.
 pub fn fingerprint(payload: &[u8], columns: Option<&str>) -> u64 {
     let mut said = serde_json::from_slice(payload).unwrap_or(Value::Null);
     if let Some(cost) = said.get_mut("cost").and_then(Value::as_object_mut) {
@@ -323,13 +326,14 @@ pub fn fingerprint(payload: &[u8], columns: Option<&str>) -> u64 {
     fnv1a(format!("{said} {columns:?}").as_bytes())
 }
 
-/// The two status lines as they are printed: the user's own, then becket's.
+/// Joins the user's own status line and becket's below it.
 pub fn beneath(own: &str, ours: &[u8]) -> Vec<u8> {
     let end = if own.is_empty() { "" } else { "\n" };
     [own.as_bytes(), end.as_bytes(), ours].concat()
 }
 
-/// What the last request held. The totals beside it have counted other things in other versions.
+/// Returns the tokens in the context of the last request. The totals beside it have counted other things in
+/// other versions.
 fn context_tokens(said: &Value) -> Option<u64> {
     let usage = said.pointer("/context_window/current_usage")?;
     let parts = [
@@ -350,7 +354,7 @@ fn text(said: &Value, path: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// A figure that can be: neither negative nor beyond all bounds.
+/// Reads a figure that is neither negative nor absurdly large.
 fn amount(said: &Value, path: &str) -> Option<f64> {
     let amount = said.pointer(path)?.as_f64()?;
     (0.0..=1e9).contains(&amount).then_some(amount)
@@ -358,42 +362,45 @@ fn amount(said: &Value, path: &str) -> Option<f64> {
 
 fn count(said: &Value, path: &str) -> Option<u64> {
     let number = said.pointer(path)?;
-    // Some figures come with a fraction where a whole number is meant.
-    let whole = || amount(said, path).map(|amount| amount as u64);
-    number.as_u64().or_else(whole)
+    // Some whole numbers come with a fraction.
+    number
+        .as_u64()
+        .or_else(|| amount(said, path).map(|amount| amount as u64))
 }
 
-/// The last part of a path.
+/// Returns the last part of a path.
 fn name(folder: &str) -> Option<String> {
     let last = folder.trim_end_matches('/').rsplit('/').next()?;
     Some(if last.is_empty() { folder } else { last }.to_owned())
 }
 
-/// One part that has something to show.
-struct Shown {
-    /// Its place in the template.
+/// A part with text.
+struct ShownPart {
+    /// The place of the part in the template.
     at: usize,
     part: Part,
     text: String,
 }
 
-/// The line that is printed, without its end. Where there is too little room, the least important
-/// parts go first; what is left is cut.
-pub fn render(line: &Line, how: &StatusLine, width: usize, colour: bool) -> String {
+/// Formats the line, without its end. If there is too little room, the least important parts are dropped first,
+/// and the last one is cut.
+pub fn render(line: &StatusLineContent, how: &StatusLine, width: usize, colour: bool) -> String {
     let template = &how.template;
-    let show = |(at, slot): (usize, &Slot)| Shown {
-        at,
-        part: slot.part,
-        text: slot.part.text(line, how.bar_width),
-    };
-    let mut shown: Vec<Shown> = template.slots.iter().enumerate().map(show).collect();
-    shown.retain(|part| !part.text.is_empty());
+    let slots = template.slots.iter().enumerate();
+    let mut shown: Vec<ShownPart> = slots
+        .map(|(at, slot)| ShownPart {
+            at,
+            part: slot.part,
+            text: slot.part.text(line, how.bar_width),
+        })
+        .filter(|shown| !shown.text.is_empty())
+        .collect();
     if shown.is_empty() {
         return String::new();
     }
     while shown.len() > 1 && wide(&shown, template) > width {
         let least = shown.iter().map(|shown| shown.part).min();
-        // A part that stands there twice goes once at a time, the last one first.
+        // If a part is there twice, the last one is dropped first.
         let at = shown.iter().rposition(|shown| Some(shown.part) == least);
         at.map(|at| shown.remove(at));
     }
@@ -401,7 +408,7 @@ pub fn render(line: &Line, how: &StatusLine, width: usize, colour: bool) -> Stri
         return alone(&shown, line, width, colour);
     }
     let mut printed = String::new();
-    for (index, Shown { part, text, .. }) in shown.iter().enumerate() {
+    for (index, ShownPart { part, text, .. }) in shown.iter().enumerate() {
         before(&shown, index, template).for_each(|text| printed.push_str(text));
         printed.push_str(&styled(*part, text, line, colour));
     }
@@ -409,10 +416,10 @@ pub fn render(line: &Line, how: &StatusLine, width: usize, colour: bool) -> Stri
     printed
 }
 
-/// What stands before a part: a separator, unless it is the first one, and its label. Of the
-/// separators of parts that are not shown the widest counts, since they parted more.
+/// Returns the text before a part: a separator, unless it is the first one, and its label. Of the separators of
+/// dropped parts the widest counts, since it separates more.
 fn before<'t>(
-    shown: &[Shown],
+    shown: &[ShownPart],
     index: usize,
     template: &'t Template,
 ) -> impl Iterator<Item = &'t str> {
@@ -428,25 +435,26 @@ fn before<'t>(
     separator.into_iter().chain([label])
 }
 
-fn wide(shown: &[Shown], template: &Template) -> usize {
-    let part = |(index, shown_here): (usize, &Shown)| {
-        let before: usize = before(shown, index, template)
+fn wide(shown: &[ShownPart], template: &Template) -> usize {
+    let mut width = template.end.width();
+    for (index, part) in shown.iter().enumerate() {
+        width += part.text.width();
+        width += before(shown, index, template)
             .map(UnicodeWidthStr::width)
-            .sum();
-        before + shown_here.text.width()
-    };
-    shown.iter().enumerate().map(part).sum::<usize>() + template.end.width()
+            .sum::<usize>();
+    }
+    width
 }
 
-/// The last part that is left, in too little room: it alone, and cut.
-fn alone(shown: &[Shown], line: &Line, width: usize, colour: bool) -> String {
+/// Formats only the last part that is left, cut to the width.
+fn alone(shown: &[ShownPart], line: &StatusLineContent, width: usize, colour: bool) -> String {
     let last = shown.first();
-    last.map_or(String::new(), |Shown { part, text, .. }| {
+    last.map_or(String::new(), |ShownPart { part, text, .. }| {
         styled(*part, &cut(text, width), line, colour)
     })
 }
 
-fn styled(part: Part, text: &str, line: &Line, colour: bool) -> String {
+fn styled(part: Part, text: &str, line: &StatusLineContent, colour: bool) -> String {
     let style = part.style(line);
     if colour {
         format!("{style}{text}{style:#}")
@@ -455,7 +463,7 @@ fn styled(part: Part, text: &str, line: &Line, colour: bool) -> String {
     }
 }
 
-/// A template that was read: each part with the text before it, and the text after the last one.
+/// A parsed template: each part with the text before it, and the text after the last one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Template {
     slots: Vec<Slot>,
@@ -464,9 +472,9 @@ pub struct Template {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Slot {
-    /// What parts it from what stands before: signs and blanks. Not shown at the line's beginning.
+    /// The signs and blanks between the part and the one before. They are not shown at the line's beginning.
     separator: String,
-    /// What goes with the part itself.
+    /// The text that belongs to the part.
     label: String,
     part: Part,
 }
@@ -495,7 +503,7 @@ impl fmt::Display for TemplateError {
                     }
                 }
             }
-            Self::Brace => f.write_str("a brace stands alone; write {{ or }} for the sign itself"),
+            Self::Brace => f.write_str("a single brace; write {{ or }} for the sign itself"),
             Self::Control => f.write_str("a status line is one line of plain text"),
         }
     }
@@ -535,7 +543,7 @@ impl Template {
     }
 
     fn add(&mut self, before: String, part: Part) {
-        // What opens the line belongs to its first part as a whole.
+        // The text before the first part belongs to it as a whole.
         let words = if self.slots.is_empty() {
             0
         } else {
@@ -552,17 +560,10 @@ impl Template {
 }
 
 fn part(name: &str) -> Result<Part, TemplateError> {
-    let named = |part: &Part| part.name() == name.trim();
-    Part::ALL.into_iter().find(named).ok_or_else(|| {
-        let likeness = |part: Part| strsim::normalized_damerau_levenshtein(name, part.name());
-        let nearest = Part::ALL
-            .into_iter()
-            .map(|part| (likeness(part), part.name()))
-            .filter(|(likeness, _)| *likeness > 0.5)
-            .max_by(|one, other| one.0.total_cmp(&other.0));
-        TemplateError::Unknown {
-            name: name.to_owned(),
-            nearest: nearest.map(|(_, name)| name),
-        }
+    let mut parts = Part::ALL.into_iter();
+    let part = parts.find(|part| part.name() == name.trim());
+    part.ok_or_else(|| TemplateError::Unknown {
+        name: name.to_owned(),
+        nearest: most_similar(name, Part::ALL.into_iter().map(Part::name)),
     })
 }

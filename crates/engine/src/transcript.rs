@@ -1,5 +1,5 @@
-//! The tail of Claude Code's transcript: what no event says (an interrupt, an answered permission,
-//! a turn that died) and what it cost. Takes bytes as they are appended, and knows no file.
+//! The tail of Claude Code's transcript: facts that no event tells (an interrupt, an answered permission, a
+//! failed turn) and the cost. It takes bytes as they are appended, and knows no file.
 
 #[cfg(test)]
 mod tests;
@@ -13,54 +13,54 @@ use serde_json::Value;
 
 use crate::price::{self, Tokens};
 
-/// A longer line is passed over: it would be held in memory until its end comes.
+/// The longest line. A longer one is skipped, because it would stay in memory until its end comes.
 pub const LONGEST_LINE: usize = 4 << 20;
 
-/// What one line of the transcript tells.
+/// One fact from a line of the transcript.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Finding {
-    /// Milliseconds since 1970, as the line says.
+pub struct TranscriptFinding {
+    /// The time of the line: milliseconds since 1970.
     pub at: Option<i64>,
     /// The subagent that it is about; none for the main agent.
     pub agent: Option<String>,
-    pub what: What,
+    pub fact: TranscriptFact,
 }
 
-impl Finding {
-    /// What a subagent did says nothing about the main agent.
+impl TranscriptFinding {
+    /// Returns true if the fact is about the main agent.
     pub fn is_main(&self) -> bool {
         self.agent.is_none()
     }
 }
 
-/// What happened.
+/// A fact.
 #[derive(Debug, Clone, PartialEq)]
-pub enum What {
-    /// The person interrupted the turn: with Esc, or by refusing a permission.
+pub enum TranscriptFact {
+    /// The user interrupted the turn: with Esc, or by refusing a permission.
     Interrupted { for_tool: bool },
     /// The model asked for a tool.
     ToolCall { tool_use_id: String, tool: String },
-    /// A tool call is over, so whatever it was waiting for is too.
+    /// A tool call ended, and with it all that it was waiting for.
     ToolResult {
         tool_use_id: String,
         is_error: bool,
-        /// Claude Code refused the call before any hook: no such tool, wrong input.
+        /// True if Claude Code refused the call before any hook: no such tool, wrong input.
         refused: bool,
-        /// Why it did not run, in Claude Code's word: `user-rejected`.
+        /// Claude Code's word for the reason why it did not run: `user-rejected`.
         denied: Option<String>,
     },
-    /// A turn of the interactive program is over. Not every interrupted turn has it, and in
-    /// print mode there is none.
+    /// A turn of the interactive program ended. Not every interrupted turn has this line, and in print mode
+    /// there is none.
     TurnEnded,
-    /// The turn died.
+    /// The turn failed.
     ApiError {
-        /// Claude Code's word for it: `rate_limit`, `unknown`.
+        /// Claude Code's word for the error: `rate_limit`, `unknown`.
         error: Option<String>,
         text: Option<String>,
     },
-    /// The model has replied. Once a message, though a message has a line for each of its blocks.
+    /// The model has replied. It comes once per message, though a message has a line for each of its blocks.
     Usage(Usage),
-    /// The window was compacted, and holds so many tokens now.
+    /// The window was compacted, to this number of tokens.
     Compacted { tokens: Option<u64> },
 }
 
@@ -74,29 +74,29 @@ pub struct Usage {
     pub output: u64,
 }
 
-/// What could not be read.
+/// The numbers of unreadable lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Unread {
+pub struct UnreadLines {
     /// Lines over [`LONGEST_LINE`].
     pub too_long: u64,
     /// Lines that are no JSON, or no UTF-8.
     pub broken: u64,
 }
 
-/// A transcript as it grows. Whoever wants its cost feeds it from the beginning.
+/// A reader of a growing transcript. For the cost, it needs all bytes from the beginning.
 #[derive(Debug, Clone, Default)]
 pub struct Tail {
-    /// A line whose end has not come yet.
+    /// The start of a line whose end has not come yet.
     part: Vec<u8>,
-    /// The rest of a line that is too long is on its way.
+    /// True while the rest of a line that is too long arrives.
     skipping: bool,
-    unread: Unread,
-    reckoning: Reckoning,
+    unread: UnreadLines,
+    account: CostAccount,
 }
 
 impl Tail {
-    /// Takes what was appended; gives what the lines tell that it completes.
-    pub fn push(&mut self, mut bytes: &[u8]) -> Vec<Finding> {
+    /// Takes appended bytes. Returns the facts of the lines that they complete.
+    pub fn push(&mut self, mut bytes: &[u8]) -> Vec<TranscriptFinding> {
         let mut found = Vec::new();
         while let Some(end) = memchr::memchr(b'\n', bytes) {
             let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
@@ -119,22 +119,22 @@ impl Tail {
         found
     }
 
-    /// Context and cost so far, as a status line would say them.
+    /// Returns context and cost so far, in the form of a status line.
     pub fn figures(&self) -> Figures {
-        self.reckoning.figures()
+        self.account.figures()
     }
 
     /// Counts the tokens of replies since the prompt that was sent then; see [`Tail::turn`].
     pub fn count_since(&mut self, prompted_at: i64) {
-        self.reckoning.count_since(prompted_at);
+        self.account.count_since(prompted_at);
     }
 
-    /// The tokens of the replies since the prompt of [`Tail::count_since`].
+    /// Returns the tokens of the replies since the prompt of [`Tail::count_since`].
     pub fn turn(&self) -> TurnTokens {
-        self.reckoning.turn()
+        self.account.turn()
     }
 
-    pub fn unread(&self) -> Unread {
+    pub fn unread(&self) -> UnreadLines {
         self.unread
     }
 
@@ -151,12 +151,12 @@ impl Tail {
         }
     }
 
-    fn read(&mut self, line: &[u8], found: &mut Vec<Finding>) {
+    fn read(&mut self, line: &[u8], found: &mut Vec<TranscriptFinding>) {
         match read(line) {
             Ok(None) => {}
             Ok(Some(line)) => {
-                let reckoning = &mut self.reckoning;
-                line.tell(&mut |finding| found.push(finding), reckoning);
+                let account = &mut self.account;
+                line.find(&mut |finding| found.push(finding), account);
             }
             Err(Broken) => self.unread.broken += 1,
         }
@@ -165,62 +165,62 @@ impl Tail {
 
 struct Broken;
 
-/// A line that may tell something.
-struct Line(Value);
+/// A line of a kind that may have facts.
+struct TranscriptLine(Value);
 
-/// Most of a transcript's bytes are in lines of other kinds, which are not looked into.
+/// The kinds of lines with facts. Most of a transcript's bytes are in other lines, which are not parsed.
 const TELLING: [&str; 4] = ["user", "assistant", "system", "cost-state"];
 
 const INTERRUPTED: &str = "[Request interrupted by user";
 
-/// How the result of a call begins that Claude Code did not start.
+/// The start of the result of a call that Claude Code refused.
 const REFUSED: &str = "<tool_use_error>";
 
 #[derive(Deserialize)]
-struct Kind<'a> {
+struct LineKind<'a> {
     #[serde(borrow, default, rename = "type")]
     kind: Option<Cow<'a, str>>,
 }
 
-fn read(line: &[u8]) -> Result<Option<Line>, Broken> {
+fn read(line: &[u8]) -> Result<Option<TranscriptLine>, Broken> {
     if line.trim_ascii().is_empty() {
         return Ok(None);
     }
-    let Kind { kind } = serde_json::from_slice(line).map_err(|_| Broken)?;
+    let LineKind { kind } = serde_json::from_slice(line).map_err(|_| Broken)?;
     if !kind.is_some_and(|kind| TELLING.contains(&&*kind)) {
         return Ok(None);
     }
     let line = serde_json::from_slice(line).map_err(|_| Broken)?;
-    Ok(Some(Line(line)))
+    Ok(Some(TranscriptLine(line)))
 }
 
-impl Line {
-    fn tell(&self, found: &mut impl FnMut(Finding), reckoning: &mut Reckoning) {
+impl TranscriptLine {
+    fn find(&self, found: &mut impl FnMut(TranscriptFinding), account: &mut CostAccount) {
         match self.text("type") {
             "user" => self.user(found),
-            "assistant" => self.assistant(found, reckoning),
-            "system" => self.system(found, reckoning),
-            _ => reckoning.take_state(&self.0),
+            "assistant" => self.assistant(found, account),
+            "system" => self.system(found, account),
+            _ => account.take_state(&self.0),
         }
     }
 
-    /// What the person typed has plain text as its content; interrupts and results are blocks.
-    fn user(&self, found: &mut impl FnMut(Finding)) {
+    /// Reads interrupts and results, which are blocks. A prompt of the user is plain text.
+    fn user(&self, found: &mut impl FnMut(TranscriptFinding)) {
         let blocks = self.0["message"]["content"].as_array();
         for block in blocks.map_or(&[][..], Vec::as_slice) {
-            let what = match block["type"].as_str() {
+            let fact = match block["type"].as_str() {
                 Some("text") => interrupt(block),
                 Some("tool_result") => self.result(block),
                 _ => None,
             };
-            if let Some(what) = what {
-                found(self.finding(what));
+            if let Some(fact) = fact {
+                found(self.finding(fact));
             }
         }
     }
 
-    fn result(&self, block: &Value) -> Option<What> {
-        Some(What::ToolResult {
+    fn result(&self, block: &Value) -> Option<TranscriptFact> {
+        Some(TranscriptFact::ToolResult {
             tool_use_id: block["tool_use_id"].as_str()?.to_owned(),
             is_error: block["is_error"] == true,
             refused: (block["content"].as_str()).is_some_and(|text| text.starts_with(REFUSED)),
@@ -228,11 +228,11 @@ impl Line {
         })
     }
 
-    fn assistant(&self, found: &mut impl FnMut(Finding), reckoning: &mut Reckoning) {
+    fn assistant(&self, found: &mut impl FnMut(TranscriptFinding), account: &mut CostAccount) {
         let message = &self.0["message"];
         if self.0["isApiErrorMessage"] == true {
             let text = message["content"][0]["text"].as_str();
-            found(self.finding(What::ApiError {
+            found(self.finding(TranscriptFact::ApiError {
                 error: self.0["error"].as_str().map(str::to_owned),
                 text: text.map(str::to_owned),
             }));
@@ -241,24 +241,24 @@ impl Line {
         let blocks = message["content"].as_array();
         for block in blocks.map_or(&[][..], Vec::as_slice) {
             if let (Some("tool_use"), Some(id)) = (block["type"].as_str(), block["id"].as_str()) {
-                found(self.finding(What::ToolCall {
+                found(self.finding(TranscriptFact::ToolCall {
                     tool_use_id: id.to_owned(),
                     tool: block["name"].as_str().unwrap_or_default().to_owned(),
                 }));
             }
         }
-        // A model in angle brackets is the program itself.
+        // A model in angle brackets means Claude Code itself.
         let model = message["model"].as_str().filter(|id| !id.starts_with('<'));
         let (Some(model), Some(tokens)) = (model, tokens(&message["usage"])) else {
             return;
         };
         let id = message["id"].as_str().unwrap_or_default();
-        let by = Replied {
+        let by = ReplySource {
             main: self.agent().is_none(),
             at: self.at(),
         };
-        if reckoning.reply(id, model, tokens, &by) {
-            found(self.finding(What::Usage(Usage {
+        if account.reply(id, model, tokens, &by) {
+            found(self.finding(TranscriptFact::Usage(Usage {
                 model: model.to_owned(),
                 input: tokens.input,
                 cache_read: tokens.cache_read,
@@ -268,35 +268,36 @@ impl Line {
         }
     }
 
-    fn system(&self, found: &mut impl FnMut(Finding), reckoning: &mut Reckoning) {
+    fn system(&self, found: &mut impl FnMut(TranscriptFinding), account: &mut CostAccount) {
         match self.text("subtype") {
-            "turn_duration" => found(self.finding(What::TurnEnded)),
+            "turn_duration" => found(self.finding(TranscriptFact::TurnEnded)),
             "compact_boundary" => {
                 let tokens = self.0["compactMetadata"]["postTokens"].as_u64();
                 if self.agent().is_none() {
-                    reckoning.compacted(tokens);
+                    account.compacted(tokens);
                 }
-                found(self.finding(What::Compacted { tokens }));
+                found(self.finding(TranscriptFact::Compacted { tokens }));
             }
             _ => {}
         }
     }
 
-    fn finding(&self, what: What) -> Finding {
-        Finding {
+    fn finding(&self, fact: TranscriptFact) -> TranscriptFinding {
+        TranscriptFinding {
             at: self.at(),
             agent: self.agent(),
-            what,
+            fact,
         }
     }
 
-    /// When it was written: milliseconds since 1970.
+    /// Returns the time of the line: milliseconds since 1970.
     fn at(&self) -> Option<i64> {
         let at = self.text("timestamp").parse::<jiff::Timestamp>();
         at.ok().map(jiff::Timestamp::as_millisecond)
     }
 
-    /// Older versions have a subagent's lines in its parent's file, marked but without its id.
+    /// Returns the subagent of the line. Older versions write a subagent's lines into its parent's file, marked
+    /// but without its id, which is empty then.
     fn agent(&self) -> Option<String> {
         match self.0["agentId"].as_str() {
             Some(id) => Some(id.to_owned()),
@@ -309,20 +310,23 @@ impl Line {
     }
 }
 
-fn interrupt(block: &Value) -> Option<What> {
+fn interrupt(block: &Value) -> Option<TranscriptFact> {
     let rest = block["text"].as_str()?.strip_prefix(INTERRUPTED)?;
     let for_tool = rest.strip_suffix(']')?.contains("tool");
-    Some(What::Interrupted { for_tool })
+    Some(TranscriptFact::Interrupted { for_tool })
 }
 
-/// None where there is no usage at all. What was written to the cache counts as kept for five
-/// minutes where nothing says otherwise.
+/// Reads the tokens of a reply; none if there are no counts. Tokens written to the cache count as kept for five
+/// minutes if nothing else is said.
 fn tokens(usage: &Value) -> Option<Tokens> {
+    if !usage.is_object() {
+        return None;
+    }
     let count = |field: &str| usage[field].as_u64().unwrap_or(0);
     let written = count("cache_creation_input_tokens");
     let hour = &usage["cache_creation"]["ephemeral_1h_input_tokens"];
     let hour = hour.as_u64().unwrap_or(0).min(written);
-    usage.is_object().then(|| Tokens {
+    Some(Tokens {
         input: count("input_tokens"),
         cache_read: count("cache_read_input_tokens"),
         cache_5m: written - hour,
@@ -331,22 +335,22 @@ fn tokens(usage: &Value) -> Option<Tokens> {
     })
 }
 
-/// Replies whose further lines may still come: those of the main agent and of its subagents
-/// stand among each other.
+/// The number of replies whose further lines may still come: the lines of the main agent and of its subagents
+/// are mixed.
 const OPEN_REPLIES: usize = 64;
 
 #[derive(Debug, Clone, Default)]
-struct Reckoning {
-    /// The newest replies: message, tokens, cost.
+struct CostAccount {
+    /// The newest replies: message id, tokens, cost.
     open: VecDeque<(String, Tokens, f64)>,
     cost: f64,
-    /// A model without a price has replied.
+    /// True if a model without a price has replied.
     unknown_cost: bool,
-    /// The main agent's model, and what its window holds.
+    /// The model of the main agent, and the tokens in its window.
     model: Option<String>,
     context: Option<u64>,
-    /// What only Claude Code's own account says.
-    state: State,
+    /// The figures that only Claude Code's own account has.
+    state: AccountFigures,
     turn: TurnTokens,
 }
 
@@ -354,31 +358,31 @@ struct Reckoning {
 /// transcripts of their own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TurnTokens {
-    /// When the prompt was sent: milliseconds since 1970.
+    /// The time of the prompt: milliseconds since 1970.
     pub since: i64,
-    /// What the model read, from the cache or not.
+    /// The tokens that the model read, from the cache or not.
     pub input: u64,
     pub output: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct State {
+struct AccountFigures {
     lines_added: Option<u64>,
     lines_removed: Option<u64>,
     duration_ms: Option<u64>,
     api_duration_ms: Option<u64>,
 }
 
-/// Who replied, and when.
+/// The author and the time of a reply.
 #[derive(Debug, Clone, Copy)]
-struct Replied {
+struct ReplySource {
     main: bool,
     at: Option<i64>,
 }
 
 impl TurnTokens {
-    /// Counts what a reply has used, of which `before` is counted.
-    fn add(&mut self, before: Tokens, now: Tokens, by: &Replied) {
+    /// Counts the tokens of a reply, of which `before` are counted already.
+    fn add(&mut self, before: Tokens, now: Tokens, by: &ReplySource) {
         if by.main && by.at.is_some_and(|at| at >= self.since) {
             self.input += now.context().saturating_sub(before.context());
             self.output += now.output.saturating_sub(before.output);
@@ -386,12 +390,12 @@ impl TurnTokens {
     }
 }
 
-impl Reckoning {
-    /// Takes one line of a reply; whether it says something new.
-    fn reply(&mut self, id: &str, model: &str, tokens: Tokens, by: &Replied) -> bool {
+impl CostAccount {
+    /// Takes one line of a reply. Returns true if it has new figures.
+    fn reply(&mut self, id: &str, model: &str, tokens: Tokens, by: &ReplySource) -> bool {
         if by.main {
             self.model = Some(model.to_owned());
-            // A reply that broke off at once says nothing of the window.
+            // A reply that was cut off at once has no figures of the window.
             self.context = Some(tokens.context())
                 .filter(|tokens| *tokens > 0)
                 .or(self.context);
@@ -419,7 +423,7 @@ impl Reckoning {
         true
     }
 
-    /// From here on the tokens of replies since then are counted, anew if that is another turn.
+    /// Counts the tokens of replies since then, from zero if that is another turn.
     fn count_since(&mut self, since: i64) {
         if self.turn.since != since {
             self.turn = TurnTokens {
@@ -437,8 +441,8 @@ impl Reckoning {
         self.context = tokens;
     }
 
-    /// Claude Code's own account, which it leaves at its end and takes up again on resume. It
-    /// holds subagents and side requests too.
+    /// Takes over Claude Code's own account, which it writes at its end and continues on resume. It includes
+    /// subagents and side requests.
     fn take_state(&mut self, line: &Value) {
         if let Some(total) = line["totalCostUSD"].as_f64() {
             self.cost = total;
@@ -446,7 +450,7 @@ impl Reckoning {
             self.open.clear();
         }
         let count = |field: &str| line[field].as_u64();
-        self.state = State {
+        self.state = AccountFigures {
             lines_added: count("totalLinesAdded"),
             lines_removed: count("totalLinesRemoved"),
             duration_ms: count("totalDuration"),
@@ -456,9 +460,9 @@ impl Reckoning {
 
     fn figures(&self) -> Figures {
         let size = self.model.as_deref().map(price::window);
-        let share = |(tokens, size): (u64, u64)| tokens as f64 * 100.0 / size as f64;
+        let used = self.context.zip(size);
         Figures {
-            context_pct: self.context.zip(size).map(share),
+            context_pct: used.map(|(tokens, size)| tokens as f64 * 100.0 / size as f64),
             context_tokens: self.context,
             context_size: size,
             cost_usd: (!self.unknown_cost).then_some(self.cost),

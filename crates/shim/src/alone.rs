@@ -1,5 +1,5 @@
-//! Hands over to `becket`: `becket hook --alone` judges an event while we wait, so that its death is not
-//! silent; `becket statusline` takes this process's place.
+//! Hands an event or status line over to `becket` when no daemon answers: `becket hook --alone` judges an event
+//! while the shim waits, so that its death is noticed; `becket statusline` replaces the shim's process.
 
 use std::convert::Infallible as Never;
 use std::fs;
@@ -10,12 +10,12 @@ use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use becket_wire::rpc::{Request, environment_block};
 use becket_wire::{EventId, Missed, Place};
 
-use crate::{Question, os, wake};
+use crate::{Call, os, wake};
 
-/// Has `becket … --alone` answer. If it dies or cannot be started, an event goes into the spool, and Claude Code
-/// goes on (strict: blocks).
-pub(crate) fn go(asked: &Question<'_>, id: Option<EventId>, why: Missed, held: bool) -> ExitCode {
-    let (place, frame, why) = (asked.place, asked.frame, why.to_string());
+/// Lets `becket … --alone` answer. If it dies or cannot be started, an event goes into the spool, and Claude
+/// Code goes on (strict: blocks).
+pub(crate) fn answer(call: &Call<'_>, id: Option<EventId>, why: Missed, held: bool) -> ExitCode {
+    let (place, frame, why) = (call.place, call.frame, why.to_string());
     let Some(id) = id else {
         let Err(error) = exec_becket(place, &["statusline", "--alone", &why], Some(frame));
         eprintln!("becket-hook: no daemon ({why}), no becket beside this program: {error}");
@@ -37,8 +37,8 @@ pub(crate) fn go(asked: &Question<'_>, id: Option<EventId>, why: Missed, held: b
     ExitCode::FAILURE
 }
 
-/// Runs `becket hook --alone` and waits for its end. Its environment is the daemon's, since a repository's settings
-/// can set ours; ours follows the event, for named hooks.
+/// Runs `becket hook --alone` and waits for its end. It gets the daemon's environment, since a repository's
+/// settings can set the shim's. The shim's own follows the event, for named hooks.
 fn judge(place: &Place, args: &[&str], frame: &[u8]) -> io::Result<ExitStatus> {
     let environment = Request::Environment(environment_block(std::env::vars_os()));
     let environment = environment.to_frame().map_err(io::Error::other)?;
@@ -46,10 +46,10 @@ fn judge(place: &Place, args: &[&str], frame: &[u8]) -> io::Result<ExitStatus> {
     let mut becket = becket(place, args)?;
     becket.env_clear().envs(wake::environment(place));
     let Ok(mut child) = becket.stdin(Stdio::piped()).spawn() else {
-        // Where no other process can be had, this one becomes it.
+        // No other process can be started: replace this one.
         return Err(becket.stdin(os::memory_file(&input)?).exec());
     };
-    // Where this fails, its end tells why.
+    // If this fails, the exit of the child tells why.
     drop(child.stdin.take().map(|mut stdin| stdin.write_all(&input)));
     child.wait()
 }
@@ -60,22 +60,23 @@ fn becket(place: &Place, args: &[&str]) -> io::Result<Command> {
     Ok(becket)
 }
 
-/// Becomes `becket` with this frame, or our own stdin. Comes back only if it failed, and says why.
+/// Replaces this process by `becket` with this frame, or with the shim's stdin. Returns only if that failed.
 pub(crate) fn exec_becket(place: &Place, args: &[&str], frame: Option<&[u8]>) -> io::Result<Never> {
     let frame = frame.map(os::memory_file).transpose()?;
     let stdin = frame.map_or(Stdio::inherit(), Stdio::from);
     Err(becket(place, args)?.stdin(stdin).exec())
 }
 
-/// Leaves the frame for the next daemon, which masks it, unless more of the event is there already.
+/// Writes the frame into the spool for the next daemon, which masks it, unless a more complete file of the
+/// event exists.
 fn spool(place: &Place, id: EventId, frame: &[u8]) -> io::Result<()> {
     wake::private_folder(&place.spool())?;
-    let last = place.spooled(id);
-    if last.exists() {
+    let path = place.spooled(id);
+    if path.exists() {
         return Ok(());
     }
     os::may_write(frame)?;
-    let temp = last.with_extension("tmp");
+    let temp = path.with_extension("tmp");
     wake::create(&temp)?.write_all(frame)?;
-    fs::rename(&temp, last)
+    fs::rename(&temp, path)
 }

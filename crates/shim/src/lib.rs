@@ -1,5 +1,5 @@
-//! The hot path: stdin → socket → stdout. It decides nothing. Claude Code starts it for every
-//! event, so every system call here is one too many.
+//! The hot path: stdin → socket → stdout. It judges nothing. Claude Code starts it for every event, so every
+//! system call counts.
 
 pub mod alone;
 mod os;
@@ -30,24 +30,24 @@ use rustix::net::{
 };
 
 const HELP: &str = "
-What Claude Code starts for every hook event: it takes the event on stdin, has
-the daemon judge it, and prints the answer. `becket init` registers it; you need
-not start it yourself. `becket --help` shows what you can do.
+Claude Code starts this program for every hook event. It reads the event from
+stdin, lets the daemon judge it, and prints the answer. `becket init` registers
+it; you need not start it yourself. `becket --help` shows the commands for you.
 
 Usage: becket-hook [--event EVENT] [--from SOURCE] [--home FOLDER] < event.json
 
   --event EVENT   the event that this registration is for
-  --from SOURCE   where this registration stands: settings, plugin, run, sdk
+  --from SOURCE   the place of this registration: settings, plugin, run, sdk
   --home FOLDER   the becket home, if it is not ~/.becket
   --statusline    take the status line's JSON instead, and print the line
   --version, -V   print the version
   --help, -h      print this
 ";
 
-/// One event or status line, from stdin to the exit code.
+/// Handles one event or status line, from stdin to the exit code.
 pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
     let mut registration = Registration::read(args);
-    // A person calls with one word alone, or from a terminal.
+    // A user calls with a single argument, or from a terminal.
     if (registration.version || registration.help)
         && (std::env::args_os().len() == 2 || io::stdin().is_terminal())
     {
@@ -55,9 +55,12 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
         print!("becket-hook {}\n{help}", Version::current());
         return ExitCode::SUCCESS;
     }
-    let variable = |name| std::env::var_os(name).map(PathBuf::from);
-    let said = registration.home.take();
-    let Some(place) = Place::find(said, variable("BECKET_HOME"), variable("HOME")) else {
+    let argument = registration.home.take();
+    let Some(place) = Place::find(
+        argument,
+        path_variable("BECKET_HOME"),
+        path_variable("HOME"),
+    ) else {
         eprintln!("becket-hook: no home folder: neither --home, BECKET_HOME nor HOME is set");
         return ExitCode::FAILURE;
     };
@@ -67,8 +70,8 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
         eprintln!("becket-hook: no becket beside this program: {error}");
         return ExitCode::FAILURE;
     }
-    // Connecting comes first: the daemon wakes up while we read.
-    let wait = patience(&place, line);
+    // Connecting comes first: the daemon wakes up while the shim reads.
+    let wait = response_time(&place, line);
     let link = connect(&place, wait);
     let by_settings = line || registration.from.as_deref() == Some("settings");
     let envelope = ManuallyDrop::new(envelope(&place, registration));
@@ -76,18 +79,18 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
         let cut = read_payload(frame.buffer());
         frame.finish(kind, now().as_millis() as i64, cut)
     });
-    // The kernel takes memory back at once; piece by piece it cost 45 µs.
+    // At exit the kernel frees all memory at once; freeing it piece by piece cost 45 µs.
     let Ok(frame) = frame.map(ManuallyDrop::new) else {
         eprintln!("becket-hook: the event does not fit into a frame");
         return ExitCode::FAILURE;
     };
-    let question = &Question {
+    let call = &Call {
         place: &place,
         frame: &frame,
         wait,
         by_settings,
     };
-    match question.ask(link) {
+    match call.ask(link) {
         Ok((output, daemon)) => {
             let code = print(&output);
             if daemon < Version::current() {
@@ -95,17 +98,24 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
             }
             code
         }
-        Err((why, held)) => alone::go(question, (!line).then_some(envelope.id), why, held),
+        Err((why, held)) => alone::answer(call, (!line).then_some(envelope.id), why, held),
     }
 }
 
-/// How long the daemon may take, by what it did to others a moment ago.
-fn patience(place: &Place, line: bool) -> Duration {
+fn path_variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).map(PathBuf::from)
+}
+
+/// Returns the time for the daemon's first response. It is short if the daemon missed a deadline a moment ago.
+fn response_time(place: &Place, line: bool) -> Duration {
+    if line {
+        return bounds::STATUS_LINE;
+    }
     let marked = fs::metadata(place.slow_mark()).and_then(|mark| mark.modified());
-    match marked.is_ok_and(|at| at.elapsed().is_ok_and(|age| age < bounds::SLOW_FOR)) {
-        _ if line => bounds::STATUS_LINE,
-        true => bounds::FIRST_WORD_WHEN_SLOW,
-        false => bounds::FIRST_WORD,
+    if marked.is_ok_and(|at| at.elapsed().is_ok_and(|age| age < bounds::SLOW_FOR)) {
+        bounds::FIRST_RESPONSE_WHEN_SLOW
+    } else {
+        bounds::FIRST_RESPONSE
     }
 }
 
@@ -120,11 +130,11 @@ fn now() -> Duration {
     UNIX_EPOCH.elapsed().unwrap_or_default()
 }
 
-/// Reads stdin to its end, within the bounds of size and silence.
+/// Reads stdin to its end, within the limits of size and time.
 pub fn read_payload(buffer: &mut Vec<u8>) -> Option<Cut> {
     let stdin = rustix::stdio::stdin();
     let bound = buffer.len() + MAX_PAYLOAD;
-    let end = Instant::now() + bounds::STDIN_IN_ALL;
+    let end = Instant::now() + bounds::STDIN_TOTAL;
     loop {
         let silence = Instant::now() + bounds::STDIN_SILENCE;
         if Instant::now() > end || !readable_until(stdin, silence) {
@@ -156,7 +166,7 @@ pub fn envelope(place: &Place, registration: Registration) -> Envelope {
     }
     let launched = variables.contains_key(LAUNCH);
     Envelope {
-        // std seeds its hashers from the system, and no two of them alike.
+        // std seeds each hasher from the system, each one differently.
         id: EventId::at(now, [(); 2].map(|()| RandomState::new().hash_one(0))),
         at: now.as_millis() as i64,
         version: Version::current(),
@@ -172,7 +182,7 @@ pub fn envelope(place: &Place, registration: Registration) -> Envelope {
     }
 }
 
-/// The parent and the start time of a process. One read: the line is shorter than the buffer.
+/// Returns the parent and the start time of a process. One read: the line is shorter than the buffer.
 fn parent_and_start_of(pid: u32) -> Option<(u32, u64)> {
     let mut line = [0; 1024];
     let mut stat = File::open(format!("/proc/{pid}/stat")).ok()?;
@@ -180,71 +190,72 @@ fn parent_and_start_of(pid: u32) -> Option<(u32, u64)> {
     parent_and_start(&String::from_utf8_lossy(&line[..len]))
 }
 
-/// What is asked of the daemon, and how long its first word may take.
-pub(crate) struct Question<'a> {
+/// One call of the shim: the frame for the daemon, and the time for its first response.
+pub(crate) struct Call<'a> {
     place: &'a Place,
     frame: &'a [u8],
     wait: Duration,
-    /// An entry of Claude Code's settings asks.
+    /// True if the call comes from an entry in Claude Code's settings.
     by_settings: bool,
 }
 
-impl Question<'_> {
-    /// The answer and the daemon's version; else why not, and whether named hooks had begun.
+impl Call<'_> {
+    /// Returns the answer and the daemon's version. The error tells why there is none, and if named hooks had
+    /// begun.
     fn ask(&self, link: Result<Link, Missed>) -> Result<(Output, Version), (Missed, bool)> {
-        let mut asked = self.first_word(link);
-        if let Err(Missed::Refused(daemon)) = asked {
-            // An older daemon that does not speak our protocol makes room for ours.
+        let mut first = self.first_response(link);
+        if let Err(Missed::Refused(daemon)) = first {
+            // An older daemon with another protocol makes room for this version's.
             if daemon < Version::current() && wake::replace(self.place) {
-                asked = self.first_word(connect(self.place, self.wait));
+                first = self.first_response(connect(self.place, self.wait));
             }
         }
-        let (mut link, mut word) = asked.map_err(|missed| (missed, false))?;
+        let (mut link, mut response) = first.map_err(|missed| (missed, false))?;
         let mut held = false;
-        while let Response::Hold { for_ms, need_env } = word {
+        while let Response::Hold { for_ms, need_env } = response {
             held |= !need_env;
             link.deadline = Instant::now() + Duration::from_millis(for_ms.into());
-            word = hold(&mut link, need_env).map_err(|missed| (missed, held))?;
+            response = hold(&mut link, need_env).map_err(|missed| (missed, held))?;
         }
-        match word {
+        match response {
             Response::Answer { version, output } => Ok((output, version)),
             Response::Busy => Err((Missed::Busy, held)),
             _ => Err((Missed::Broken, held)),
         }
     }
 
-    /// Returns true if no daemon is to be started: it was unregistered, or was stopped and this is
-    /// a status line, which comes every two seconds.
+    /// Returns true if no daemon is to be started: becket was unregistered, or the daemon was stopped and this
+    /// is a status line, which comes every two seconds.
     fn is_stopped(&self) -> bool {
         wake::is_unregistered(self.place)
             || self.wait == bounds::STATUS_LINE && self.place.stopped_mark().exists()
     }
 
-    fn first_word(&self, link: Result<Link, Missed>) -> Result<(Link, Response), Missed> {
+    fn first_response(&self, link: Result<Link, Missed>) -> Result<(Link, Response), Missed> {
         let link = match link {
             Err(Missed::Absent) if self.by_settings && self.is_stopped() => Err(Missed::Absent),
             Err(Missed::Absent) => wake::start_and_connect(self.place, self.wait),
             link => link,
         };
-        let word = link.and_then(|mut link| {
+        let response = link.and_then(|mut link| {
             link.deadline = Instant::now() + self.wait;
             link.send(self.frame)?;
-            link.receive().map(|word| (link, word))
+            link.receive().map(|response| (link, response))
         });
-        match word {
+        match response {
             Ok((_, Response::Refused { version })) => return Err(Missed::Refused(version)),
-            // A status line's patience is too short to call the daemon slow by it.
+            // The time for a status line is too short to prove a slow daemon.
             Err(Missed::Slow) if self.wait != bounds::STATUS_LINE => {
-                // Left empty: under `ulimit -f 0` a write would kill us.
+                // The file stays empty: under `ulimit -f 0` a write would kill the shim.
                 drop(wake::create(&self.place.slow_mark()));
             }
             _ => {}
         }
-        word
+        response
     }
 }
 
-/// Named hooks run: waits on, after handing over the environment they are to run in.
+/// Waits for named hooks, after sending the environment that they run in.
 fn hold(link: &mut Link, need_env: bool) -> Result<Response, Missed> {
     if need_env {
         let request = Request::Environment(environment_block(std::env::vars_os()));
@@ -253,7 +264,7 @@ fn hold(link: &mut Link, need_env: bool) -> Result<Response, Missed> {
     link.receive()
 }
 
-/// Prints the answer. A reader that has gone away changes nothing.
+/// Prints the answer. A closed stdout is no error.
 pub fn print(output: &Output) -> ExitCode {
     // Most answers are silent, and stdout makes a buffer even for nothing.
     if !output.stdout.is_empty() {
@@ -267,7 +278,7 @@ pub fn print(output: &Output) -> ExitCode {
     ExitCode::from(output.exit)
 }
 
-/// How long the answer is waited for without going to sleep.
+/// The time in which the shim polls for the answer without going to sleep.
 const AWAKE: Duration = Duration::from_micros(400);
 
 /// One connection to the daemon, with a deadline that holds for connecting, sending and receiving.
@@ -279,7 +290,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// Connects, and makes sure that the other side is ours.
+    /// Connects, and checks that the peer is the same user.
     pub fn connect(path: &Path, deadline: Instant) -> Result<Self, Missed> {
         let address = SocketAddrUnix::new(path).map_err(|_| Missed::Absent)?;
         let flags = SocketFlags::CLOEXEC;
@@ -316,7 +327,7 @@ impl Link {
                 Ok(sent) => frame = &frame[sent..],
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Err(Missed::Slow),
-                // It hung up before it had read everything; it may have said why.
+                // The daemon hung up before it had read everything. It may have sent the reason.
                 Err(Errno::PIPE | Errno::CONNRESET) => return Ok(()),
                 Err(_) => return Err(Missed::Broken),
             }
@@ -344,7 +355,7 @@ impl Link {
     }
 }
 
-/// Waits until there is something to read, or the end of it; false if neither came in time.
+/// Waits for input or its end. Returns false if neither came in time.
 pub(crate) fn readable_until(fd: impl AsFd, deadline: Instant) -> bool {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());

@@ -1,4 +1,4 @@
-//! becket-hook: what Claude Code starts for every event.
+//! becket-hook, the program that Claude Code starts for every event.
 
 fn main() -> std::process::ExitCode {
     becket_hook::run(std::env::args_os().skip(1))

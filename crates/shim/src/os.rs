@@ -1,4 +1,4 @@
-//! What differs between systems. Linux is supported; elsewhere the plain way is taken, untested.
+//! The differences between systems. Linux is supported; other systems get the simple way, untested.
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
@@ -8,7 +8,8 @@ pub(crate) fn uid() -> u32 {
     rustix::process::getuid().as_raw()
 }
 
-/// Whether the other end of a socket is this user. Elsewhere the socket's closed folder has to do.
+/// Returns true if the peer of a socket is this user. Other systems rely on the permissions of the socket's
+/// folder.
 pub(crate) fn peer_is_us(socket: impl AsFd) -> bool {
     #[cfg(target_os = "linux")]
     return rustix::net::sockopt::socket_peercred(socket)
@@ -17,7 +18,8 @@ pub(crate) fn peer_is_us(socket: impl AsFd) -> bool {
     return socket.as_fd().try_clone_to_owned().is_ok();
 }
 
-/// Fails if writing these bytes would kill this process: a file may not grow so long (`ulimit -f`).
+/// Returns an error if writing these bytes would kill this process, because a file may not grow so long
+/// (`ulimit -f`).
 pub(crate) fn may_write(bytes: &[u8]) -> io::Result<()> {
     match rustix::process::getrlimit(rustix::process::Resource::Fsize).current {
         Some(most) if most < bytes.len() as u64 => Err(io::ErrorKind::FileTooLarge.into()),
@@ -25,7 +27,7 @@ pub(crate) fn may_write(bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// A file without a name that holds these bytes.
+/// Makes a file without a name that contains these bytes.
 pub(crate) fn memory_file(bytes: &[u8]) -> io::Result<File> {
     may_write(bytes)?;
     #[cfg(target_os = "linux")]

@@ -1,4 +1,4 @@
-//! Starts the daemon. Its starter holds a lock until the daemon has reported; all others wait for that.
+//! Starts the daemon. The starter holds a lock until the daemon has reported; all others wait for that.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -20,7 +20,7 @@ use rustix::fs::OFlags;
 
 use crate::{Link, connect};
 
-/// Starts the daemon, or waits for its starter, and connects. It then has `wait` for its answer.
+/// Starts the daemon, or waits for its starter, and connects. The daemon then has `wait` for its answer.
 pub fn start_and_connect(place: &Place, wait: Duration) -> Result<Link, Missed> {
     let until = Instant::now() + START;
     let _lock = start_lock(place, until).ok_or(Missed::Absent)?;
@@ -31,18 +31,19 @@ pub fn start_and_connect(place: &Place, wait: Duration) -> Result<Link, Missed> 
     connect(place, wait)
 }
 
-/// Whether `becket uninit` took out the entries of the settings: what still calls by them starts no daemon.
+/// Returns true if `becket uninit` removed the entries of the settings: calls through the old entries start no
+/// daemon.
 pub fn is_unregistered(place: &Place) -> bool {
     std::fs::read(place.stopped_mark()).is_ok_and(|mark| mark == UNREGISTERED.as_bytes())
 }
 
-/// Starts our daemon beside an older one, which makes room for it. True if ours is ready.
+/// Starts this version's daemon beside an older one, which makes room for it. Returns true if it is ready.
 pub fn replace(place: &Place) -> bool {
     let until = Instant::now() + START;
     start_lock(place, Instant::now()).is_some_and(|_lock| start(place, until) == Notice::Ready)
 }
 
-/// Takes the start lock, as soon as nobody has it.
+/// Takes the start lock as soon as it is free.
 pub fn start_lock(place: &Place, until: Instant) -> Option<File> {
     private_folder(&place.run()).ok()?;
     lock_until(create(&place.start_lock()).ok()?, until)
@@ -56,21 +57,22 @@ pub fn create(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Waits for a lock, but not for ever: on a thread, since locks know no deadline.
+/// Waits for a lock until `until`, on a thread, since locks have no deadline.
 pub fn lock_until(file: File, until: Instant) -> Option<File> {
     if file.try_lock().is_ok() {
         return Some(file);
     }
     let (locked, wait) = channel();
-    // `RUST_MIN_STACK` may be a repository's.
-    let waiting = std::thread::Builder::new().stack_size(64 << 10);
-    let wait_for_it = move || file.lock().map(|()| locked.send(file));
-    waiting.spawn(wait_for_it).ok()?;
+    // A repository may set `RUST_MIN_STACK`.
+    std::thread::Builder::new()
+        .stack_size(64 << 10)
+        .spawn(move || file.lock().map(|()| locked.send(file)))
+        .ok()?;
     let left = until.saturating_duration_since(Instant::now());
     wait.recv_timeout(left).ok()
 }
 
-/// Starts a daemon, and waits for its notice until then. The caller holds the start lock.
+/// Starts a daemon, and waits for its report until `until`. The caller holds the start lock.
 pub fn start(place: &Place, until: Instant) -> Notice {
     try_start(place, until).unwrap_or_else(|error| Notice::Failed(error.to_string()))
 }
@@ -99,7 +101,7 @@ pub(crate) fn environment(place: &Place) -> Vec<(OsString, OsString)> {
     for_daemon(read_environment(&seen), std::env::var_os("LANG"))
 }
 
-/// `becket`, which stands beside this program.
+/// Returns the path of `becket`, which is in the folder of this program.
 pub(crate) fn program() -> io::Result<PathBuf> {
     Ok(std::env::current_exe()?.with_file_name("becket"))
 }

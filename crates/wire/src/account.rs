@@ -1,25 +1,25 @@
-//! On whose account becket answers where no hook and no guard decides: words that no hook can have
-//! for its name.
+//! The names under which becket records an answer of its own, where no hook and no guard decided. No hook can
+//! have such a name.
 
-/// A part of becket that says something by itself.
+/// A part of becket that answers by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Account {
-    /// The config has something wrong in it.
+    /// The config has errors.
     Config,
-    /// A project waits to be trusted.
     Trust,
-    /// A hook was switched.
+    /// A hook was switched on or off.
     Switch,
-    /// A session begins to need its person.
+    /// A session needs its user from now on.
     Notice,
-    /// A session that `becket run` started is told its id.
+    /// A session that `becket run` started gets its id.
     Launch,
 }
 
-/// A hook's name has no colon in it.
+/// The prefix of becket's own names. The name of a hook has no colon.
 pub const OWN: &str = "becket:";
 
-/// What an effort tells its agent with every prompt and window: a routine, like what becket itself says.
+/// The name for the context that an effort adds to every prompt and window: a routine, like becket's own
+/// answers.
 pub const EFFORT_CONTEXT: &str = "effort:context";
 
 impl Account {
@@ -41,18 +41,18 @@ impl Account {
         }
     }
 
-    /// As decisions name it.
+    /// Returns the name that a decision records.
     pub fn by(self) -> String {
         format!("{OWN}{}", self.word())
     }
 }
 
-/// Whether becket itself is meant, no hook and no guard.
+/// Returns true if becket itself answered, not a hook or a guard.
 pub fn is_own(by: &str) -> bool {
     by.starts_with(OWN) || by == EFFORT_CONTEXT
 }
 
-/// The same for a person.
+/// Formats the name for people.
 pub fn in_words(by: &str) -> String {
     match by.strip_prefix(OWN) {
         Some(word) => format!("becket ({word})"),
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn becket_is_told_from_hooks_that_are_called_alike() {
+    fn becket_is_distinguished_from_hooks_with_similar_names() {
         for account in Account::ALL {
             let (by, word) = (account.by(), account.word());
             assert!(is_own(&by) && !is_own(word), "{by}");

@@ -1,6 +1,5 @@
-//! What may be answered, per event. An `Answer` holds only what its event takes; `render` writes it
-//! as Claude Code wants it, `Answer::read` reads what a hook said.
-//! Which event takes what stands in `answer/rules.rs`.
+//! Answers to events. An `Answer` holds only what its event takes; `render` writes it for Claude Code,
+//! `Answer::read` reads the output of a hook. `answer/rules.rs` lists what each event takes.
 
 mod json;
 mod rules;
@@ -14,7 +13,7 @@ use crate::event::{EventName, Rest};
 
 pub use json::AnswerError;
 
-/// What the hook process prints and how it exits: all that Claude Code gets to see.
+/// The output and the exit code of a hook process: all that Claude Code sees of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Output {
     pub stdout: Vec<u8>,
@@ -23,7 +22,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// No opinion: prints nothing, exits 0.
+    /// Returns the output without an opinion: it prints nothing and exits with 0.
     pub fn silence() -> Self {
         Self::default()
     }
@@ -45,7 +44,7 @@ pub struct Answer {
     terminal: String,
 }
 
-/// The event has no place for what was to be answered.
+/// The error for an answer with a part that its event does not take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotTaken {
     pub event: EventName,
@@ -61,7 +60,7 @@ impl fmt::Display for NotTaken {
 impl std::error::Error for NotTaken {}
 
 impl Answer {
-    /// Nothing to say about this event.
+    /// Makes an answer without any content.
     pub fn silent(event: EventName) -> Self {
         Self {
             event,
@@ -74,7 +73,7 @@ impl Answer {
         }
     }
 
-    /// "No", in the words that the event has for it: deny, block or decline. `None` if it cannot be
+    /// Makes the refusal that the event takes: deny, block or decline. Returns none if the event cannot be
     /// refused.
     pub fn refusal(event: EventName, reason: impl Into<String>) -> Option<Self> {
         let opinion = rules::of(&event).says.refusal(reason.into())?;
@@ -84,7 +83,7 @@ impl Answer {
         })
     }
 
-    /// Sets the opinion, in place of the one before.
+    /// Sets the opinion; it replaces the one before.
     pub fn give(&mut self, opinion: Opinion) -> Result<(), NotTaken> {
         let what = opinion.name();
         self.check(rules::of(&self.event).says.takes(&opinion), what)?;
@@ -95,15 +94,15 @@ impl Answer {
         Ok(())
     }
 
-    /// Adds text for the model (on PreCompact: for the one who summarises).
+    /// Adds text for the model (on PreCompact: for the model that summarises).
     pub fn add_context(&mut self, text: impl Into<String>) -> Result<(), NotTaken> {
         self.check(rules::of(&self.event).takes_context(), "context")?;
         push(&mut self.contexts, text.into());
         Ok(())
     }
 
-    /// Sets a change, in place of one of the same kind. What belongs to an opinion (the input that
-    /// a PermissionRequest is allowed with) is taken only after that opinion, and goes with it.
+    /// Sets a change; it replaces one with the same key. A change that belongs to an opinion (the input that a
+    /// PermissionRequest is allowed with) is taken only after that opinion, and is dropped with it.
     pub fn change(&mut self, change: Change) -> Result<(), NotTaken> {
         let taken = rules::takes_change(&self.event, self.opinion.as_ref(), &change);
         self.check(taken, change.key())?;
@@ -112,7 +111,7 @@ impl Answer {
         Ok(())
     }
 
-    /// Takes a change back, by its key.
+    /// Removes a change by its key.
     pub fn leave(&mut self, key: &str) {
         self.changes.retain(|change| change.key() != key);
     }
@@ -153,12 +152,12 @@ impl Answer {
         &self.messages
     }
 
-    /// The reason for which the turn is ended, if it is.
+    /// Returns the reason for ending the turn, if the answer ends it.
     pub fn stopped(&self) -> Option<&str> {
         self.stop.as_deref()
     }
 
-    /// Whether the agent that wanted to stop has to go on.
+    /// Returns true if the agent that wanted to stop has to go on.
     pub fn blocks_stop(&self) -> bool {
         matches!(self.event, EventName::Stop | EventName::SubagentStop)
             && self.stop.is_none()
@@ -169,7 +168,7 @@ impl Answer {
         &self.terminal
     }
 
-    /// The answer in a word, and its reason: for the log. `None` is silence.
+    /// Returns the answer in a word, and its reason, for the log. None means a silent answer.
     pub fn decision(&self) -> Option<(&'static str, Option<&str>)> {
         if let Some(opinion) = &self.opinion {
             return Some((opinion.name(), opinion.reason()));
@@ -215,7 +214,7 @@ macro_rules! changes {
         }
 
         impl Change {
-            /// The field's name in JSON.
+            /// Returns the field's name in JSON.
             pub fn key(&self) -> &'static str {
                 match self {
                     $(Self::$name(_) => $key,)*
@@ -228,7 +227,7 @@ macro_rules! changes {
                 }
             }
 
-            /// The change that a field stands for, else what its value should have been.
+            /// Reads the change from a field. The error names the type that its value should have.
             fn read(key: &str, value: &Value) -> Result<Self, &'static str> {
                 match key {
                     $($key => Field::read(value.clone()).map(Self::$name).map_err(|_| $wanted),)*
@@ -242,10 +241,10 @@ macro_rules! changes {
 changes! {
     /// The whole input of the tool call, in place of the model's.
     Input(Rest) = "updatedInput", "an object";
-    /// What the model sees as the tool's response, in the tool's own shape.
+    /// The response of the tool for the model, in the tool's own shape.
     ToolOutput(Value) = "updatedToolOutput", "any value";
     McpToolOutput(Value) = "updatedMCPToolOutput", "any value";
-    /// For the classifier of auto mode.
+    /// The context for the classifier of auto mode.
     ClassifierContext(String) = "classifierContext", "a string";
     SessionTitle(String) = "sessionTitle", "a string";
     SuppressPrompt(bool) = "suppressOriginalPrompt", "true or false";
@@ -255,37 +254,37 @@ changes! {
     ReloadSkills(bool) = "reloadSkills", "true or false";
     /// The folder that was made for a worktree.
     WorktreePath(String) = "worktreePath", "a string";
-    /// What is shown in place of the text.
+    /// The text to show in place of the message.
     Display(String) = "displayContent", "a string";
-    /// Whether a call that auto mode denied is tried again.
+    /// True to try a call again that auto mode denied.
     Retry(bool) = "retry", "true or false";
     /// The answer to an MCP server's question.
     Content(Rest) = "content", "an object";
-    /// Rules that come with an allowed PermissionRequest.
+    /// The rules that come with an allowed PermissionRequest.
     Permissions(Vec<Value>) = "updatedPermissions", "a list";
-    /// Whether a denied PermissionRequest ends the turn.
+    /// True if a denied PermissionRequest ends the turn.
     Interrupt(bool) = "interrupt", "true or false";
 }
 
-/// A judgement. There is none for "no objection": that is `None`, and it is silent.
+/// A judgement. "No objection" has no variant: it is `None`, and silent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Opinion {
-    /// It must not happen (a tool call, a permission, a model switch); the reason is for the model.
+    /// The event must not happen (a tool call, a permission, a model switch). The reason is for the model.
     Deny { reason: String },
-    /// The user shall decide.
+    /// The user decides.
     Ask { reason: String },
     /// The user decides later; under `-p` the run ends.
     Defer { reason: String },
-    /// It happens **without** Claude Code's own permission prompt. Only ever what the user asked
-    /// for by name; `because` says where.
+    /// The event happens **without** Claude Code's own permission prompt. Only the user's config gives it, by
+    /// name; `because` says where.
     Allow { because: String },
-    /// It must not happen, or the turn must not end: prompts, stops, compactions and the rest.
+    /// The event must not happen, or the turn must not end: prompts, stops, compactions and the rest.
     Block { reason: String },
     /// An MCP server's question is answered, with `Change::Content`.
     Accept,
-    /// It is refused. The reason is for the log: Claude Code takes none here.
+    /// The question is refused. The reason is for the log: Claude Code takes none here.
     Decline { reason: String },
-    /// It is dismissed.
+    /// The question is dismissed.
     Cancel,
 }
 
@@ -315,7 +314,7 @@ impl Opinion {
         }
     }
 
-    /// The same, for another reason; an opinion that has none stays as it is.
+    /// Replaces the reason. An opinion without one stays as it is.
     #[must_use]
     pub fn with_reason(self, text: String) -> Self {
         match self {

@@ -1,5 +1,5 @@
-//! Events as Claude Code sends them: every known one typed, everything unknown kept.
-//! What an event is made of stands in `event/table.rs`.
+//! Events as Claude Code sends them: every known one typed, everything unknown kept. `event/table.rs` lists the
+//! fields of each event.
 
 mod define;
 pub(crate) mod field;
@@ -16,10 +16,10 @@ pub use field::Rest;
 pub use table::*;
 pub use words::*;
 
-/// Where every payload says which event it is.
+/// The field with the name of the event.
 const NAME: &str = "hook_event_name";
 
-/// Why a payload is no typed event. The payload itself is kept all the same.
+/// The reason why a payload is no typed event. The payload itself is kept all the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EventError {
     NotJson {
@@ -27,12 +27,12 @@ pub enum EventError {
         column: usize,
         why: String,
     },
-    /// JSON, but nested too deep to be taken apart.
+    /// JSON that is nested too deep.
     TooDeep,
     NotAnObject,
-    /// No `hook_event_name`.
+    /// A payload without `hook_event_name`.
     Nameless,
-    /// A field without which the event cannot be judged is absent, or of an unexpected type.
+    /// A missing field, or one of an unexpected type, without which the event cannot be judged.
     Missing {
         event: EventName,
         field: &'static str,
@@ -73,7 +73,7 @@ pub fn parse_json(text: &[u8]) -> Result<Value, EventError> {
 }
 
 impl Event {
-    /// Reads a payload. Only what cannot be judged at all is an error.
+    /// Reads a payload. Only a payload that cannot be judged at all is an error.
     pub fn parse(payload: impl AsRef<[u8]>) -> Result<Self, EventError> {
         let Value::Object(mut object) = field::parse(payload.as_ref())? else {
             return Err(EventError::NotAnObject);
@@ -85,7 +85,7 @@ impl Event {
         })
     }
 
-    /// The payload again, nothing lost.
+    /// Writes the payload again, without loss.
     pub fn to_value(&self) -> Value {
         let mut object = Rest::new();
         self.put_into(&mut object);
@@ -95,12 +95,12 @@ impl Event {
 }
 
 impl EventName {
-    /// Whether Claude Code compares the matcher of a registration with anything.
+    /// Returns true if Claude Code compares the matcher of a registration with a field.
     pub fn has_matcher(&self) -> bool {
         self.matcher_field().is_some()
     }
 
-    /// How long Claude Code waits for a hook of ours on it, as we are registered.
+    /// Returns the time that Claude Code waits for becket's hook on this event, as becket registers it.
     pub fn waits(&self) -> Duration {
         let seconds = match self {
             Self::UserPromptSubmit => 60,
@@ -111,18 +111,17 @@ impl EventName {
         Duration::from_secs(seconds)
     }
 
-    /// Whether becket is registered for it. A hook on `WorktreeCreate` replaces git, and its fellow
-    /// goes with it; `MessageDisplay` would be one process for each piece of text.
+    /// Returns true if becket registers for this event. A hook on `WorktreeCreate` replaces git, and
+    /// `WorktreeRemove` belongs to it; `MessageDisplay` would start one process for each piece of text.
     pub fn is_registered(&self) -> bool {
-        let not = matches!(
+        !matches!(
             self,
             Self::WorktreeCreate | Self::WorktreeRemove | Self::MessageDisplay
-        );
-        !not
+        )
     }
 
-    /// Whether becket has it registered as async: Claude Code does not wait for it, so it may come
-    /// after what happened later.
+    /// Returns true if becket registers for this event as async: Claude Code does not wait, so the event may
+    /// arrive after later ones.
     pub fn comes_late(&self) -> bool {
         matches!(
             self,

@@ -11,15 +11,15 @@ use std::fmt;
 
 use crate::version::PROTOCOL;
 
-/// What one event may weigh: the bound of stdin.
+/// The longest payload of an event, and the limit for stdin.
 pub const MAX_PAYLOAD: usize = 32 << 20;
-/// The bound of a body: one payload and an envelope.
+/// The longest body: one payload and an envelope.
 pub const MAX_BODY: usize = MAX_PAYLOAD + (1 << 20);
 pub const HEAD: usize = 8;
 
 const MAGIC: [u8; 2] = *b"bk";
 
-/// What a frame carries. Requests are below 0x80, responses above.
+/// The content of a frame. Requests are below 0x80, responses above.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind(pub u8);
 
@@ -28,9 +28,9 @@ impl Kind {
     pub const ENVIRONMENT: Self = Self(0x02);
     pub const ASK: Self = Self(0x03);
     pub const YIELD: Self = Self(0x04);
-    /// As an event, but what it carries is the status line's JSON.
+    /// Like an event, but with the JSON of a status line.
     pub const STATUS_LINE: Self = Self(0x05);
-    /// Follows an event in a spool file: what alone answered.
+    /// Follows an event in a spool file: the answer of the standalone process.
     pub const LEFT: Self = Self(0x10);
     pub const ANSWER: Self = Self(0x81);
     pub const HOLD: Self = Self(0x82);
@@ -41,7 +41,7 @@ impl Kind {
     pub const YIELDING: Self = Self(0x87);
 }
 
-/// A head that was read: what follows, and how much of it.
+/// The head of a frame: the kind and the length of what follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameHead {
     pub protocol: u8,
@@ -51,9 +51,9 @@ pub struct FrameHead {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameError {
-    /// The first bytes are not ours.
+    /// The first bytes are not those of becket.
     NotAFrame,
-    /// The body would be longer than the bound.
+    /// The body would be longer than [`MAX_BODY`].
     TooLong(usize),
 }
 
@@ -117,12 +117,12 @@ pub fn encode(kind: Kind, parts: &[&[u8]]) -> Result<Vec<u8>, FrameError> {
     Ok(frame)
 }
 
-/// Takes bytes as they come and gives frames as they are complete. It never holds more than one
-/// frame and what was pushed after it.
+/// Collects bytes as they arrive and returns frames as they are complete. It never holds more than one frame
+/// and what was pushed after it.
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: Vec<u8>,
-    /// Where the next frame begins in the buffer.
+    /// The start of the next frame in the buffer.
     start: usize,
 }
 
@@ -139,7 +139,7 @@ impl Decoder {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole frame, or nothing yet.
+    /// Returns the next whole frame, if it has arrived.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
         let rest = &self.buffer[self.start..];
         let Some(head) = rest.first_chunk::<HEAD>() else {
@@ -163,7 +163,7 @@ impl Decoder {
         Ok(Some(frame))
     }
 
-    /// Whether a part of a frame is still waiting for its rest.
+    /// Returns true if a frame has arrived in part.
     pub fn is_partial(&self) -> bool {
         self.start < self.buffer.len()
     }

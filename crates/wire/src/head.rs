@@ -10,16 +10,15 @@ use serde_json::value::RawValue;
 use crate::event::required_fields;
 use crate::json;
 
-/// The required fields of every known event, besides its name.
 const COMMON: [&str; 3] = ["session_id", "transcript_path", "cwd"];
-/// So many keys that are no field here are remembered. Where a payload has more, nothing is missed.
+/// The number of unknown keys that are remembered. If a payload has more, no field counts as missing.
 const OTHER_KEYS: usize = 32;
-/// The system takes no longer path (`PATH_MAX`). What is longer names no file, and would be kept and
+/// The longest path that the system takes (`PATH_MAX`). A longer one names no file, and would be kept and
 /// copied many times.
 const LONGEST_PATH: usize = 4096;
 
-/// What becket needs to know of an event before it knows the event. A field that is missing, or of
-/// another type, is `None`.
+/// The fields that becket needs before it knows the event. A field that is missing, or of another type, is
+/// `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Head<'a> {
     pub session_id: Option<Cow<'a, str>>,
@@ -45,7 +44,7 @@ pub struct Head<'a> {
     pub error: Option<Cow<'a, str>>,
     pub mcp_server_name: Option<Cow<'a, str>>,
     pub elicitation_id: Option<Cow<'a, str>>,
-    /// Of a notification, and what a server asks.
+    /// Of a notification, and the question of an MCP server.
     pub message: Option<Cow<'a, str>>,
     pub model: Option<Cow<'a, str>>,
     pub to_model: Option<Cow<'a, str>>,
@@ -62,24 +61,24 @@ pub struct Head<'a> {
     pub stop_hook_active: Option<bool>,
     /// Of Stop, SubagentStop and StopFailure.
     pub last_assistant_message: Option<Cow<'a, str>>,
-    /// As it stands in the payload: JSON.
+    /// The JSON text of the payload.
     pub tool_input: Option<&'a str>,
-    /// As it stands in the payload: JSON.
+    /// The JSON text of the payload.
     pub tool_response: Option<&'a str>,
-    /// As it stands in the payload: JSON.
+    /// The JSON text of the payload.
     pub background_tasks: Option<&'a str>,
-    /// One bit for each required field that is missing, in the order of `required`.
+    /// One bit for each missing required field, in the order of `required`.
     lacking: u32,
 }
 
-/// The fields that an event of this name must have.
+/// Returns the fields that an event of this name must have.
 fn required(event: &str) -> impl Iterator<Item = &'static str> {
     let own = required_fields(event);
     let common = if own.is_empty() { &[][..] } else { &COMMON };
     common.iter().chain(own).copied()
 }
 
-/// Where a value of the payload goes, and as what.
+/// The target of a value of the payload, and its type.
 enum Field<'h, 'a> {
     Text(&'h mut Option<Cow<'a, str>>),
     Flag(&'h mut Option<bool>),
@@ -104,7 +103,7 @@ impl<'a> Field<'_, 'a> {
     }
 }
 
-/// Why a payload has no head. The payload is kept all the same.
+/// The reason why a payload has no head. The payload is kept all the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeadError {
     Empty,
@@ -136,7 +135,7 @@ impl fmt::Display for HeadError {
 impl std::error::Error for HeadError {}
 
 impl<'a> Head<'a> {
-    /// Reads the head. The whole payload is checked to be JSON, at any depth.
+    /// Reads the head. The whole payload must be JSON, at any depth.
     pub fn read(payload: &'a [u8]) -> Result<Self, HeadError> {
         let text = std::str::from_utf8(payload).map_err(|error| HeadError::NotUtf8 {
             at: error.valid_up_to(),
@@ -147,7 +146,7 @@ impl<'a> Head<'a> {
             Some(_) => return Err(not_an_object(text)),
         }
         let mut json = serde_json::Deserializer::from_str(text);
-        // Values are skipped or taken raw, and serde_json does both without recursion.
+        // Values are skipped or taken raw; serde_json does both without recursion.
         let head = json
             .deserialize_map(HeadVisitor)
             .map_err(|error| not_json(&error))?;
@@ -155,7 +154,7 @@ impl<'a> Head<'a> {
         Ok(head)
     }
 
-    /// The fields that every event of its name has and this one has not, or not as text where it
+    /// Returns the fields that every event of this name has and this one has not, or not as text where it
     /// should be. An event that becket does not know lacks nothing.
     pub fn lacks(&self) -> Vec<&'static str> {
         match self.event.as_deref() {
@@ -174,11 +173,11 @@ impl<'a> Head<'a> {
             return;
         };
         for (nth, name) in required(&event).enumerate() {
-            let met = match self.field(name) {
+            let is_present = match self.field(name) {
                 Some(field) => field.is_set(),
                 None => others.contains(&name),
             };
-            self.lacking |= u32::from(!met) << nth;
+            self.lacking |= u32::from(!is_present) << nth;
         }
         self.event = Some(event);
     }
@@ -288,7 +287,7 @@ impl<'de> Visitor<'de> for HeadVisitor {
     }
 }
 
-/// A JSON string, borrowed where it has no escapes.
+/// Reads a JSON string, borrowed where it has no escapes.
 fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
     let inner = raw.get().strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {
@@ -302,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn borrows_what_it_can() {
+    fn borrows_if_possible() {
         let payload = br#" {"session_id":"s1","x":[{"session_id":"inner"}],"cwd":"/a\"b","tool_name":7,"hook_event_name":"Stop"} "#;
         let head = Head::read(payload).unwrap();
         assert!(matches!(head.session_id, Some(Cow::Borrowed("s1"))));
@@ -314,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_for_a_path_is_none() {
+    fn a_path_that_is_too_long_is_none() {
         let payload = |len: usize| format!(r#"{{"hook_event_name":"Stop","cwd":"{:/<len$}"}}"#, "");
         let (longest, longer) = (payload(LONGEST_PATH), payload(LONGEST_PATH + 1));
         assert!(Head::read(longest.as_bytes()).unwrap().cwd.is_some());
@@ -323,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_each_field_as_what_it_is_or_not_at_all() {
+    fn a_field_of_another_type_is_none() {
         let payload =
             br#"{"prompt":"long","error":"two\nlines","is_interrupt":true,"stop_hook_active":"yes",
             "tool_input":{"a": [1]},"background_tasks":[ ],"model":{"id":"m"},"trigger":null}"#;
@@ -338,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_event_lacks_is_noted_on_the_way() {
+    fn missing_fields_are_noted() {
         let lacks = |payload: &str| Head::read(payload.as_bytes()).unwrap().lacks().join(" ");
         let start = r#""session_id":"s","transcript_path":"/t","cwd":"/","hook_event_name":"#;
         assert_eq!(lacks(r#"{"session_id":"s"}"#), "hook_event_name");
@@ -382,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong() {
+    fn describes_the_error() {
         let why = |payload: &[u8]| Head::read(payload).unwrap_err().to_string();
         assert_eq!(why(b""), "the event is empty");
         assert_eq!(why(b" \n"), "the event is empty");

@@ -1,4 +1,4 @@
-//! The id of one event: 128 bits, ordered by time, made by the program that sees the event first.
+//! The id of one event: 128 bits, ordered by time. The first program that sees the event makes it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A UUID of version 7: 48 bits of milliseconds, 12 bits of their parts, then random bits.
+/// A UUID of version 7: 48 bits of milliseconds, 12 bits of fractions of one, then random bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventId([u8; 16]);
 
@@ -23,7 +23,7 @@ impl EventId {
         Self(bytes)
     }
 
-    /// Makes an id of the time since 1970, to a quarter of a microsecond: two events of one
+    /// Makes an id from the time since 1970, with a resolution of a quarter of a microsecond: two events of one
     /// millisecond keep their order.
     pub fn at(since: Duration, random: [u64; 2]) -> Self {
         let mut id = Self::new(since.as_millis() as i64, random);
@@ -33,7 +33,7 @@ impl EventId {
         id
     }
 
-    /// The ids that begin so, hyphens or not: the first and the last. None if no id can.
+    /// Returns the first and the last id with this prefix, with or without hyphens; none if no id can have it.
     pub fn beginning(prefix: &str) -> Option<(Self, Self)> {
         let digits: Vec<u8> = prefix.bytes().filter(|&c| c != b'-').collect();
         let (mut first, mut last) = ([0; 16], [0; 16]);
@@ -56,7 +56,7 @@ impl EventId {
         &self.0
     }
 
-    /// When the event happened, as the id says: milliseconds since 1970.
+    /// Returns the time of the event: milliseconds since 1970.
     pub fn at_ms(&self) -> i64 {
         let mut time = [0; 8];
         time[2..].copy_from_slice(&self.0[..6]);
@@ -64,8 +64,8 @@ impl EventId {
     }
 }
 
-/// An id as it is written. It is made by hand, because `format!` took a twentieth of the daemon's
-/// time for an event.
+/// The text of an id. It is written by hand, because `format!` took a twentieth of the daemon's time for an
+/// event.
 struct Text([u8; 36]);
 
 impl Text {
@@ -101,7 +101,7 @@ impl fmt::Debug for EventId {
     }
 }
 
-/// A text that is no UUID.
+/// The error for a text that is no UUID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotAnId;
 
@@ -121,8 +121,7 @@ impl FromStr for EventId {
     }
 }
 
-/// Reads a hyphenated UUID of any version. An id of Claude Code's becomes part of a path only
-/// after it passed here.
+/// Reads a hyphenated UUID of any version. Claude Code's ids become part of a path only after they passed here.
 pub fn parse_uuid(text: &str) -> Option<[u8; 16]> {
     let text = text.as_bytes();
     if text.len() != 36 || [8, 13, 18, 23].iter().any(|&i| text[i] != b'-') {
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_beginning_of_an_id_stands_for_all_that_begin_so() {
+    fn a_prefix_means_all_ids_that_begin_with_it() {
         let id: EventId = "0190a1b2-c3d4-7e5f-8a6b-7c8d9e0f1a2b".parse().unwrap();
         for part in ["", "0", "0190A1B2-c3d", "0190a1b2c3d4", &id.to_string()] {
             let (first, last) = EventId::beginning(part).unwrap();
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_uuid() {
+    fn refuses_other_texts() {
         for text in [
             "",
             "../x",

@@ -2,7 +2,7 @@
 
 use serde::de::DeserializeOwned;
 
-/// Levels of arrays and objects that are read where a text is repaired.
+/// The levels of arrays and objects that are kept when a text is repaired.
 pub const DEPTH: usize = 64;
 
 /// Reads a value. Where the strict parser refuses `json`, it gets the [`repaired`] text.
@@ -53,7 +53,7 @@ fn escape(bytes: &[u8], at: usize) -> (usize, bool) {
     }
 }
 
-/// The number in `\uXXXX`.
+/// Reads the number in `\uXXXX`.
 fn code_unit(bytes: &[u8], at: usize) -> Option<u32> {
     let digits = bytes.get(at..at + 6)?.strip_prefix(br"\u")?;
     u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_deep_is_cut() {
+    fn deep_values_are_cut() {
         let nested = |levels: usize| {
             let (open, close) = (r#"{"[":["#.repeat(levels), "]}".repeat(levels));
             format!(r#"{{"x":{open}"}}"{close},"y":"\ud83d","z":1}}"#)

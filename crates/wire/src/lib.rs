@@ -1,5 +1,5 @@
-//! What is said: between Claude Code and becket (events, answers), and between
-//! becket's own programs (frames, requests). No I/O, no runtime: values in, values out.
+//! The types that Claude Code and becket exchange (events, answers), and those that becket's own programs
+//! exchange (frames, requests). No I/O, no runtime: values in, values out.
 
 pub mod account;
 pub mod answer;

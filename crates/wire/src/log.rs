@@ -1,4 +1,4 @@
-//! The log: what may be asked of it, and an event as it tells it.
+//! The log: queries, and the rows that answer them.
 
 use std::collections::BTreeSet;
 
@@ -6,44 +6,44 @@ use serde::{Deserialize, Serialize};
 
 use crate::EventId;
 
-/// Which events are wanted.
+/// A query for events.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EventQuery {
-    /// The session’s id, whole; the daemon completes a beginning.
+    /// The whole id of the session. The daemon completes a prefix.
     pub session: Option<String>,
     pub event: Option<String>,
     pub tool: Option<String>,
     /// Milliseconds since 1970.
     pub since: Option<i64>,
     pub id: Option<EventId>,
-    /// Only what has a higher seq.
+    /// Only events with a higher number.
     pub after: Option<i64>,
-    /// The newest so many; all, if absent.
+    /// The number of newest events; all, if absent.
     pub limit: Option<u32>,
     pub follow: bool,
-    /// Double registrations too.
+    /// True to include events of double registrations.
     pub duplicates: bool,
 }
 
 /// The fault of a PostToolUse or PostToolUseFailure whose call becket had denied.
 pub const RAN_DENIED: &str = "denied, but it ran";
 
-/// The event by which becket proves that events arrive. Claude Code knows no such event.
+/// The event with which becket tests that events arrive. Claude Code knows no such event.
 pub const CANARY: &str = "BecketCanary";
 
 impl EventQuery {
-    /// Canaries are told of only where they, their session or one event is asked for.
+    /// Returns true if canaries are left out. They are shown only for a query that names them, their session or
+    /// one event.
     pub fn skips_canaries(&self) -> bool {
         self.event.is_none() && self.session.is_none() && self.id.is_none()
     }
 
-    /// Whether an event is one of those asked for.
+    /// Returns true if the query selects this event.
     pub fn wants(&self, row: &EventRow) -> bool {
-        let is = |want: &Option<String>, have: &Option<String>| want.is_none() || want == have;
-        is(&self.session, &row.session_id)
-            && is(&self.event, &row.event)
-            && is(&self.tool, &row.tool)
+        (self.session.is_none() || self.session == row.session_id)
+            && (self.event.is_none() || self.event == row.event)
+            && (self.tool.is_none() || self.tool == row.tool)
             && self.since.is_none_or(|since| row.at >= since)
             && self.id.is_none_or(|id| row.id == id)
             && self.after.is_none_or(|after| row.seq > after)
@@ -52,7 +52,7 @@ impl EventQuery {
     }
 }
 
-/// One event as the log tells it.
+/// One event of the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventRow {
     pub seq: i64,
@@ -64,35 +64,35 @@ pub struct EventRow {
     pub event: Option<String>,
     pub tool: Option<String>,
     pub decision: Option<DecisionRow>,
-    /// From arrival to the answer's readiness; none if it was not answered.
+    /// The time from the arrival to the answer; none if there was no answer.
     pub took_us: Option<i64>,
     pub source: Source,
-    /// How many secrets were masked.
+    /// The number of masked secrets.
     pub masked: i64,
-    /// What is wrong with the event: it is not JSON, it was cut, its call was denied and ran ([`RAN_DENIED`]).
+    /// The defect of the event: it is not JSON, it was cut, or its call was denied and ran ([`RAN_DENIED`]).
     #[serde(default)]
     pub fault: Option<String>,
     /// The event that this one repeats (a double registration).
     #[serde(default)]
     pub duplicate_of: Option<i64>,
-    /// As it came, but for masked secrets; none once retention dropped it.
+    /// The payload as it came, except for masked secrets; none once retention dropped it.
     #[serde(skip)]
     pub payload: Option<Vec<u8>>,
 }
 
-/// What was answered, and on whose account.
+/// The answer to an event, and its author.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecisionRow {
     pub answer: String,
     pub by: Option<String>,
     pub reason: Option<String>,
-    /// What the session's effort said, as `becket why --json` shows it.
+    /// The judgement of the session's effort, as `becket why --json` shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<serde_json::Value>,
 }
 
 impl DecisionRow {
-    /// The same without what the effort said.
+    /// Returns the row without the judgement of the effort.
     pub fn without_effort(&self) -> Self {
         Self {
             answer: self.answer.clone(),
@@ -103,7 +103,7 @@ impl DecisionRow {
     }
 }
 
-/// Which road an event took.
+/// The way in which an event arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
@@ -128,24 +128,24 @@ impl Source {
     }
 }
 
-/// What a follower has been shown. Numbers rise, but an event that waits while the spool is taken
-/// in is committed after events with higher ones: so a follower asks again from further back, and
-/// passes over what it knows.
+/// The events that a follower of the log has been shown. Numbers rise, but an event that waits while the spool
+/// is taken in is committed after events with higher ones. So a follower asks again from further back, and
+/// skips known ones.
 #[derive(Debug)]
-pub struct Shown {
+pub struct FollowCursor {
     recent: BTreeSet<i64>,
-    /// What was before was asked for from here on, and so many of it at the most.
+    /// The number after which the follower asked for older events, and the most of them that it asked for.
     after: i64,
     limit: usize,
     lowest: Option<i64>,
 }
 
-/// More than the spool and the queues hold together.
+/// The distance to look back: more than the spool and the queues hold together.
 const BACK: i64 = 110_000;
 
-impl Shown {
+impl FollowCursor {
     pub fn of(query: &EventQuery) -> Self {
-        // Nothing of what was, but all since then: that is no limit.
+        // No older events, but all new ones: that is no limit.
         let none = query.limit == Some(0) && query.since.is_some();
         let limit = query.limit.filter(|_| !none);
         Self {
@@ -156,10 +156,11 @@ impl Shown {
         }
     }
 
-    /// Whether this one is new; from now on it is not.
+    /// Marks an event as shown. Returns true if it was not shown before.
     pub fn is_new(&mut self, seq: i64) -> bool {
         let lowest = self.lowest.get_or_insert(seq);
-        // What comes later with a lower number was held back: what stands after it was not asked for.
+        // A later event with a lower number was held back; the follower did not ask for the events between it
+        // and the first one.
         if self.recent.len() < self.limit {
             *lowest = seq.min(*lowest);
         }
@@ -170,11 +171,11 @@ impl Shown {
         is_new
     }
 
-    /// After which number to ask again.
+    /// Returns the number after which to ask again.
     pub fn after(&self) -> i64 {
         let newest = self.recent.last().copied().unwrap_or(0);
-        // Where fewer came than were asked for, nothing stood before them: what has a lower number
-        // and was not shown was overtaken.
+        // If fewer events came than the follower asked for, none was older: one with a lower number that was
+        // not shown was overtaken.
         let lowest = self.lowest.filter(|_| self.recent.len() >= self.limit);
         (newest - BACK).max(lowest.map_or(self.after, |lowest| lowest - 1))
     }
@@ -185,8 +186,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_overtaken_is_asked_for_again_and_nothing_is_shown_twice() {
-        let mut shown = Shown::of(&EventQuery {
+    fn overtaken_events_are_asked_for_again_and_none_is_shown_twice() {
+        let mut shown = FollowCursor::of(&EventQuery {
             limit: Some(4),
             ..EventQuery::default()
         });
@@ -194,11 +195,11 @@ mod tests {
         for seq in [50, 51, 53, 54] {
             assert!(shown.is_new(seq));
         }
-        // 52 was overtaken; what stood before the first one was not asked for.
+        // 52 was overtaken; the follower did not ask for events before the first one.
         assert_eq!(shown.after(), 49);
         assert!(!shown.is_new(53));
         assert!(shown.is_new(52));
-        // 7 was held back; what stood between it and the first one was not asked for either.
+        // 7 was held back; the follower did not ask for events between it and the first one either.
         assert!(shown.is_new(7) && !shown.is_new(7));
         assert_eq!(shown.after(), 49);
         for seq in 1000..300_000 {
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asked_for_all_is_shown_what_the_very_first_had_overtaken() {
+    fn a_follower_of_all_events_is_shown_those_that_the_first_one_overtook() {
         let all = EventQuery::default();
         let more = EventQuery {
             limit: Some(9),
@@ -222,7 +223,7 @@ mod tests {
             ..EventQuery::default()
         };
         for query in [all, more, from_now_on] {
-            let mut shown = Shown::of(&query);
+            let mut shown = FollowCursor::of(&query);
             assert!(shown.is_new(2) && shown.is_new(3));
             assert_eq!(shown.after(), 0);
             assert!(shown.is_new(1));
@@ -231,7 +232,7 @@ mod tests {
             after: Some(40),
             ..EventQuery::default()
         };
-        let mut shown = Shown::of(&again);
+        let mut shown = FollowCursor::of(&again);
         assert!(shown.is_new(50));
         assert_eq!(shown.after(), 40, "what stood before was not asked for");
         let the_last = EventQuery {
@@ -239,7 +240,7 @@ mod tests {
             since: Some(5),
             ..EventQuery::default()
         };
-        let mut shown = Shown::of(&the_last);
+        let mut shown = FollowCursor::of(&the_last);
         assert!(shown.is_new(50));
         assert_eq!(shown.after(), 49);
     }

@@ -1,4 +1,5 @@
-//! Why the daemon did not answer: what the shim goes alone with, and the spool remembers.
+//! The reason why the daemon did not answer. The shim hands it to the standalone process, and the spool keeps
+//! it.
 
 use std::fmt;
 
@@ -6,17 +7,17 @@ use crate::Version;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missed {
-    /// Nobody listens.
+    /// No daemon listens.
     Absent,
-    /// It did not answer in time.
+    /// The daemon did not answer in time.
     Slow,
-    /// It has too much to do.
+    /// The daemon has too much to do.
     Busy,
-    /// It does not speak our protocol, or lives in another namespace. The version is the daemon's.
+    /// The daemon has another protocol, or runs in another namespace. The version is the daemon's.
     Refused(Version),
-    /// The stream ended, or brought something that is no answer.
+    /// The stream ended, or brought data that is no answer.
     Broken,
-    /// Whoever listens there is another user.
+    /// The listener belongs to another user.
     Stranger,
     /// `BECKET_NO_DAEMON` is set.
     Unwanted,

@@ -1,4 +1,4 @@
-//! What a daemon that is being started reports to its starter: one line on the notify socket.
+//! The report of a starting daemon to its starter: one line on the notify socket.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use crate::Version;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
-    /// It listens.
+    /// The daemon listens.
     Ready,
-    /// Another one, of this version, runs and will go on.
+    /// Another daemon, of this version, runs and will go on.
     Running(Version),
-    /// It could not start, and why.
+    /// The daemon could not start, for this reason.
     Failed(String),
 }
 
@@ -25,7 +25,7 @@ impl fmt::Display for Notice {
 }
 
 impl Notice {
-    /// Reads what a starter got. Nothing at all means that the daemon died.
+    /// Reads the line. An empty one means that the daemon died.
     pub fn read(line: &str) -> Self {
         let line = line.trim_end();
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));

@@ -1,18 +1,18 @@
-//! Where everything of becket's lives: one function each. Paths only; nothing is looked at.
+//! The paths in becket's home, with one function each. None touches the file system.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::EventId;
 
-/// What a socket's address can hold on Linux, less the final NUL (macOS: 103).
+/// The longest path in a socket address on Linux, without the final NUL (macOS: 103).
 const MAX_SOCKET_PATH: usize = if cfg!(target_os = "macos") { 103 } else { 107 };
 
-/// What `becket uninit` writes into [`Place::stopped_mark`]. A Claude Code that runs may go on with the
+/// The text that `becket uninit` writes into [`Place::stopped_mark`]. A running Claude Code may still use the
 /// entries that it read.
 pub const UNREGISTERED: &str = "unregistered";
 
-/// One becket home, `~/.becket` if nothing else was said.
+/// One becket home, by default `~/.becket`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     home: PathBuf,
@@ -23,17 +23,18 @@ impl Place {
         Self { home: home.into() }
     }
 
-    /// Finds the home: what the command line says, else `BECKET_HOME`, else `~/.becket`. A relative
-    /// one would mean another folder in every project, so it does not count.
+    /// Finds the home: from the command line, else from `BECKET_HOME`, else `~/.becket`. A relative one does
+    /// not count: it would mean another folder in every project.
     pub fn find(
-        said: Option<PathBuf>,
+        argument: Option<PathBuf>,
         variable: Option<PathBuf>,
         user_home: Option<PathBuf>,
     ) -> Option<Self> {
-        let absolute = |path: &PathBuf| path.is_absolute();
-        said.filter(absolute)
-            .or(variable.filter(absolute))
-            .or(user_home.filter(absolute).map(|home| home.join(".becket")))
+        let becket_home = user_home.map(|home| home.join(".becket"));
+        [argument, variable, becket_home]
+            .into_iter()
+            .flatten()
+            .find(|path| path.is_absolute())
             .map(Self::new)
     }
 
@@ -63,23 +64,22 @@ impl Place {
         self.launches().join(format!("{launcher}.json"))
     }
 
-    /// What a hook remembers of a session.
+    /// The memory of a hook for one session.
     pub fn memory(&self, session: &str, hook: &str) -> PathBuf {
         self.run().join("hooks").join(session).join(hook)
     }
 
-    /// What a hook said to an event, where that is too long for an answer.
+    /// The output of a hook for an event, where it is too long for an answer.
     pub fn said(&self, id: EventId) -> PathBuf {
         self.run().join("said").join(format!("{id}.txt"))
     }
 
-    /// Which projects the user trusts, and as what.
+    /// The projects that the user trusts, with the hashes of their approved files.
     pub fn trust(&self) -> PathBuf {
         self.home.join("trust.json")
     }
 
-    /// The environment that `becket init` saw, for daemons: as [`crate::rpc::environment_block`]
-    /// writes it.
+    /// The environment that `becket init` saw, for daemons. [`crate::rpc::environment_block`] writes it.
     pub fn environment(&self) -> PathBuf {
         self.home.join("environment")
     }
@@ -92,7 +92,7 @@ impl Place {
         self.spool().join(format!("{id}.ev"))
     }
 
-    /// Spool files that could not be read are moved here, and never taken in again.
+    /// The folder for spool files that could not be read. They are never taken in again.
     pub fn spool_bad(&self) -> PathBuf {
         self.spool().join("bad")
     }
@@ -109,17 +109,17 @@ impl Place {
         self.home.join("run")
     }
 
-    /// Held by the process that starts a daemon, until it is ready.
+    /// The lock of the process that starts a daemon, until it is ready.
     pub fn start_lock(&self) -> PathBuf {
         self.run().join("start.lock")
     }
 
-    /// Held by the daemon for its whole life.
+    /// The lock of the daemon, for its whole life.
     pub fn life_lock(&self) -> PathBuf {
         self.run().join("daemon.lock")
     }
 
-    /// Held by the daemon that waits to take over.
+    /// The lock of the daemon that waits to take over.
     pub fn next_lock(&self) -> PathBuf {
         self.run().join("next.lock")
     }
@@ -134,13 +134,13 @@ impl Place {
         self.run().join("guard")
     }
 
-    /// Touched after a missed deadline: for a while, shims wait only briefly for the daemon.
+    /// A mark of a missed deadline: for a while, shims wait only briefly for the daemon.
     pub fn slow_mark(&self) -> PathBuf {
         self.run().join("slow")
     }
 
-    /// There from when the daemon was told to end until the next one serves: a client that followed it
-    /// starts none. If it says [`UNREGISTERED`], the entries that `becket uninit` took out start none either.
+    /// The mark of a daemon that was told to end. It exists until the next one serves: a client that followed
+    /// it starts none. With [`UNREGISTERED`] in it, the entries that `becket uninit` removed start none either.
     pub fn stopped_mark(&self) -> PathBuf {
         self.run().join("stopped")
     }
@@ -150,12 +150,12 @@ impl Place {
         self.run().join("last-good")
     }
 
-    /// The random key that masked secrets are hashed with.
+    /// The random key for the hashes of masked secrets.
     pub fn mask_key(&self) -> PathBuf {
         self.run().join("mask.key")
     }
 
-    /// The daemon's socket. Where its path would be too long for an address, it is in the temporary folder.
+    /// The daemon's socket. If its path is too long for an address, it is in the temporary folder.
     pub fn socket(&self, uid: u32) -> PathBuf {
         let near = self.run().join("socket");
         if near.as_os_str().len() <= MAX_SOCKET_PATH {
@@ -164,19 +164,19 @@ impl Place {
         self.temporary(uid).join("socket")
     }
 
-    /// A folder of the user's own in `/tmp`, named after the home: for what the home does not take.
+    /// A folder of the user in `/tmp`, named after the home, for files that cannot be in the home.
     pub fn temporary(&self, uid: u32) -> PathBuf {
         let name = fnv1a(self.home.as_os_str().as_bytes());
         PathBuf::from(format!("/tmp/becket-{uid}-{name:016x}"))
     }
 
-    /// Says where the socket is when it is not in `run/`.
+    /// A file with the path of the socket, when the socket is not in `run/`.
     pub fn socket_note(&self) -> PathBuf {
         self.run().join("socket.path")
     }
 }
 
-/// A hash that every build of becket computes alike (std's may change with the compiler).
+/// Computes a hash that is the same in every build of becket (std's may change with the compiler).
 pub fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -1,18 +1,19 @@
-//! The environment of a daemon, and a line of `/proc/PID/stat`. The name in that line may hold anything, so fields are
-//! counted from its end.
+//! The environment of a daemon, and a line of `/proc/PID/stat`. The name in that line may hold any character,
+//! so fields are counted from its end.
 
 use std::ffi::OsString;
 
 /// A variable for glibc in the daemon and the standalone judge: an arena for each thread would cost 8 MB.
 pub const ARENAS: (&str, &str) = ("MALLOC_ARENA_MAX", "4");
 
-/// What a daemon gets of the environment that `becket init` saw. A shim's own may be a repository's.
+/// The variables that a daemon gets from the environment that `becket init` saw. Those of a shim may come from
+/// a repository.
 pub const FOR_DAEMON: [&str; 3] = ["HOME", "PATH", "TZ"];
 /// The daemon's PATH where no `becket init` has run.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Makes the environment of the daemon and of the standalone judge from what `becket init` saw. Where it saw no
-/// HOME, the password database says it.
+/// Makes the environment of the daemon and of the standalone judge from the one that `becket init` saw. If it
+/// saw no HOME, the daemon reads the password database.
 pub fn for_daemon(
     seen: Vec<(OsString, OsString)>,
     lang: Option<OsString>,
@@ -27,20 +28,21 @@ pub fn for_daemon(
     environment
 }
 
-/// The parent of a process, and when it was started, in clock ticks since boot: a pid alone is
-/// used again.
+/// Returns the parent of a process and its start time in clock ticks since boot, because the system uses a pid
+/// again.
 pub fn parent_and_start(stat: &str) -> Option<(u32, u64)> {
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(1);
     Some((fields.next()?.parse().ok()?, fields.nth(17)?.parse().ok()?))
 }
 
-/// The process group and the session of a process.
+/// Returns the process group and the session of a process.
 pub fn group_and_session(stat: &str) -> Option<(i32, i32)> {
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(2);
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
-/// What state a process is in, by its letter: `Z` is one that has ended and was not buried yet.
+/// Returns the letter of a process's state: `Z` is one that has ended and whose parent has not waited for it
+/// yet.
 pub fn process_state(stat: &str) -> Option<char> {
     stat.rsplit_once(')')?.1.trim_start().chars().next()
 }

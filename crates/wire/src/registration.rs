@@ -1,43 +1,39 @@
-//! The arguments of the shim: what `becket init` writes into settings.json, and the shim reads.
+//! The arguments of the shim. `becket init` writes them into settings.json, and the shim reads them.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use crate::frame::Kind;
 use crate::rpc::CARRIED_BY_LINE;
 
-/// Which registration an event came through. Arguments beat the environment: a project's settings
-/// can set variables for our hook, and must not be able to lead it elsewhere.
+/// The registration of an event. Arguments beat the environment: a project's settings can set variables for our
+/// hook, and must not be able to redirect it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Registration {
-    /// The event that it is for.
     pub event: Option<String>,
-    /// Where it stands: settings, plugin, run, sdk.
+    /// The place of the registration: settings, plugin, run, sdk.
     pub from: Option<String>,
-    /// The becket home that it works for.
     pub home: Option<PathBuf>,
-    /// It is for the status line, not for an event.
+    /// True for the status line, not an event.
     pub statusline: bool,
-    /// The person had a status line before, which is shown beside ours.
+    /// True if the user has a status line of their own, which is shown beside becket's.
     pub beside: bool,
-    /// The refresh interval is the person's own, so their program runs each time.
+    /// True if the refresh interval is the user's own, so their program runs each time.
     pub own_refresh: bool,
-    /// Somebody only wants to know which shim this is.
+    /// True to print the version.
     pub version: bool,
-    /// Or what it is for.
+    /// True to print the help.
     pub help: bool,
 }
 
 impl Registration {
-    /// Reads the arguments. A newer registration may say more than this program understands, so
-    /// what is unknown is passed over.
+    /// Reads the arguments. It ignores unknown ones: a newer registration may have more.
     pub fn read(mut args: impl Iterator<Item = OsString>) -> Self {
         let mut registration = Self::default();
-        let text = |arg: OsString| arg.to_string_lossy().into_owned();
         while let Some(arg) = args.next() {
             match arg.to_str() {
-                Some("--event") => registration.event = args.next().map(text),
-                Some("--from") => registration.from = args.next().map(text),
+                Some("--event") => registration.event = args.next().as_deref().map(text_of),
+                Some("--from") => registration.from = args.next().as_deref().map(text_of),
                 Some("--home") => registration.home = args.next().map(PathBuf::from),
                 Some("--statusline") => registration.statusline = true,
                 Some("--beside") => registration.beside = true,
@@ -50,7 +46,7 @@ impl Registration {
         registration
     }
 
-    /// What a call through it sends.
+    /// Returns the kind of frame that a call sends.
     pub fn kind(&self) -> Kind {
         if self.statusline {
             Kind::STATUS_LINE
@@ -59,7 +55,7 @@ impl Registration {
         }
     }
 
-    /// The variables that its envelope carries besides those that all do.
+    /// Returns the variables that its envelope carries besides those of all envelopes.
     pub fn carries(&self) -> &'static [&'static str] {
         if self.statusline {
             &CARRIED_BY_LINE
@@ -67,6 +63,10 @@ impl Registration {
             &[]
         }
     }
+}
+
+fn text_of(argument: &OsStr) -> String {
+    argument.to_string_lossy().into_owned()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Requests and responses: what becket's programs say to the daemon, and what it says back.
+//! Requests of becket's programs to the daemon, and its responses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -10,18 +10,18 @@ use serde::{Deserialize, Serialize};
 use crate::answer::Output;
 use crate::effort::{EffortAsk, EffortTold};
 use crate::frame::{self, Frame, FrameError, FrameHead, HEAD, Kind};
-pub use crate::log::{DecisionRow, EventQuery, EventRow, Shown, Source};
+pub use crate::log::{DecisionRow, EventQuery, EventRow, FollowCursor, Source};
 use crate::session::{SessionQuery, SessionRow};
 use crate::{EventId, PROTOCOL, Version};
 
-/// What a request or a response could not be read as.
+/// The reason why a frame is no request or response.
 #[derive(Debug)]
 pub enum RpcError {
-    /// A kind that this protocol does not have, or does not have here.
+    /// A kind that this protocol does not have in this direction.
     UnknownKind(u8),
-    /// Another protocol than ours.
+    /// A protocol other than becket's.
     Protocol(u8),
-    /// The body is not what its kind promises.
+    /// A body that does not fit its kind.
     Malformed(&'static str),
     Json(serde_json::Error),
 }
@@ -49,52 +49,52 @@ pub(crate) fn too_long(_: FrameError) -> RpcError {
     RpcError::Malformed("too long for a frame")
 }
 
-/// What may be said to the daemon.
+/// A request to the daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
-    /// An event of Claude Code's: judge it, keep it.
+    /// Judge and keep an event of Claude Code.
     Event(EventRequest),
-    /// What Claude Code says for its status line: take the figures, and say what to print. It is no
-    /// event: nothing is kept.
+    /// Take the figures of a status line, and return the text to print. A status line is no event and is not
+    /// kept.
     StatusLine(EventRequest),
     /// The shim's whole environment, after `Hold { need_env }`: NAME=VALUE, each ended by NUL.
     Environment(Vec<u8>),
-    /// Make room, if the one who asks is strictly newer. The same bytes in every protocol.
+    /// End, if the client is strictly newer. The same bytes in every protocol.
     Yield { protocol: u8, version: Version },
-    /// Anything else that a person or a program wants to know or to have done.
+    /// Any other request of a user or a program.
     Ask(Ask),
 }
 
-/// What is asked of the daemon besides judging.
+/// A request to the daemon besides judging.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ask {
-    /// Who are you, and how are you?
+    /// Report the state of the daemon.
     Status,
-    /// Take in the spool, and say when it is done.
+    /// Take in the spool, and report when it is done.
     TakeIn,
     /// The log of events, oldest first; with `follow`, what comes after it too.
     Events(EventQuery),
-    /// Sessions as they are now, those that need somebody first.
+    /// The sessions as they are now, those that need the user first.
     Sessions(SessionQuery),
     /// The live sessions as they are now, and then every change.
     Watch,
-    /// Give a session (its id, or a unique beginning of it) a title, or take it away.
+    /// Give a session (its id, or a unique prefix of it) a title, or remove it.
     Name {
         session: String,
         title: Option<String>,
     },
-    /// The person looks at this session now: its attention is `checked`.
+    /// The user looks at this session now: its attention is `checked`.
     Seen(SeenAt),
-    /// Colour the panes of a tmux server (its socket) by display state, or stop that.
+    /// Colour the panes of a tmux server (its socket) by display state, or stop.
     Paint { tmux_socket: String, on: bool },
     /// Tasks, efforts, logs.
     Effort(Box<EffortAsk>),
-    /// End, orderly.
+    /// End after the running hooks have ended.
     Stop,
 }
 
-/// What the person looks at.
+/// The session that the user looks at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SeenAt {
@@ -144,20 +144,20 @@ impl Request {
     }
 }
 
-/// What the daemon says.
+/// A response of the daemon.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Response {
-    /// The decision: print this, exit so. `version` is the daemon's.
+    /// The output and the exit code for Claude Code. `version` is the daemon's.
     Answer { version: Version, output: Output },
-    /// The guards have passed, and named hooks are to run: wait so many milliseconds more. With
-    /// `need_env` they wait for the environment, and none has begun; without it they run.
+    /// The guards have passed, and named hooks are to run: wait this many milliseconds more. With `need_env`
+    /// the hooks wait for the environment, and none has begun; without it they run.
     Hold { for_ms: u32, need_env: bool },
-    /// Too much at once: judge it alone.
+    /// The daemon has too much to do: go standalone.
     Busy,
-    /// Another protocol, another namespace, or no reason to yield: judge it alone. `version` is the
-    /// daemon's. The same bytes in every protocol.
+    /// Another protocol, another namespace, or no reason to yield: go standalone. `version` is the daemon's.
+    /// The same bytes in every protocol.
     Refused { version: Version },
-    /// The daemon ends and makes room. The same bytes in every protocol.
+    /// The daemon ends. The same bytes in every protocol.
     Yielding,
     /// The answer to an [`Ask`].
     Told(Told),
@@ -165,37 +165,38 @@ pub enum Response {
     Row(Box<EventRow>),
 }
 
-/// Answers to an [`Ask`].
+/// The answer to an [`Ask`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Told {
     Status(Box<DaemonStatus>),
     /// Sessions, the most urgent first.
     Sessions(Vec<SessionRow>),
-    /// A session is new or has changed. One that has `ended_at` leaves the live ones.
+    /// A new or changed session. One with `ended_at` is no longer live.
     Changed(Box<SessionRow>),
     Effort(Box<EffortTold>),
-    /// It is done; a stream of rows has come to the present.
+    /// The request is done, or a stream of rows has reached the present.
     Done,
-    /// No session has an id that begins so.
+    /// No session has an id with this prefix.
     NoSuchSession(String),
-    /// Several sessions have an id that begins so.
+    /// Several sessions have an id with this prefix.
     Ambiguous(Vec<String>),
-    /// It will not be done, and why.
+    /// The request was refused, for this reason.
     No(String),
 }
 
-/// Finds the one session whose id begins with what was typed, in upper or lower case: Claude Code
-/// keeps the case of an id that the user chose. A whole id stands for itself.
+/// Finds the one session whose id begins with the typed text, in upper or lower case: Claude Code keeps the
+/// case of an id that the user chose. A whole id wins over longer ones.
 pub fn complete_session<'a>(
     typed: &str,
     ids: impl Iterator<Item = &'a str>,
 ) -> Result<String, Told> {
-    let begins = |id: &&str| {
-        let beginning = id.get(..typed.len());
-        beginning.is_some_and(|beginning| beginning.eq_ignore_ascii_case(typed))
-    };
-    let found: BTreeSet<&str> = ids.filter(begins).collect();
+    let found: BTreeSet<&str> = ids
+        .filter(|id| {
+            id.get(..typed.len())
+                .is_some_and(|prefix| prefix.eq_ignore_ascii_case(typed))
+        })
+        .collect();
     let whole = found.get(typed);
     let whole = whole.or_else(|| found.iter().find(|id| id.len() == typed.len()));
     match (whole, found.first(), found.len()) {
@@ -207,7 +208,7 @@ pub fn complete_session<'a>(
     }
 }
 
-/// How the daemon is.
+/// The state of the daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DaemonStatus {
     pub pid: u32,
@@ -215,20 +216,20 @@ pub struct DaemonStatus {
     pub protocol: u8,
     pub socket: String,
     pub started_at: i64,
-    /// Sessions that live now.
+    /// The number of live sessions.
     pub sessions: u64,
-    /// Events in the database.
+    /// The number of events in the database.
     pub events: u64,
     pub counts: Counts,
-    /// What a person should know: a damaged database that was set aside, a config that does not parse.
+    /// Problems that the user should know: a damaged database that was set aside, a config that does not parse.
     #[serde(default)]
     pub troubles: Vec<String>,
-    /// It was told to end, and waits for its hooks.
+    /// True if the daemon was told to end, and waits for its hooks.
     #[serde(default)]
     pub ending: bool,
 }
 
-/// What went past a bound or wrong since the daemon started.
+/// The numbers of refusals and failures since the daemon started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Counts {
@@ -238,7 +239,7 @@ pub struct Counts {
     pub strangers: u64,
     /// Peers in another namespace, or of another protocol.
     pub refused: u64,
-    /// Frames that made no sense.
+    /// Frames that could not be read.
     pub garbage: u64,
     /// Events that came after their deadline and were only recorded.
     pub late: u64,
@@ -350,11 +351,11 @@ pub(crate) fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], RpcError
     Ok(*head)
 }
 
-/// What the shim knows of an event besides its payload.
+/// The facts that the shim adds to the payload of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Envelope {
     pub id: EventId,
-    /// When the shim was started: milliseconds since 1970.
+    /// The start time of the shim: milliseconds since 1970.
     pub at: i64,
     pub version: Version,
     /// `--event` of the registration.
@@ -367,10 +368,10 @@ pub struct Envelope {
     pub home: String,
     /// Claude Code's process (`CLAUDE_PID`), else the shim's parent.
     pub pid: u32,
-    /// Its start time in clock ticks since boot: a pid alone is used again.
+    /// Its start time in clock ticks since boot, because the system uses a pid again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid_start: Option<u64>,
-    /// Whether `pid` is Claude Code's own word. A parent pid never chains or ends a session.
+    /// True if `pid` comes from Claude Code. A parent pid never chains or ends a session.
     #[serde(default)]
     pub pid_is_claude: bool,
     /// The parent of `pid`, where `BECKET_LAUNCH` is set: `becket run` is the parent of the Claude
@@ -380,8 +381,8 @@ pub struct Envelope {
     /// The variables of `CARRIED` that were set.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub variables: BTreeMap<String, String>,
-    /// Set when the payload is not all that was sent. It stands in the frame beside the envelope,
-    /// which is written before the payload is read.
+    /// Set if the payload was cut. The frame has it beside the envelope, which is written before the payload is
+    /// read.
     #[serde(skip)]
     pub cut: Option<Cut>,
 }
@@ -398,42 +399,42 @@ pub const CARRIED: [&str; 8] = [
     LAUNCH,
 ];
 
-/// Names the `becket run` that started Claude Code: `<pid>:<start time>`, the latter in clock ticks
-/// since boot. With `--restart` it ends in `:restart`.
+/// The variable that names the `becket run` which started Claude Code: `<pid>:<start time>`, the latter in
+/// clock ticks since boot. With `--restart` it ends in `:restart`.
 pub const LAUNCH: &str = "BECKET_LAUNCH";
 
-/// The variables that the envelope of a status line carries besides.
+/// The variables that only the envelope of a status line carries.
 pub const CARRIED_BY_LINE: [&str; 2] = ["COLUMNS", "NO_COLOR"];
 
-/// Where the envelope of a status line says what else is wrong. No variable of that name is carried,
-/// so no environment can say it.
+/// The entry of a status line's envelope for other problems. No variable of that name is carried, so no
+/// environment can set it.
 pub const WRONG: &str = "wrong";
 
-/// Set in the envelope of a status line that is shown beneath the user's own. The daemon answers
-/// with both if it has the output of the user's program for the same input, else with `Busy`: the
-/// caller runs the program then.
+/// The entry of a status line's envelope that is shown beneath the user's own. The daemon answers with both if
+/// it has the output of the user's program for the same input, else with `Busy`, and the caller runs the
+/// program.
 pub const BESIDE: &str = "beside";
 
-/// The envelope's field with the output of the user's status line program, for the daemon to keep.
+/// The entry with the output of the user's status line program, for the daemon to keep.
 pub const SHOWN: &str = "shown";
 
-/// How long one may be: an environment must not push an event out of its frame.
+/// The longest variable: an environment must not push an event out of its frame.
 const MAX_VARIABLE: usize = 8 << 10;
 
-/// The variables of an environment that an envelope carries: those that all do, and these.
+/// Returns the variables of an environment that an envelope carries: [`CARRIED`] and `besides`.
 pub fn carried(
     environment: impl Iterator<Item = (OsString, OsString)>,
     besides: &[&str],
 ) -> BTreeMap<String, String> {
-    let wanted = |name: &str| CARRIED.contains(&name) || besides.contains(&name);
     environment
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
-        .filter(|(name, value)| wanted(name) && name.len() + value.len() <= MAX_VARIABLE)
+        .filter(|(name, _)| CARRIED.contains(&name.as_str()) || besides.contains(&name.as_str()))
+        .filter(|(name, value)| name.len() + value.len() <= MAX_VARIABLE)
         .map(|(name, value)| (name, value.to_string_lossy().into_owned()))
         .collect()
 }
 
-/// A whole environment, as `Environment` carries it: NAME=VALUE, each ended by NUL.
+/// Writes an environment as `Environment` carries it: NAME=VALUE, each ended by NUL.
 pub fn environment_block(environment: impl Iterator<Item = (OsString, OsString)>) -> Vec<u8> {
     let mut block = Vec::new();
     for (name, value) in environment {
@@ -444,15 +445,24 @@ pub fn environment_block(environment: impl Iterator<Item = (OsString, OsString)>
     block
 }
 
-/// The variables of such a block; what is none is passed over.
+/// Reads the variables of such a block. It ignores lines that are not variables.
 pub fn read_environment(block: &[u8]) -> Vec<(OsString, OsString)> {
-    let text = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
-    let variable = |line: &[u8]| {
-        let equals = line.iter().position(|byte| *byte == b'=')?;
-        (equals > 0).then(|| (text(&line[..equals]), text(&line[equals + 1..])))
-    };
-    let lines = block.split(|byte| *byte == 0);
-    lines.filter_map(variable).collect()
+    block
+        .split(|byte| *byte == 0)
+        .filter_map(read_variable)
+        .collect()
+}
+
+fn read_variable(line: &[u8]) -> Option<(OsString, OsString)> {
+    let equals = line.iter().position(|byte| *byte == b'=')?;
+    if equals == 0 {
+        return None;
+    }
+    let (name, value) = (&line[..equals], &line[equals + 1..]);
+    Some((
+        OsString::from_vec(name.to_vec()),
+        OsString::from_vec(value.to_vec()),
+    ))
 }
 
 const ATTENDED: &str = "CLAUDE_CODE_SESSION_ATTENDED";
@@ -462,7 +472,7 @@ impl Envelope {
         self.variables.get(name).map(String::as_str)
     }
 
-    /// Which road the event took, for the daemon that it reached.
+    /// Returns the source of an event that reached the daemon.
     pub fn source(&self) -> Source {
         match self.from.as_deref() {
             Some("replay") => Source::Replay,
@@ -470,12 +480,12 @@ impl Envelope {
         }
     }
 
-    /// Whether a person attends; unknown is yes.
+    /// Returns true if a user attends the session, or if that is unknown.
     pub fn attended(&self) -> bool {
         self.variable(ATTENDED) != Some("0")
     }
 
-    /// Whether the event comes from the Claude Code that a `becket run` started itself. A `claude -p`
+    /// Returns true if the event comes from the Claude Code that a `becket run` started itself. A `claude -p`
     /// that the session starts inherits the variable, but not the parent.
     pub fn is_launched(&self) -> bool {
         let launch = self
@@ -485,29 +495,29 @@ impl Envelope {
         self.pid_is_claude && launcher.is_some() && launcher == self.pid_parent
     }
 
-    /// The launch that started this Claude Code itself.
+    /// Returns the launch that started this Claude Code itself.
     pub fn launch(&self) -> Option<&str> {
         self.variable(LAUNCH).filter(|_| self.is_launched())
     }
 
-    /// Whether that launch starts a fresh Claude Code when the context is full.
+    /// Returns true if that launch starts a fresh Claude Code when the context is full.
     pub fn restarts(&self) -> bool {
         self.launch()
             .is_some_and(|launch| launch.ends_with(":restart"))
     }
 
-    /// Whether Claude Code says so, one way or the other: older ones do not.
+    /// Returns true if Claude Code tells whether a user attends. Older ones do not.
     pub fn knows_attended(&self) -> bool {
         self.variable(ATTENDED).is_some()
     }
 }
 
-/// Why a payload is not whole.
+/// The reason why a payload is not whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
-    /// It was longer than the bound; what stood before the bound is kept.
+    /// It was longer than the limit. The bytes before the limit are kept.
     TooLong,
-    /// stdin neither brought anything nor ended; what came is kept.
+    /// Stdin neither brought data nor ended. The bytes that came are kept.
     NeverEnded,
 }
 
@@ -515,9 +525,9 @@ pub enum Cut {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventRequest {
     pub envelope: Envelope,
-    /// When the frame was sent: milliseconds since 1970.
+    /// The time when the frame was sent: milliseconds since 1970.
     pub sent: i64,
-    /// As Claude Code gave it.
+    /// The payload as Claude Code sent it.
     pub payload: Vec<u8>,
 }
 
@@ -529,7 +539,7 @@ pub struct EventRequest {
 #[derive(Debug)]
 pub struct EventFrame(Vec<u8>);
 
-/// Where the envelope begins.
+/// The start of the envelope in the frame.
 const ENVELOPE: usize = HEAD + 8 + 1 + 4;
 
 impl EventFrame {
@@ -543,12 +553,12 @@ impl EventFrame {
         Ok(Self(bytes))
     }
 
-    /// Where the payload is appended.
+    /// Returns the buffer to append the payload to.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.0
     }
 
-    /// The whole frame, of the kind `EVENT` or `STATUS_LINE`.
+    /// Returns the whole frame, of the kind `EVENT` or `STATUS_LINE`.
     pub fn finish(mut self, kind: Kind, sent: i64, cut: Option<Cut>) -> Result<Vec<u8>, RpcError> {
         let head = FrameHead::encode(kind, self.0.len() - HEAD).map_err(too_long)?;
         self.0[..HEAD].copy_from_slice(&head);
@@ -584,7 +594,7 @@ impl EventRequest {
     }
 }
 
-/// The whole frame of an event that is there already.
+/// Encodes the frame of a complete event.
 pub fn encode_event(envelope: &Envelope, payload: &[u8]) -> Result<Vec<u8>, RpcError> {
     encode_sent(Kind::EVENT, envelope, envelope.at, payload)
 }

@@ -1,27 +1,27 @@
-//! A session as every view shows it, and what a status line says of one.
+//! The session rows that every view shows, and the figures of a status line.
 
 use serde::{Deserialize, Serialize};
 
 use crate::effort::EffortBrief;
 
-/// What an agent is doing: exactly one of three.
+/// The state of one agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// It is the person's turn, and there is no hurry.
+    /// It is the user's turn, and there is no hurry.
     #[default]
     Idle,
     Working {
         detail: Option<String>,
     },
-    /// Nothing goes on before the person has acted.
+    /// The agent cannot go on before the user has acted.
     Attention {
         reason: String,
     },
 }
 
 impl Status {
-    /// The word of `--json`.
+    /// Returns the word for `--json`.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Idle => "idle",
@@ -45,16 +45,16 @@ impl Status {
     }
 }
 
-/// The most urgent of a session and its live agents. The order is that of urgency.
+/// The most urgent state of a session and its live agents, in the order of urgency.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Display {
-    /// A turn that failed, until the next prompt.
+    /// The last turn failed. It lasts until the next prompt.
     Error,
     Attention,
-    /// A question that the person has looked at, and that is still open.
+    /// The user has looked at a question that is still open.
     Checked,
     Working,
     #[default]
@@ -70,7 +70,7 @@ impl Display {
         Self::Done,
     ];
 
-    /// The state of one agent; `seen` if the person has looked at what it asks.
+    /// Makes the state of one agent. `seen` is true if the user has looked at its question.
     pub fn of(status: &Status, seen: bool) -> Self {
         match status {
             Status::Idle => Self::Done,
@@ -80,7 +80,7 @@ impl Display {
         }
     }
 
-    /// The word of `--json` and `--for`.
+    /// Returns the word for `--json` and `--for`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Error => "error",
@@ -91,7 +91,7 @@ impl Display {
         }
     }
 
-    /// The word that a person reads, everywhere.
+    /// Returns the word that people read, everywhere.
     pub fn label(self) -> &'static str {
         match self {
             Self::Error => "failed",
@@ -102,7 +102,7 @@ impl Display {
         }
     }
 
-    /// The symbol that a person sees, everywhere.
+    /// Returns the symbol that people see, everywhere.
     pub fn symbol(self) -> &'static str {
         match self {
             Self::Error => "✗",
@@ -114,7 +114,7 @@ impl Display {
     }
 }
 
-/// The main agent in `waiting_for`.
+/// The name of the main agent in `waiting_for`.
 pub const MAIN: &str = "main";
 
 /// One session. Times are milliseconds since 1970.
@@ -122,31 +122,31 @@ pub const MAIN: &str = "main";
 #[serde(default)]
 pub struct SessionRow {
     pub session_id: String,
-    /// The session that this one goes on from, after `/clear` or a fork.
+    /// The session that this one continues, after `/clear` or a fork.
     pub prev_session_id: Option<String>,
-    /// The line that it has in every view: `/clear` keeps it, though the id is a new one.
+    /// The line of the session in every view: `/clear` keeps it, though the id changes.
     pub line: String,
     pub title: Option<String>,
-    /// The main agent's.
+    /// The status of the main agent.
     pub status: Status,
     pub status_since: i64,
     pub display: Display,
-    /// Since when `display` is what it is: how long somebody has been waited for.
+    /// The time of the last change of `display`: the start of a wait for the user.
     pub display_since: i64,
-    /// The agent that needs the person: its id, or `main`.
+    /// The agent that needs the user: its id, or `main`.
     pub waiting_for: Option<String>,
-    /// What it is waited for, in words: the reason of that agent.
+    /// The reason of that agent, in words.
     pub waiting_reason: Option<String>,
-    /// When the person last looked at what it waits for; 0 if never.
+    /// The time when the user last looked at its question; 0 if never.
     pub seen_at: i64,
-    /// Why the last turn failed.
+    /// The reason why the last turn failed.
     pub error: Option<String>,
-    /// What it does, asks or failed of, in words; none if there is nothing to say beyond `display`.
+    /// The current activity, question or failure, in words; none if `display` says it all.
     pub doing: Option<String>,
-    /// The turn was interrupted by the person.
+    /// True if the user interrupted the turn.
     pub interrupted: bool,
     pub background_tasks: u32,
-    /// Tool calls that failed.
+    /// The number of tool calls that failed.
     pub failed_tools: u32,
     pub project: Option<String>,
     pub cwd: Option<String>,
@@ -155,28 +155,28 @@ pub struct SessionRow {
     pub attended: bool,
     pub pid: Option<u32>,
     pub pid_start: Option<u64>,
-    /// Whether that process lives.
+    /// True if that process lives.
     pub alive: bool,
-    /// Whether its events come here; false for a Claude Code that was only found running.
+    /// True if its events reach becket; false for a Claude Code that was only found running.
     pub hooked: bool,
     pub tmux_pane: Option<String>,
-    /// The tmux server of that pane: its socket.
+    /// The socket of the tmux server of that pane.
     pub tmux_socket: Option<String>,
     pub started_at: i64,
     pub last_activity: i64,
     pub ended_at: Option<i64>,
     pub end_reason: Option<String>,
-    /// The status or the end was not said by an event but inferred.
+    /// True if the status or the end was inferred, not reported by an event.
     pub inferred: bool,
-    /// Nothing was heard of it for eight hours.
+    /// True if no event came for eight hours.
     pub stale: bool,
     pub figures: Figures,
-    /// What it works on.
+    /// The effort that it works on.
     pub effort: Option<EffortBrief>,
     pub last_prompt: Option<String>,
     pub transcript_path: Option<String>,
     pub agents: Vec<AgentRow>,
-    /// What is wrong or unknown, in words: a transcript that cannot be read, a pane that is gone.
+    /// Problems and unknowns, in words: a transcript that cannot be read, a pane that is gone.
     pub troubles: Vec<String>,
 }
 
@@ -190,9 +190,9 @@ pub struct AgentRow {
     pub parent: Option<String>,
     pub status: Status,
     pub status_since: i64,
-    /// The person has looked at what it asks.
+    /// True if the user has looked at its question.
     pub seen: bool,
-    /// What it does or asks, in words.
+    /// The current activity or question, in words.
     pub doing: Option<String>,
     pub started_at: i64,
     pub ended_at: Option<i64>,
@@ -200,13 +200,13 @@ pub struct AgentRow {
 }
 
 impl AgentRow {
-    /// The state of this subagent alone.
+    /// Returns the state of this subagent alone.
     pub fn display(&self) -> Display {
         Display::of(&self.status, self.seen)
     }
 }
 
-/// What the status line says of a session, or its transcript where there is no status line.
+/// The figures of a session, from its status line, or from its transcript if there is none.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Figures {
@@ -220,18 +220,18 @@ pub struct Figures {
     pub api_duration_ms: Option<u64>,
     pub model_id: Option<String>,
     pub model_name: Option<String>,
-    /// They were reckoned from the transcript.
+    /// True if the figures were computed from the transcript.
     pub from_transcript: bool,
 }
 
-/// Which sessions are wanted.
+/// A query for sessions.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SessionQuery {
-    /// A session's id, or a beginning that only it has. Ended ones are found too.
+    /// The id of a session, or a unique prefix of one. It finds ended ones too.
     pub session: Option<String>,
-    /// Ended ones too.
+    /// True to include ended sessions.
     pub all: bool,
-    /// Of the ended ones only the newest so many.
+    /// The number of newest ended sessions.
     pub limit: Option<u32>,
 }

@@ -1,7 +1,7 @@
 //! Characters that must not reach a terminal.
 
-/// Returns true for a character that a terminal obeys or does not show: control characters, what changes the
-/// direction of the text around it, and what has no width.
+/// Returns true for a character that a terminal obeys or does not show: a control character, one that changes
+/// the direction of the text around it, or one without width.
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'

@@ -1,4 +1,5 @@
-//! Which becket this is. The protocol says who understands whom; the version says who is newer.
+//! The version of becket, and the number of its protocol. Two programs with the same protocol understand each
+//! other; the version tells the newer one.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The number of the protocol between becket's programs. It changes when a frame does.
 pub const PROTOCOL: u8 = 1;
 
-/// A version with its build: `0.1.0+42`. Ordered: a higher one takes over from a lower one.
+/// A version with its build: `0.1.0+42`. A higher one takes over from a lower one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Version {
@@ -19,8 +20,8 @@ pub struct Version {
 }
 
 impl Version {
-    /// The version of this build. `./install` sets `BECKET_BUILD` to the number of commits, so that
-    /// a rebuilt becket takes over from the one that still runs.
+    /// Returns the version of this build. `./install` sets `BECKET_BUILD` to the number of commits, so that a
+    /// rebuilt becket takes over from the one that still runs.
     pub fn current() -> Self {
         const TEXT: &str = env!("CARGO_PKG_VERSION");
         const BUILD: &str = match option_env!("BECKET_BUILD") {
@@ -39,7 +40,7 @@ impl Version {
         build: 0,
     };
 
-    /// The version as one number, for the head of an answer.
+    /// Encodes the version as one number, for the head of an answer.
     pub fn to_bits(self) -> u64 {
         u64::from(self.major) << 48
             | u64::from(self.minor) << 32
@@ -48,12 +49,11 @@ impl Version {
     }
 
     pub fn from_bits(bits: u64) -> Self {
-        let part = |shift: u32| (bits >> shift) as u16;
         Self {
-            major: part(48),
-            minor: part(32),
-            patch: part(16),
-            build: part(0),
+            major: (bits >> 48) as u16,
+            minor: (bits >> 32) as u16,
+            patch: (bits >> 16) as u16,
+            build: bits as u16,
         }
     }
 }
@@ -68,7 +68,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// A text that is no version.
+/// The error for a text that is no version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotAVersion;
 

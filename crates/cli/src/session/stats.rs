@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use anyhow::Result;
 use becket_daemon::store::{Brief, SessionFacts};
-use becket_engine::status::asks_the_person;
+use becket_engine::status::asks_user;
 use becket_wire::Head;
 use becket_wire::log::CANARY;
 use jiff::civil::Date;
@@ -271,7 +271,7 @@ fn is_answered(event: &Brief<'_>) -> bool {
 fn is_question(event: &Brief<'_>) -> bool {
     let payload = event.payload.as_deref().unwrap_or_default();
     let head = Head::read(payload);
-    head.is_ok_and(|head| asks_the_person(head.notification_type.as_deref()))
+    head.is_ok_and(|head| asks_user(head.notification_type.as_deref()))
 }
 
 const NUMBERS: [Column; 8] = [

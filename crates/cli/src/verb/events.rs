@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use becket_daemon::life::now_ms;
-use becket_wire::rpc::{Ask, EventQuery, Response, Shown, Told};
+use becket_wire::rpc::{Ask, EventQuery, FollowCursor, Response, Told};
 
 use crate::client::Client;
 use crate::failure::{Code, Failure};
@@ -97,7 +97,7 @@ fn through_daemon(world: &World, mut query: EventQuery, lines: &mut Lines) -> Re
             return without_daemon(world, query, lines);
         }
     };
-    let mut shown = Shown::of(&query);
+    let mut shown = FollowCursor::of(&query);
     loop {
         let ended = stream(&mut client, &query, &mut shown, lines);
         match ended {
@@ -121,7 +121,7 @@ fn through_daemon(world: &World, mut query: EventQuery, lines: &mut Lines) -> Re
 fn stream(
     client: &mut Client,
     query: &EventQuery,
-    shown: &mut Shown,
+    shown: &mut FollowCursor,
     lines: &mut Lines,
 ) -> Result<()> {
     if query.follow {

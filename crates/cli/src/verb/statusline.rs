@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Result;
-use becket_engine::statusline::{Line, answer, beneath, figures};
+use becket_engine::statusline::{StatusLineContent, answer, beneath, figures};
 use becket_hook::{connect, envelope, read_payload, wake};
 use becket_wire::rpc::{BESIDE, Envelope, EventRequest, Request, Response, SHOWN, WRONG};
 use becket_wire::{Missed, Place, Registration, bounds};
@@ -107,7 +107,7 @@ fn ask(place: &Place, envelope: &Envelope, payload: &[u8]) -> Result<Vec<u8>, Mi
 fn without_daemon(world: &World, envelope: &Envelope, payload: &[u8], why: &str) -> Vec<u8> {
     let read = figures(payload);
     let cwd = read.as_ref().ok().and_then(|read| read.cwd.clone());
-    let mut line = Line::of(read);
+    let mut line = StatusLineContent::of(read);
     let why = match why {
         "busy" => "becket: the daemon is busy",
         "refused" => "becket: the daemon has another version",

@@ -11,7 +11,7 @@ use becket_engine::hooks::{output, switch};
 use becket_engine::judge::Verdict;
 use becket_engine::pipeline::{FinishedEvent, finish, read_files, wants_files};
 use becket_engine::process::Cancel;
-use becket_engine::session::Decided;
+use becket_engine::session::EventOutcome;
 use becket_wire::rpc::{Response, RpcError, read_environment};
 use becket_wire::run::RunRow;
 use becket_wire::{Output, Place};
@@ -165,7 +165,7 @@ impl Core {
             return;
         };
         if let Some(applied) = &open.applied {
-            (self.registry).decided(applied, &open.record, Decided::Pending);
+            (self.registry).apply_outcome(applied, &open.record, EventOutcome::Pending);
         }
         open.record.held = true;
         let record = open.record.clone();
@@ -230,12 +230,12 @@ impl Core {
             self.run_notice(verdict.notice.as_ref());
         }
         if let Some(applied) = &applied {
-            let decided = if verdict.blocks_stop() || verdict.blocks_prompt() {
-                Decided::Blocked
+            let outcome = if verdict.blocks_stop() || verdict.blocks_prompt() {
+                EventOutcome::Blocked
             } else {
-                Decided::Passed
+                EventOutcome::Passed
             };
-            self.registry.decided(applied, &record, decided);
+            self.registry.apply_outcome(applied, &record, outcome);
         }
         self.reply(record, doubles.into_iter().chain([(shim, output)]));
     }

@@ -3,8 +3,8 @@
 
 use becket_engine::notice::{self, Change, Notice};
 use becket_engine::pipeline::PreparedEvent;
-use becket_engine::session::{Decided, Inference};
-use becket_engine::statusline::{Line, answer, beneath, figures, fingerprint};
+use becket_engine::session::{EventOutcome, Inference};
+use becket_engine::statusline::{StatusLineContent, answer, beneath, figures, fingerprint};
 use becket_wire::Head;
 use becket_wire::event::EventName;
 use becket_wire::rpc::{BESIDE, Response, SHOWN, WRONG};
@@ -47,12 +47,12 @@ impl Core {
                 };
                 let (envelope, project) = (record.envelope(), record.project.as_deref());
                 if let Some(done) = registry.apply(database, &head, envelope, project, None) {
-                    let decided = record.decided_as();
-                    registry.decided(&done, record, decided);
+                    let outcome = record.outcome();
+                    registry.apply_outcome(&done, record, outcome);
                     hear_effort(registry, record);
                     let event = record.event_name();
                     let is_stop = matches!(event, EventName::Stop | EventName::SubagentStop);
-                    if decided == Decided::Passed || !is_stop {
+                    if outcome == EventOutcome::Passed || !is_stop {
                         changes.extend(done.display.clone().map(|change| (change, Some(event))));
                     }
                     chained.extend(done.chained);
@@ -60,7 +60,11 @@ impl Core {
             }
             for record in &intake.completed {
                 hear_effort(registry, record);
-                changes.extend(registry.decided_late(record).map(|change| (change, None)));
+                changes.extend(
+                    registry
+                        .apply_late_outcome(record)
+                        .map(|change| (change, None)),
+                );
             }
             Changed {
                 sessions: registry.unwritten(),
@@ -150,7 +154,7 @@ impl Core {
         let envelope = &event.envelope;
         let read = figures(&event.masked);
         let session = read.as_ref().ok().and_then(|read| read.session_id.clone());
-        let mut line = Line::of(read);
+        let mut line = StatusLineContent::of(read);
         let mut own = None;
         if envelope.variable(BESIDE).is_some() {
             let given = fingerprint(&event.masked, envelope.variable("COLUMNS"));

@@ -5,7 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use becket_engine::transcript::{Finding, Tail, TurnTokens, Unread};
+use becket_engine::transcript::{Tail, TranscriptFinding, TurnTokens, UnreadLines};
 use becket_wire::session::Figures;
 use rustix::fs::OFlags;
 
@@ -38,7 +38,7 @@ impl Followed {
         path: &Path,
         whole: bool,
         prompted_at: Option<i64>,
-    ) -> (Vec<Finding>, Option<String>) {
+    ) -> (Vec<TranscriptFinding>, Option<String>) {
         let read = self.read(path, whole, prompted_at);
         if !matches!(&read, Err(why) if why.kind() == io::ErrorKind::NotFound) {
             self.in_vain = 0;
@@ -71,7 +71,7 @@ impl Followed {
         path: &Path,
         whole: bool,
         prompted_at: Option<i64>,
-    ) -> io::Result<Vec<Finding>> {
+    ) -> io::Result<Vec<TranscriptFinding>> {
         let mut file = open(path)?;
         self.seen = true;
         let len = file.metadata()?.len();
@@ -129,7 +129,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     Err(io::Error::other(what))
 }
 
-pub(crate) fn unreadable(unread: Unread) -> Option<String> {
+pub(crate) fn unreadable(unread: UnreadLines) -> Option<String> {
     let lines = |count: u64, one: &str, many: &str| match count {
         0 => None,
         1 => Some(format!("1 line {one}")),

@@ -1,6 +1,6 @@
 //! Sessions that go on from another one: after `/clear` in the same process, and by a fork.
 
-use becket_engine::session::{Chain, Moment};
+use becket_engine::session::{Chain, SessionEvent};
 use becket_wire::event::EventName;
 use rusqlite::Connection;
 
@@ -12,9 +12,9 @@ impl Registry {
         &mut self,
         database: &Connection,
         id: &str,
-        moment: &Moment<'_>,
+        moment: &SessionEvent<'_>,
     ) -> Option<(String, String)> {
-        if moment.event != EventName::SessionStart || !moment.envelope.pid_is_claude {
+        if moment.name != EventName::SessionStart || !moment.envelope.pid_is_claude {
             return None;
         }
         let found = match moment.head.source.as_deref() {
@@ -58,7 +58,7 @@ impl Registry {
     }
 
     /// The session that this process has just cleared away.
-    fn cleared(&self, id: &str, moment: &Moment<'_>) -> Option<String> {
+    fn cleared(&self, id: &str, moment: &SessionEvent<'_>) -> Option<String> {
         let process = (Some(moment.envelope.pid), moment.envelope.pid_start);
         self.sessions
             .iter()

@@ -64,7 +64,7 @@ impl Desk {
     fn heard(&mut self, session: &str, event: &str, more: &serde_json::Value, happened: i64) {
         self.now += 10;
         let mut envelope = self.envelope();
-        let heard = Mark {
+        let heard = EventTime {
             at: envelope.at,
             id: envelope.id,
         };
@@ -83,7 +83,7 @@ impl Desk {
         &mut self,
         payload: &str,
         envelope: &Envelope,
-        heard: Option<Mark>,
+        heard: Option<EventTime>,
     ) -> Option<Applied> {
         let head = Head::read(payload.as_bytes()).unwrap();
         let database = &self.connection;
@@ -280,7 +280,7 @@ fn attention_that_was_looked_at_is_checked_for_five_minutes() {
     desk.told(|done| Asked::Seen(pane("%3"), done));
     assert_eq!(desk.rows()[0].display, Display::Checked);
     desk.registry.unwritten();
-    desk.registry.forget_looks(desk.now + 5 * 60_000);
+    desk.registry.expire_seen(desk.now + 5 * 60_000);
     assert_eq!(desk.rows()[0].display, Display::Attention);
     assert_eq!(desk.registry.unwritten().len(), 1, "it is written and told");
 }
@@ -535,10 +535,11 @@ fn completed(
     let applied = desk.apply(&payload, &envelope, None).unwrap();
     let head = Head::read(payload.as_bytes());
     let mut record = Record::new(envelope, &head, payload.as_bytes(), 0, Source::Alone);
-    desk.registry.decided(&applied, &record, Decided::Pending);
+    desk.registry
+        .apply_outcome(&applied, &record, EventOutcome::Pending);
     record.took_us = Some(90_000_000);
     record.decision = answer.map(store::sample::decision);
-    desk.registry.decided_late(&record)
+    desk.registry.apply_late_outcome(&record)
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::UNIX_EPOCH;
 
 use becket_engine::effort::{Effect, EffortContext, EffortSaid, Left, MAIN, dialogue, directive};
-use becket_engine::session::{Moment, Session};
+use becket_engine::session::{Session, SessionEvent};
 use becket_wire::effort::{
     ArtifactRow, Caller, Dehydrated, EffortAsk, EffortBrief, EffortDo, EffortRow, EffortTold,
     MessageRow, TaskRow, WindowRow,
@@ -35,7 +35,7 @@ impl Registry {
         &mut self,
         database: &Connection,
         id: &str,
-        moment: &Moment<'_>,
+        moment: &SessionEvent<'_>,
     ) -> Option<Left> {
         let session = &self.sessions.get(id)?.session;
         if self.efforts.is_empty() && session.work.effort.is_none() {
@@ -43,7 +43,7 @@ impl Registry {
         }
         let effort = self.resolve(session, moment);
         let bound = effort.and_then(|effort| self.efforts.bound(effort));
-        let opens = moment.event == EventName::SessionStart && moment.agent_id().is_none();
+        let opens = moment.name == EventName::SessionStart && moment.agent_id().is_none();
         let left = effort
             .filter(|_| opens)
             .and_then(|effort| self.left(database, effort));
@@ -52,7 +52,7 @@ impl Registry {
         left
     }
 
-    fn resolve(&self, session: &Session, moment: &Moment<'_>) -> Option<i64> {
+    fn resolve(&self, session: &Session, moment: &SessionEvent<'_>) -> Option<i64> {
         let envelope = moment.envelope;
         let origin = Origin {
             project: moment.project.or(session.project.as_deref())?,
@@ -67,7 +67,7 @@ impl Registry {
         let own = session.work.effort;
         let own = || own.filter(|effort| self.efforts.bound(*effort).is_some());
         let found = self.efforts.of_agent(&origin).or_else(own);
-        let starts = moment.event == EventName::SessionStart && moment.agent_id().is_none();
+        let starts = moment.name == EventName::SessionStart && moment.agent_id().is_none();
         if found.is_some() || !starts {
             return found;
         }
@@ -107,7 +107,7 @@ impl Registry {
     pub(super) fn worked(
         &mut self,
         id: &str,
-        moment: &Moment<'_>,
+        moment: &SessionEvent<'_>,
         left: Option<Left>,
     ) -> Option<Box<EffortContext>> {
         let effort = self.sessions.get(id)?.session.work.effort?;
@@ -115,7 +115,7 @@ impl Registry {
         let mut context =
             self.effort_context(id, moment.agent_id(), moment.head, moment.envelope)?;
         (context.left, context.touched) = (left, touched);
-        if directive::is_wanted(&context, &moment.event) {
+        if directive::is_wanted(&context, &moment.name) {
             context.has = self.sessions.get(id)?.session.work.files(moment.agent_id());
         }
         Some(context)

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use becket_engine::effort::EffortSaid;
 use becket_engine::mask::Masker;
 use becket_engine::pipeline::PreparedEvent;
-use becket_engine::session::Decided;
+use becket_engine::session::EventOutcome;
 use becket_wire::event::EventName;
 use becket_wire::head::HeadError;
 use becket_wire::log::RAN_DENIED;
@@ -180,16 +180,16 @@ impl Record {
         self.fault.as_deref() == Some(RAN_DENIED)
     }
 
-    /// How far the decision about it is, as its session hears it.
-    pub(crate) fn decided_as(&self) -> Decided {
+    /// Returns the outcome for its session.
+    pub(crate) fn outcome(&self) -> EventOutcome {
         let blocks = |decision: &Decision| match self.event.as_deref() {
             Some("Stop" | "SubagentStop") => decision.blocks_stop(),
             _ => matches!(&*decision.answer, "block" | "stop"),
         };
         match &self.decision {
-            Some(decision) if blocks(decision) => Decided::Blocked,
-            _ if self.held => Decided::Pending,
-            _ => Decided::Passed,
+            Some(decision) if blocks(decision) => EventOutcome::Blocked,
+            _ if self.held => EventOutcome::Pending,
+            _ => EventOutcome::Passed,
         }
     }
 
@@ -551,11 +551,11 @@ mod tests {
 
     #[test]
     fn a_session_hears_how_its_event_was_decided() {
-        let decided = |event: &str, decision: Option<Decision>, held: bool| {
+        let outcome = |event: &str, decision: Option<Decision>, held: bool| {
             let payload = format!(r#"{{"hook_event_name":"{event}","session_id":"s"}}"#);
             let mut record = record_of(1, envelope(1), payload.as_bytes());
             (record.decision, record.held) = (decision, held);
-            record.decided_as()
+            record.outcome()
         };
         let block = || Some(decision("block"));
         let ends = Decision {
@@ -563,14 +563,17 @@ mod tests {
             ..decision("block")
         };
         for event in ["Stop", "SubagentStop", "UserPromptSubmit"] {
-            assert_eq!(decided(event, block(), false), Decided::Blocked);
-            assert_eq!(decided(event, None, true), Decided::Pending);
-            assert_eq!(decided(event, None, false), Decided::Passed);
+            assert_eq!(outcome(event, block(), false), EventOutcome::Blocked);
+            assert_eq!(outcome(event, None, true), EventOutcome::Pending);
+            assert_eq!(outcome(event, None, false), EventOutcome::Passed);
             let context = Some(decision("context"));
-            assert_eq!(decided(event, context, false), Decided::Passed);
+            assert_eq!(outcome(event, context, false), EventOutcome::Passed);
         }
         let stop = Some(decision("stop"));
-        assert_eq!(decided("UserPromptSubmit", stop, false), Decided::Blocked);
-        assert_eq!(decided("Stop", Some(ends), false), Decided::Passed);
+        assert_eq!(
+            outcome("UserPromptSubmit", stop, false),
+            EventOutcome::Blocked
+        );
+        assert_eq!(outcome("Stop", Some(ends), false), EventOutcome::Passed);
     }
 }

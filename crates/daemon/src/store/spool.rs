@@ -423,7 +423,7 @@ mod tests {
     use std::fs::File;
     use std::time::SystemTime;
 
-    use becket_engine::session::{Decided, Session};
+    use becket_engine::session::{EventOutcome, Session};
     use becket_wire::run::{CANCELLED, CUT_OFF, UNDER_WAY};
     use proptest::prelude::*;
 
@@ -812,7 +812,7 @@ mod tests {
     }
 
     /// What sessions hear when these are taken in one after the other.
-    fn heard(payload: &[u8], files: &[Left]) -> Vec<Decided> {
+    fn heard(payload: &[u8], files: &[Left]) -> Vec<EventOutcome> {
         let mut daemon = Daemon::new();
         leave(&daemon.home.place, &envelope(7), payload, &undecided()).unwrap();
         daemon.take_in();
@@ -820,7 +820,7 @@ mod tests {
         for left in files {
             leave(&daemon.home.place, &envelope(7), payload, left).unwrap();
             let done = daemon.take_in();
-            heard.extend(done.completed.iter().map(Record::decided_as));
+            heard.extend(done.completed.iter().map(Record::outcome));
         }
         heard
     }
@@ -830,8 +830,8 @@ mod tests {
         let stop = br#"{"hook_event_name":"Stop","session_id":"s"}"#;
         let block = || left(900, Some("block"));
         let twice = [left(900, None), left(950, None)];
-        assert_eq!(heard(stop, &twice), [Decided::Passed]);
-        assert_eq!(heard(stop, &[block(), block()]), [Decided::Blocked]);
+        assert_eq!(heard(stop, &twice), [EventOutcome::Passed]);
+        assert_eq!(heard(stop, &[block(), block()]), [EventOutcome::Blocked]);
         assert_eq!(heard(stop, &[undecided()]), [], "not yet");
         for outcome in [CUT_OFF, CANCELLED] {
             let ended = Left::of_runs(vec![ran(7, "judge", outcome)]);
@@ -839,7 +839,7 @@ mod tests {
                 why: "absent".to_owned(),
                 ..ended.clone()
             };
-            assert_eq!(heard(stop, &[unheard]), [Decided::Passed], "{outcome}");
+            assert_eq!(heard(stop, &[unheard]), [EventOutcome::Passed], "{outcome}");
             assert_eq!(heard(stop, &[ended]), [], "a hook in the background");
         }
     }

@@ -1,5 +1,5 @@
-//! The configuration of each project, read again when its files change: one stat per file and event.
-//! Shared by all threads that prepare events; a project whose file system hangs holds up only its own.
+//! The configuration of each project, read again when its files change: one stat per file and event. All
+//! threads that prepare events share it; a project whose file system hangs delays only its own events.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -12,9 +12,10 @@ use super::{Loader, Snapshot};
 use crate::mask::Masker;
 use crate::thread::ThreadFile;
 
-/// Projects kept at hand; the one used longest ago is dropped first.
+/// The number of projects in the cache; the least recently used is dropped first.
 const MAX_PROJECTS: usize = 128;
-/// A look into a folder that takes longer, and whose thread sleeps, means that its file system does not answer.
+/// The time after which a look into a folder counts as stalled if its thread sleeps: the file system does not
+/// answer.
 const STALLED: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
@@ -23,21 +24,21 @@ pub struct ConfigCache {
     key: [u8; 32],
     /// The user's home, for `~` of guards.
     user_home: Arc<Path>,
-    /// Keeps a copy of each file that parses. Only the daemon does.
+    /// True to keep a copy of each file that parses. Only the daemon does.
     may_write: bool,
     projects: Mutex<Projects>,
     /// The looks that are under way in each folder.
-    looks: Mutex<HashMap<PathBuf, BTreeMap<u64, UnderWay>>>,
+    looks: Mutex<HashMap<PathBuf, BTreeMap<u64, RunningLook>>>,
 }
 
-/// When a look into a folder began, and the thread that looks.
+/// The start of a look into a folder, and the thread that looks.
 #[derive(Debug)]
-struct UnderWay {
+struct RunningLook {
     began: Instant,
     thread: ThreadFile,
 }
 
-impl UnderWay {
+impl RunningLook {
     fn hangs(&self, now: Instant) -> bool {
         now.duration_since(self.began) > STALLED && self.thread.sleeps()
     }
@@ -66,19 +67,19 @@ impl Drop for FolderLook<'_> {
 
 #[derive(Debug, Default)]
 struct Projects {
-    by_folder: HashMap<Option<PathBuf>, (u64, Arc<Mutex<Current>>)>,
+    by_folder: HashMap<Option<PathBuf>, (u64, Arc<Mutex<ProjectConfig>>)>,
     uses: u64,
 }
 
 #[derive(Debug)]
-struct Current {
+struct ProjectConfig {
     loader: Loader,
-    /// Made for the configuration of this generation.
+    /// The masker for the configuration of this generation.
     masker: Option<(u64, Arc<Masker>)>,
 }
 
 impl ConfigCache {
-    /// `key` is what masked secrets are hashed with.
+    /// Makes a cache. `key` is the key for the hashes of masked secrets.
     pub fn new(place: &Place, key: [u8; 32], may_write: bool) -> Self {
         Self {
             place: place.clone(),
@@ -90,7 +91,7 @@ impl ConfigCache {
         }
     }
 
-    /// With the user's home.
+    /// Sets the user's home.
     pub fn with_user_home(mut self, home: Option<PathBuf>) -> Self {
         if let Some(home) = home {
             self.user_home = home.into();
@@ -106,8 +107,8 @@ impl ConfigCache {
         &self.place
     }
 
-    /// Begins a look into a folder. None if an earlier one hangs there: then only that one's thread is
-    /// lost, not one for each event.
+    /// Begins a look into a folder. Returns none if an earlier one hangs there, so that only that one's thread
+    /// is lost, not one for each event.
     pub(crate) fn look_into(&self, folder: &Path, now: Instant) -> Option<FolderLook<'_>> {
         let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
         let here = looks.entry(folder.to_path_buf()).or_default();
@@ -117,7 +118,7 @@ impl ConfigCache {
         }
         let number = here.keys().next_back().map_or(0, |last| last + 1);
         let thread = ThreadFile::current();
-        here.insert(number, UnderWay { began: now, thread });
+        here.insert(number, RunningLook { began: now, thread });
         Some(FolderLook {
             cache: self,
             folder: folder.to_path_buf(),
@@ -125,7 +126,7 @@ impl ConfigCache {
         })
     }
 
-    /// What holds in a project now, or outside of any.
+    /// Returns the configuration in force in a project, or outside of any.
     pub fn current(&self, project: Option<&Path>) -> (Arc<Snapshot>, Arc<Masker>) {
         let current = self.of(project);
         let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
@@ -141,7 +142,7 @@ impl ConfigCache {
         (config, masker)
     }
 
-    fn of(&self, project: Option<&Path>) -> Arc<Mutex<Current>> {
+    fn of(&self, project: Option<&Path>) -> Arc<Mutex<ProjectConfig>> {
         let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
         projects.uses += 1;
         let uses = projects.uses;
@@ -155,7 +156,7 @@ impl ConfigCache {
             let oldest = oldest.map(|(folder, _)| folder.clone());
             projects.by_folder.remove(&oldest.unwrap_or_default());
         }
-        let current = Arc::new(Mutex::new(Current {
+        let current = Arc::new(Mutex::new(ProjectConfig {
             loader: Loader::new(&self.place, project, self.may_write),
             masker: None,
         }));

@@ -1,5 +1,5 @@
-//! From `[guards.*]` of all layers to rules: key by key the highest layer, over the default pack. A project
-//! adds rules, and makes those of the user stricter; it relaxes none.
+//! Makes rules from `[guards.*]` of all layers: each key from the highest layer, over the default pack. A
+//! project adds rules and tightens the user's; it relaxes none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -8,10 +8,10 @@ use std::sync::{Arc, LazyLock};
 use memchr::memmem::Finder;
 use toml::de::{DeTable, DeValue};
 
-use super::hook::{TableKey, any_text, likest};
+use super::hook::{TableKey, any_text};
 use super::layer::{Level, RawKey, RawTable, Reader, Source, parse_layer};
 use super::merge::{Origin, Setting};
-use super::problem::{Position, Problem};
+use super::problem::{Position, Problem, most_similar};
 use super::value::{Form, Value};
 use crate::guard::act::{Access, Fed};
 use crate::guard::check::Check;
@@ -23,7 +23,7 @@ use crate::matcher::Matcher;
 /// The default pack, in the same keys.
 const PACK: &str = include_str!("../guard/pack.toml");
 
-/// Only the pack has it: the name of a condition that is code.
+/// The key for a condition that is code. Only the pack has it.
 const CHECK: &str = "check";
 
 const ACCESS: [(&str, Access); 4] = [
@@ -155,10 +155,10 @@ pub const GUARD_KEYS: &[TableKey] = &[
 ];
 
 pub(super) fn filled(text: &str) -> Result<(), String> {
-    match text.trim_start_matches('!').is_empty() {
-        true => Err("expected a text, found nothing".to_owned()),
-        false => Ok(()),
+    if text.trim_start_matches('!').is_empty() {
+        return Err("expected a text, found nothing".to_owned());
     }
+    Ok(())
 }
 
 pub(super) fn one_of<T: Copy>(names: &[(&str, T)], text: &str) -> Result<T, String> {
@@ -173,18 +173,18 @@ fn all_of<T: Copy>(names: &[(&str, T)], texts: &[String]) -> Result<Vec<T>, Stri
     texts.iter().map(|text| one_of(names, text)).collect()
 }
 
-/// The guards of a config, and every key of theirs that a file sets.
+/// The guards of a config, and all their keys that a file sets.
 #[derive(Debug, Default)]
 pub struct Guards {
-    /// The user's and the project's first, then the default pack.
+    /// The rules of the user and the project, then the default pack.
     pub rules: Vec<Arc<Rule>>,
     pub settings: BTreeMap<String, Setting>,
     pub problems: Vec<Problem>,
-    /// Tables of a project that would relax a guard of the user's: they do not count.
+    /// The tables of a project that would relax a guard of the user. They do not count.
     pub refused: Vec<RawTable>,
 }
 
-/// The default pack, as it is without any config.
+/// The default pack, without any config.
 static RULES: LazyLock<Vec<(RawTable, Arc<Rule>)>> = LazyLock::new(|| {
     let source = Source {
         level: Level::BuiltIn,
@@ -193,11 +193,13 @@ static RULES: LazyLock<Vec<(RawTable, Arc<Rule>)>> = LazyLock::new(|| {
     let Ok(layer) = parse_layer(&source, PACK) else {
         return Vec::new();
     };
-    let rule = |table: RawTable| {
-        let rule = rule(&table.name, &[&table]).ok()?;
-        Some((table, Arc::new(rule)))
-    };
-    layer.tables.into_iter().filter_map(rule).collect()
+    let tables = layer.tables.into_iter();
+    tables
+        .filter_map(|table| {
+            let rule = rule(&table.name, &[&table]).ok()?;
+            Some((table, Arc::new(rule)))
+        })
+        .collect()
 });
 
 /// Reads the guards of all layers in force, lowest first.
@@ -230,7 +232,7 @@ impl Guards {
         let (foreign, mut own): (Vec<&RawTable>, Vec<&RawTable>) = tables
             .into_iter()
             .partition(|table| table.level.is_foreign());
-        // What the managed file says of a guard is all that counts.
+        // If the managed file has the guard, no other file counts for it.
         if let Some(managed) = own.iter().position(|it| it.level == Level::Managed) {
             own = own.split_off(managed);
         }
@@ -264,7 +266,7 @@ impl Guards {
         self.rules.push(Arc::new(rule));
     }
 
-    /// Tells of tables that do nothing but switch off a guard that no other table defines.
+    /// Warns of tables that only switch off a guard that no other table defines.
     fn tell_unknown(&mut self, rule: &Rule, tables: &[&RawTable]) {
         if rule.off.is_none() || judges(rule) {
             return;
@@ -273,7 +275,7 @@ impl Guards {
             let name = &rule.id;
             let message = format!("guards.{name} switches off a guard that does not exist");
             let known = RULES.iter().map(|(table, _)| &*table.name);
-            let hint = match likest(name, known) {
+            let hint = match most_similar(name, known) {
                 Some(known) => format!("did you mean {known}?"),
                 None => "`becket guard list` shows the guards".to_owned(),
             };
@@ -297,7 +299,8 @@ impl Guards {
         }
     }
 
-    /// A stricter answer, and a closed failure, are all that a project may change of the user's guards.
+    /// Tightens a guard by a project's table, which may only set a stricter answer and a closed failure.
+    /// Returns false if the table would do more.
     fn tighten(&mut self, rule: &mut Rule, table: &RawTable) -> bool {
         let mut stricter = rule.clone();
         for key in &table.keys {
@@ -331,7 +334,7 @@ impl Guards {
     }
 }
 
-/// One rule, as its tables together say it.
+/// Makes one rule from all its tables.
 fn rule(id: &str, tables: &[&RawTable]) -> Result<Rule, String> {
     let mut keys: BTreeMap<&str, (&RawTable, &RawKey)> = BTreeMap::new();
     for table in tables {
@@ -340,17 +343,10 @@ fn rule(id: &str, tables: &[&RawTable]) -> Result<Rule, String> {
     let value = |key: &str| keys.get(key).map(|(_, key)| &key.value);
     let words = |key: &str| value(key).map(Value::words).unwrap_or_default();
     let text = |key: &str| words(key).into_iter().next();
-    let flag = |key: &str| match value(key) {
-        Some(Value::Bool(value)) => Some(*value),
-        _ => None,
-    };
+    let flag = |key: &str| value(key).and_then(Value::as_bool);
     let commands = words("command");
     let (unwanted, wanted): (Vec<&String>, Vec<&String>) =
         commands.iter().partition(|it| it.starts_with('!'));
-    let parse = |texts: Vec<&String>| -> Result<Vec<Command>, String> {
-        let texts = texts.into_iter().map(|text| text.trim_start_matches('!'));
-        texts.map(Command::parse).collect()
-    };
     let off = keys
         .get("enabled")
         .filter(|_| flag("enabled") == Some(false));
@@ -375,8 +371,8 @@ fn rule(id: &str, tables: &[&RawTable]) -> Result<Rule, String> {
             .collect(),
         prompt: words("prompt"),
         acts: Acts {
-            commands: parse(wanted)?,
-            unwanted_commands: parse(unwanted)?,
+            commands: parse_commands(&wanted)?,
+            unwanted_commands: parse_commands(&unwanted)?,
             args: Words::parse(&words("args")),
             env: Words::parse(&words("env")),
             flags: words("flags")
@@ -404,12 +400,17 @@ fn rule(id: &str, tables: &[&RawTable]) -> Result<Rule, String> {
     Err("has no condition: it would answer every call".to_owned())
 }
 
-/// Returns true if a rule says which calls it is about.
+fn parse_commands(texts: &[&String]) -> Result<Vec<Command>, String> {
+    let texts = texts.iter().map(|text| text.trim_start_matches('!'));
+    texts.map(Command::parse).collect()
+}
+
+/// Returns true if a rule has a condition for the calls that it is about.
 fn judges(rule: &Rule) -> bool {
     rule.has_condition() || !rule.tools.is_all() || rule.broken.is_some()
 }
 
-/// The guards that a file which does not parse marks `fail = "closed"`, as far as its lines tell.
+/// Finds the guards with `fail = "closed"` in a file that does not parse, by its lines.
 pub(super) fn closed_in(source: &Source, text: &str) -> Vec<RawTable> {
     let mut name = "";
     let mut found = BTreeSet::new();
@@ -429,7 +430,7 @@ pub(super) fn closed_in(source: &Source, text: &str) -> Vec<RawTable> {
             found.insert(name);
         }
     }
-    let table = |name: &str| RawTable {
+    let tables = found.into_iter().map(|name| RawTable {
         section: "guards",
         name: name.to_owned(),
         table: toml::Table::new(),
@@ -440,12 +441,12 @@ pub(super) fn closed_in(source: &Source, text: &str) -> Vec<RawTable> {
         keys: Vec::new(),
         last_good: false,
         broken: Some(format!("{} does not parse", source.file.display())),
-    };
-    found.into_iter().map(table).collect()
+    });
+    tables.collect()
 }
 
 impl Reader<'_> {
-    /// Takes a guard's table; one with something wrong in it is left out, or denies if it says so.
+    /// Takes a guard's table. A faulty one is left out, or denies if it has `fail = "closed"`.
     pub(super) fn guard(&mut self, mut table: RawTable, keys: &DeTable<'_>) {
         let errors = self.table_errors.len();
         self.check_name(&table);
@@ -462,7 +463,7 @@ impl Reader<'_> {
                     let message =
                         format!("guards.{}.{name} is no key that becket knows", table.name);
                     let known = GUARD_KEYS.iter().map(|key| key.name);
-                    self.warn_unknown(message, name, key.span(), |name| likest(name, known));
+                    self.warn_unknown(message, name, key.span(), |name| most_similar(name, known));
                     continue;
                 }
             };

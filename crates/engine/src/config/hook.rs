@@ -1,5 +1,5 @@
-//! From `[hooks.*]` of all layers to hooks: key by key the highest layer, over the defaults of a
-//! built-in of that name.
+//! Makes hooks from `[hooks.*]` of all layers: each key from the highest layer, over the defaults of a built-in
+//! of that name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::layer::{Level, RawKey, RawTable, Reader};
 use super::merge::{Origin, Setting};
-use super::problem::{Position, Problem};
+use super::problem::{Position, Problem, most_similar};
 use super::value::{Form, Value};
 use crate::hooks::builtin::{BUILT_INS, BuiltIn};
 use crate::hooks::{Action, Hook};
@@ -20,13 +20,13 @@ use crate::matcher::{Matcher, Paths};
 use crate::process::{ENDING, Program};
 use crate::trust::{Approved, names_project_file};
 
-/// How much sooner than Claude Code a hook has to end, so that it can be ended and answered for.
+/// The time before Claude Code's timeout at which a hook must end, so that becket can end it and answer.
 const SPARE: Duration = Duration::from_secs(2);
 
 /// The keys that name a program.
 const NAMING: [&str; 2] = ["run", "command"];
 
-/// The hooks of a config, and every key of theirs with what set it.
+/// The hooks of a config, and all their keys with their origins.
 #[derive(Debug, Default)]
 pub struct Named {
     pub hooks: Vec<Arc<Hook>>,
@@ -34,18 +34,18 @@ pub struct Named {
     pub problems: Vec<Problem>,
 }
 
-/// The project that hooks are read for.
+/// The project of the hooks.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Around<'a> {
-    /// Its folder; none where becket's own home is in it, which is the user's then.
+    /// The folder of the project; none if `.becket` in it is becket's own home, which belongs to the user.
     pub folder: Option<&'a Path>,
     pub approved: Option<&'a Arc<Approved>>,
-    /// It was approved, and has changed since.
+    /// True if the project was approved and has changed since.
     pub changed: bool,
 }
 
-/// Reads the hooks of all layers in force, lowest first, then those of an untrusted project: they are
-/// listed, and change none of the others.
+/// Reads the hooks of all layers in force, lowest first, then those of an untrusted project, which are listed
+/// and change none of the others.
 pub fn read(in_force: &[RawTable], untrusted: &[RawTable], around: &Around<'_>) -> Named {
     let mut named = Named::default();
     for (tables, in_force) in [(in_force, true), (untrusted, false)] {
@@ -67,35 +67,32 @@ pub fn read(in_force: &[RawTable], untrusted: &[RawTable], around: &Around<'_>) 
     named
 }
 
-/// How long all hooks may take at the most on that event, ends by force included. Where one has to
-/// answer on an event that else comes late, that event is registered so that Claude Code waits for it.
+/// Returns the longest time that all hooks together may take on an event, including ending them by force. An
+/// event that usually comes late is registered so that Claude Code waits, if a hook has to answer it.
 pub(crate) fn room_on(event: &EventName) -> Duration {
-    let waits = match event.comes_late() {
-        true => EventName::PreToolUse.waits(),
-        false => event.waits(),
+    let waits = if event.comes_late() {
+        EventName::PreToolUse.waits()
+    } else {
+        event.waits()
     };
     waits.saturating_sub(SPARE)
 }
 
-/// How long one hook may run on that event until it is asked to end. Where Claude Code waits for it,
-/// there is still time to end it by force, and to answer.
+/// Returns the longest time that one hook may run on an event before it is asked to end. If Claude Code waits
+/// for it, there is still time to end it by force and to answer.
 pub(crate) fn longest_on(event: &EventName, is_async: bool) -> Duration {
-    let ending = match is_async {
-        true => Duration::ZERO,
-        false => ENDING,
-    };
+    let ending = if is_async { Duration::ZERO } else { ENDING };
     room_on(event).saturating_sub(ending)
 }
 
-/// Makes the words of a list that name pinned files absolute, so that the session's folder does not
-/// matter.
+/// Makes paths of pinned files in a list absolute, so that the session's folder does not matter.
 fn anchor(program: &mut Program, approved: &Approved) {
     let Program::List(words) = program else {
         return;
     };
     for word in words {
         let path = word.strip_prefix("./").unwrap_or(word);
-        // Without a slash it may be anything: a program on the PATH, or no file at all.
+        // A word without a slash may be anything: a program on the PATH, or no file at all.
         if word.contains('/') && approved.pins().names(path) {
             *word = approved.project().join(path).to_string_lossy().into_owned();
         }
@@ -116,24 +113,24 @@ impl Named {
                 }
                 self.hooks.push(Arc::new(hook));
             }
-            // What does not count is no trouble either: nor a hook of some project, switched off for all.
+            // A table that is not in force causes no problem, nor does a hook that is off.
             Err(problem) if in_force && merged.off().is_none() => self.problems.push(*problem),
             Err(_) => {}
         }
     }
 }
 
-/// One hook, as its tables together say it.
+/// One hook, merged from all its tables.
 struct Merged<'a> {
     built_in: Option<&'static BuiltIn>,
-    /// Where it is named first.
+    /// The table that names it first.
     first: &'a RawTable,
     managed: bool,
     keys: BTreeMap<&'a str, (&'a RawTable, &'a RawKey)>,
 }
 
 impl<'a> Merged<'a> {
-    /// What the managed file defines is as it says there, whole.
+    /// Merges the tables of one hook. If the managed file defines it, no other table counts.
     fn of(
         mut tables: Vec<&'a RawTable>,
         built_in: Option<&'static BuiltIn>,
@@ -142,9 +139,9 @@ impl<'a> Merged<'a> {
         tables.sort_by_key(|table| table.level);
         let managed = tables.iter().find(|table| table.level == Level::Managed);
         let managed = managed.copied();
-        let defines =
-            |table: &RawTable| built_in.is_some() || table.keys.iter().any(|key| key.name == "run");
-        if let Some(managed) = managed.filter(|table| defines(table)) {
+        if let Some(managed) = managed
+            .filter(|table| built_in.is_some() || table.keys.iter().any(|key| key.name == "run"))
+        {
             let others = tables.iter().filter(|table| table.level != Level::Managed);
             problems.extend(others.map(|other| {
                 let by = Origin {
@@ -182,7 +179,7 @@ impl<'a> Merged<'a> {
     ) -> Result<(Hook, Option<Problem>), Box<Problem>> {
         let mut action = self.action(name)?;
         let description = self.description(&action);
-        let approved = around.approved.filter(|_| self.runs_what_a_project_says());
+        let approved = around.approved.filter(|_| self.runs_program_of_project());
         if let (Some(approved), Action::Run(program)) = (approved, &mut action) {
             anchor(program, approved);
         }
@@ -190,11 +187,11 @@ impl<'a> Merged<'a> {
         let (timeout, warning) = self.timeout(name, &on);
         let is_trusted = around.approved.is_some();
         let project = around.folder.filter(|_| !is_trusted);
-        let needs_trust = || match &action {
+        let needs_trust = match &action {
             Action::BuiltIn(built_in, _) => built_in.starts_project_tools,
             Action::Run(program) => project.is_some_and(|it| names_project_file(program, it)),
         };
-        let untrusted = !in_force || (!is_trusted && needs_trust());
+        let untrusted = !in_force || (!is_trusted && needs_trust);
         let hook = Hook {
             name: name.to_owned(),
             description,
@@ -218,12 +215,11 @@ impl<'a> Merged<'a> {
         Ok((hook, warning))
     }
 
-    fn runs_what_a_project_says(&self) -> bool {
-        let foreign = |key: &&str| {
-            let set = self.keys.get(*key);
+    fn runs_program_of_project(&self) -> bool {
+        NAMING.iter().any(|key| {
+            let set = self.keys.get(key);
             set.is_some_and(|(table, _)| table.level.is_foreign())
-        };
-        NAMING.iter().any(foreign)
+        })
     }
 
     fn value(&self, key: &str) -> Option<&'a Value> {
@@ -263,7 +259,7 @@ impl<'a> Merged<'a> {
                 Ok(Action::Run(Program::Shell(line.clone())))
             }
             _ => {
-                let near = likest(name, BUILT_INS.iter().map(|hook| hook.name));
+                let near = most_similar(name, BUILT_INS.iter().map(|hook| hook.name));
                 let hint = match near {
                     Some(near) => format!("did you mean {near}?"),
                     None => "run = [\"a program\", \"and its arguments\"]".to_owned(),
@@ -310,7 +306,7 @@ impl<'a> Merged<'a> {
         said.lines().next().unwrap_or_default().trim().to_owned()
     }
 
-    /// Cut to what the most patient of its events leaves.
+    /// Returns the timeout, at most the longest one that its events allow, and a warning if an event cuts it.
     fn timeout(&self, name: &str, on: &[EventName]) -> (Duration, Option<Problem>) {
         let is_async = self.is_set("async");
         let longest_on = |event: &EventName| longest_on(event, is_async);
@@ -338,7 +334,7 @@ impl<'a> Merged<'a> {
         (said.min(most), cut)
     }
 
-    /// Every key in force, with the defaults of the built-in.
+    /// Returns every key in force, with the defaults of the built-in.
     fn settings(&self, name: &str) -> BTreeMap<String, Setting> {
         let mut settings = BTreeMap::new();
         let mut put = |key: &str, value, origin| {
@@ -375,7 +371,7 @@ fn warning(table: &RawTable, at: &Position, message: String) -> Problem {
     table.locate(Problem::warning("", message), at)
 }
 
-/// One key that every hook has, or every guard.
+/// One key of the tables of a section.
 #[derive(Debug)]
 pub struct TableKey {
     pub name: &'static str,
@@ -454,43 +450,34 @@ pub(super) fn any_text(_: &str, _: &str) -> Result<(), String> {
 }
 
 impl TableKey {
-    /// The key of a hook.
+    /// Finds the key of a hook.
     pub fn find(name: &str) -> Option<&'static Self> {
         HOOK_KEYS.iter().find(|key| key.name == name)
     }
 }
 
-/// The known key nearest to one that is not known.
+/// Returns the known key that is most similar to an unknown one.
 pub(super) fn nearest_key(name: &str, built_in: Option<&'static BuiltIn>) -> Option<&'static str> {
     let own = built_in.map_or(&[][..], |hook| hook.keys);
     let known = HOOK_KEYS.iter().map(|key| key.name);
-    likest(name, known.chain(own.iter().copied()))
+    most_similar(name, known.chain(own.iter().copied()))
 }
 
-/// The most alike of these names, if it is alike at all.
-pub(super) fn likest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    known
-        .map(|known| (strsim::normalized_damerau_levenshtein(name, known), known))
-        .filter(|(likeness, _)| *likeness > 0.5)
-        .max_by(|one, other| one.0.total_cmp(&other.0))
-        .map(|(_, known)| known)
-}
-
-/// No name is longer.
+/// The longest name.
 const LONGEST_NAME: usize = 64;
 
-/// Where a `~` counts.
+/// The hint for a `~` in a list.
 const EXPANDED: &str = "write the whole path, or a text, which sh runs";
 
-/// Whether a hook may be called so: it becomes a part of paths, of commands and of lists.
+/// Returns true if `name` is a valid name for a hook, which becomes a part of paths, of commands and of lists.
 pub fn is_name(name: &str) -> bool {
-    let plain = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '-' | '_' | '.');
-    let starts = name.starts_with(|c: char| c.is_ascii_alphanumeric());
-    starts && name.len() <= LONGEST_NAME && name.chars().all(plain)
+    name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.len() <= LONGEST_NAME
+        && (name.chars()).all(|c| matches!(c, 'a'..='z' | '0'..='9' | '-' | '_' | '.'))
 }
 
 impl Reader<'_> {
-    /// Takes a hook's table; one with something wrong in it is left out.
+    /// Takes a hook's table. A faulty one is left out.
     pub(super) fn hook(&mut self, mut table: RawTable, keys: &DeTable<'_>) {
         let errors = self.table_errors.len();
         self.check_name(&table);
@@ -534,7 +521,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether the table of a hook or a guard may be called so.
+    /// Reports a name that is invalid for a hook or a guard.
     pub(super) fn check_name(&mut self, table: &RawTable) {
         if !is_name(&table.name) {
             let what = table.section.trim_end_matches('s');
@@ -545,7 +532,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes one key of a table, or what is wrong with it.
+    /// Takes one key of a table, or its error.
     pub(super) fn take_key(
         &mut self,
         table: &mut RawTable,
@@ -567,14 +554,14 @@ impl Reader<'_> {
         }
     }
 
-    /// Claude Code adds events every few weeks: one that is not known is no error.
+    /// Warns of unknown events. They are no error, because Claude Code adds events every few weeks.
     fn events(&mut self, path: &str, value: &Value, at: Range<usize>) {
         for name in value.words() {
             let event = EventName::from(&*name);
             if matches!(event, EventName::Other(_)) {
                 let known = EventName::ALL.iter().map(EventName::as_str);
                 let message = format!("{path}: unknown event {name}");
-                self.warn_unknown(message, &name, at.clone(), |name| likest(name, known));
+                self.warn_unknown(message, &name, at.clone(), |name| most_similar(name, known));
             } else if !event.is_registered() {
                 let message =
                     format!("{path}: becket is not registered for {name}, so nothing runs on it");
@@ -584,7 +571,7 @@ impl Reader<'_> {
     }
 }
 
-/// The word of a program that looks like a path in the home and is none: only a shell expands `~`.
+/// Finds a word of a program that looks like a path in the home and is none: only a shell expands `~`.
 fn unexpanded(key: &str, value: &Value) -> Option<String> {
     match (key, value) {
         ("run" | "command", Value::List(words)) => {
@@ -595,7 +582,7 @@ fn unexpanded(key: &str, value: &Value) -> Option<String> {
     }
 }
 
-/// A value of a built-in's own key, as far as it can be shown in a line.
+/// Returns the value of a built-in's own key, as far as one line can show it.
 fn as_written(value: &DeValue<'_>) -> Value {
     match value {
         DeValue::Boolean(value) => Value::Bool(*value),
@@ -605,11 +592,10 @@ fn as_written(value: &DeValue<'_>) -> Value {
             Err(_) => Value::Text(number.as_str().to_owned()),
         },
         DeValue::Array(words) => {
-            let text = |word: &toml::Spanned<DeValue<'_>>| match word.get_ref() {
-                DeValue::String(text) => Some(text.to_string()),
-                _ => None,
-            };
-            let texts: Option<Vec<String>> = words.iter().map(text).collect();
+            let texts: Option<Vec<String>> = words
+                .iter()
+                .map(|word| word.get_ref().as_str().map(str::to_owned))
+                .collect();
             texts.map_or(Value::Text("[…]".to_owned()), Value::List)
         }
         DeValue::Float(number) => Value::Text(number.as_str().to_owned()),

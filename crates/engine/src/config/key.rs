@@ -1,5 +1,5 @@
-//! The keys that becket knows: one row each, and a field of `Config` for it. Reading, merging,
-//! showing, the environment and the schema all go by this table.
+//! The keys that becket knows, with one row and one field of `Config` each. StatusLineInput, merging, showing, the
+//! environment and the schema all use this table.
 
 use std::time::Duration;
 
@@ -15,21 +15,21 @@ type Tightens = fn(in_force: &Value, new: &Value) -> bool;
 /// One key.
 #[derive(Debug)]
 pub struct Key {
-    /// Its full name. A last part `*` stands for any name.
+    /// The full name. A last part `*` stands for any name.
     pub path: &'static str,
     pub form: Form,
-    /// As it would be written; a key with `*` has none.
+    /// The default, as it would be written; a key with `*` has none.
     pub default: Option<&'static str>,
     pub about: &'static str,
-    /// A project may set it.
+    /// True if a project may set it.
     pub project: bool,
-    /// Whether a new value is stricter than the one in force; none if no value is. What comes from a
-    /// project or from the environment counts only then: both may be a stranger's.
+    /// Returns true if a new value is stricter than the one in force; none if no value is. A value from a
+    /// project or from the environment counts only then, because it may be a stranger's.
     pub tightens: Option<Tightens>,
     set: fn(&mut Config, &str, &Value),
 }
 
-/// Sections whose tables are kept as written; they get their keys with their own issues.
+/// Sections whose tables are kept as written. The modules `hook`, `guard` and `skill` read their keys.
 pub const RAW: [&str; 3] = ["hooks", "guards", "skills"];
 
 fn number(value: &Value) -> u32 {
@@ -311,7 +311,7 @@ pub const KEYS: &[Key] = &[
 ];
 
 impl Key {
-    /// The key of that name.
+    /// Finds the key with this name.
     pub fn find(path: &str) -> Option<&'static Self> {
         KEYS.iter().find(|key| match key.path.strip_suffix('*') {
             Some(parent) => path
@@ -321,7 +321,7 @@ impl Key {
         })
     }
 
-    /// Whether keys stand below that name.
+    /// Returns true if this is the name of a section.
     pub fn is_section(path: &str) -> bool {
         KEYS.iter().any(|key| {
             key.path
@@ -330,18 +330,18 @@ impl Key {
         })
     }
 
-    /// The variable that sets it: `BECKET_MASK_ENABLED`. A key with `*` has none.
+    /// Returns the variable that sets the key: `BECKET_MASK_ENABLED`. A key with `*` has none.
     pub fn variable(&self) -> Option<String> {
         let named = !self.path.ends_with('*');
         named.then(|| format!("BECKET_{}", self.path.replace('.', "_").to_uppercase()))
     }
 
-    /// Whether a file of that level may set it at all.
+    /// Returns true if a file of that level may set the key.
     pub fn is_open_to(&self, level: Level) -> bool {
         self.project || !matches!(level, Level::Project | Level::Local)
     }
 
-    /// The last part of a key's name. What stands for `*` may have dots in it.
+    /// Returns the last part of a key's name. The part that stands for `*` may contain dots.
     pub(super) fn name_in<'a>(&self, path: &'a str) -> &'a str {
         let parent = self.path.rfind('.').map_or(0, |dot| dot + 1);
         path.get(parent..).unwrap_or(path)
@@ -352,9 +352,8 @@ impl Key {
     }
 }
 
-/// The known name nearest to one that is not known.
+/// Returns the known name that is most similar to an unknown one.
 pub fn nearest(path: &str) -> Option<&'static str> {
-    let last = |path: &'static str| path.rsplit('.').next().unwrap_or(path);
     let sections = KEYS
         .iter()
         .filter_map(|key| key.path.rsplit_once('.').map(|(section, _)| section))
@@ -364,17 +363,19 @@ pub fn nearest(path: &str) -> Option<&'static str> {
         .iter()
         .map(|key| key.path)
         .filter(|path| !path.ends_with('*'));
-    let likeness = |known: &'static str| {
-        let whole = strsim::normalized_damerau_levenshtein(path, known);
-        // A key that was forgotten to be put into its section.
-        let alone = strsim::normalized_damerau_levenshtein(path, last(known));
-        whole.max(alone * 0.95)
-    };
     keys.chain(sections)
-        .map(|known| (likeness(known), known))
+        .map(|known| (likeness(path, known), known))
         .filter(|(likeness, _)| *likeness > 0.6)
         .max_by(|one, other| one.0.total_cmp(&other.0))
         .map(|(_, known)| known)
+}
+
+fn likeness(path: &str, known: &str) -> f64 {
+    let last = known.rsplit('.').next().unwrap_or(known);
+    let whole = strsim::normalized_damerau_levenshtein(path, known);
+    // The user may have forgotten the section of the key.
+    let alone = strsim::normalized_damerau_levenshtein(path, last);
+    whole.max(alone * 0.95)
 }
 
 #[cfg(test)]

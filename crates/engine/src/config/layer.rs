@@ -1,5 +1,5 @@
-//! One layer of the config: what a file, the environment or the command line says, checked against
-//! the table of keys.
+//! One layer of the config: the values of a file, the environment or the command line, checked against the
+//! table of keys.
 
 use std::fmt;
 use std::ops::Range;
@@ -13,14 +13,14 @@ use super::problem::{ConfigError, Lines, Position, Problem, Severity};
 use super::value::Value;
 use crate::matcher::Matcher;
 
-/// Nobody writes so many hooks or guards into one file, or reads so many complaints of it: what is
-/// beyond is left out. A stranger's file is read too, to list what it would run.
+/// The most tables that one file may have, and the most problems that are reported. A stranger's file is read
+/// too, to list its hooks.
 const MOST_TABLES: usize = 256;
 const MOST_PROBLEMS: usize = 100;
-/// A longer name is like none that is known.
+/// The longest unknown name for which a similar known one is searched.
 const LONGEST_NAME: usize = 100;
 
-/// Who speaks. A higher one has the last word.
+/// The level of a layer. A higher one wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     BuiltIn,
@@ -47,7 +47,7 @@ impl Level {
         }
     }
 
-    /// What it says may be a stranger's: it can tighten, never relax.
+    /// Returns true if the layer may come from a stranger: it can tighten, never relax.
     pub fn is_foreign(self) -> bool {
         matches!(self, Self::Project | Self::Local | Self::Environment)
     }
@@ -59,19 +59,19 @@ impl fmt::Display for Level {
     }
 }
 
-/// A file of the config, and whose it is.
+/// A file of the config, and its level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     pub level: Level,
     pub file: PathBuf,
 }
 
-/// What one layer says.
+/// The content of one layer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Layer {
     pub level: Level,
     pub file: Option<PathBuf>,
-    /// It stands for a file that does not parse any more.
+    /// True if this is the last good copy of a file that does not parse any more.
     pub last_good: bool,
     pub entries: Vec<Entry>,
     pub tables: Vec<RawTable>,
@@ -83,7 +83,7 @@ pub struct Layer {
 pub struct Entry {
     pub path: String,
     pub value: Value,
-    /// The line of the file, or the variable's name.
+    /// The line of the file.
     pub line: Option<usize>,
     pub variable: Option<String>,
 }
@@ -96,16 +96,16 @@ pub struct RawTable {
     pub name: String,
     pub table: toml::Table,
     pub level: Level,
-    /// None on the command line, which has no lines either.
+    /// The file; none on the command line, which has no lines either.
     pub file: Option<PathBuf>,
     pub line: usize,
-    /// Where its name stands.
+    /// The position of its name.
     pub at: Position,
-    /// Its keys that are known, in the order of the file.
+    /// Its known keys, in the order of the file.
     pub keys: Vec<RawKey>,
-    /// The file does not parse any more; this is of its last good copy.
+    /// True if this is from the last good copy of a file that does not parse any more.
     pub last_good: bool,
-    /// What is wrong with it, of a guard that denies then.
+    /// The fault of a guard that denies because of it.
     pub broken: Option<String>,
 }
 
@@ -114,12 +114,12 @@ pub struct RawTable {
 pub struct RawKey {
     pub name: String,
     pub value: Value,
-    /// Where its value stands.
+    /// The position of its value.
     pub at: Position,
 }
 
 impl RawTable {
-    /// Says of a problem where it stands.
+    /// Adds the place to a problem.
     pub(super) fn locate(&self, problem: Problem, at: &Position) -> Problem {
         match &self.file {
             Some(file) => problem.in_file(file).at_position(at.clone()),
@@ -154,7 +154,7 @@ pub fn parse_layer(source: &Source, text: &str) -> Result<Layer, ConfigError> {
     for error in errors {
         reader.syntax(&error);
     }
-    // A broken file reads as something else than was meant: only its grammar is told.
+    // The content of a broken file is misleading, so only its syntax errors are reported.
     if reader.errors.is_empty() {
         reader.table("", root.get_ref());
     }
@@ -181,7 +181,7 @@ pub(super) struct Reader<'a> {
     lines: Lines<'a>,
     pub(super) layer: Layer,
     errors: Vec<Problem>,
-    /// What is wrong with hooks, guards and skills: each leaves out its own table only.
+    /// The errors in hooks, guards and skills. Each leaves out its own table only.
     pub(super) table_errors: Vec<Problem>,
 }
 
@@ -246,7 +246,7 @@ impl Reader<'_> {
             let message = format!(
                 "{section}: a file may have {MOST_TABLES}; this one and all that follow are left out"
             );
-            // However many warnings there are, this one is told.
+            // This warning is reported, however many others there are.
             let mut problem = self.problem(message, name.span());
             problem.severity = Severity::Warning;
             self.layer.warnings.insert(0, problem);
@@ -300,7 +300,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Of a name that is not known. To find one that is like it takes its time.
+    /// Warns of an unknown name. Long names get no suggestion, because the search takes time.
     pub(super) fn warn_unknown(
         &mut self,
         message: String,
@@ -327,7 +327,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Warns of a matcher that names a tool in other letters, and so never matches.
+    /// Warns of a matcher that misspells the case of a tool's name, and so never matches.
     pub(super) fn check_tools(&mut self, table: &RawTable) {
         let key = |name: &str| table.keys.iter().find(|key| key.name == name);
         let on = key("on").map(|on| on.value.words()).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The edge of the config: reads the files, and reads them again when they changed. An unchanged
-//! set of files costs one stat each, because the daemon asks on every event.
+//! Reads the config files, and reads them again when they changed. An unchanged set of files costs one stat
+//! each, because the daemon asks on every event.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
@@ -45,24 +45,27 @@ impl Files {
         }
     }
 
-    /// The project's `.becket/`. In the user's home that is becket's own home and no project's.
+    /// Returns the project's `.becket/`. In the user's home this is becket's own home and belongs to no
+    /// project.
     fn folder(&self) -> Option<PathBuf> {
         let folder = self.project.as_ref()?.join(".becket");
         (!is_folder_of(&folder, &self.user)).then_some(folder)
     }
 
     fn sources(&self) -> Vec<Source> {
-        let source = |level, file: PathBuf| Source { level, file };
-        let mut sources = vec![
-            source(Level::System, self.system.clone()),
-            source(Level::User, self.user.clone()),
+        let mut files = vec![
+            (Level::System, self.system.clone()),
+            (Level::User, self.user.clone()),
         ];
         if let Some(folder) = self.folder() {
-            sources.push(source(Level::Project, folder.join("config.toml")));
-            sources.push(source(Level::Local, folder.join("local.toml")));
+            files.push((Level::Project, folder.join("config.toml")));
+            files.push((Level::Local, folder.join("local.toml")));
         }
-        sources.push(source(Level::Managed, self.managed.clone()));
-        sources
+        files.push((Level::Managed, self.managed.clone()));
+        let sources = files
+            .into_iter()
+            .map(|(level, file)| Source { level, file });
+        sources.collect()
     }
 }
 
@@ -70,24 +73,27 @@ fn is_folder_of(folder: &Path, file: &Path) -> bool {
     let Some(parent) = file.parent() else {
         return false;
     };
-    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-    real(folder) == real(parent)
+    real_path(folder) == real_path(parent)
 }
 
-/// How a file stands.
+fn real_path(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
+}
+
+/// The state of a config file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     Absent,
     InForce,
-    /// It is a project's, and the user has not said that it counts.
+    /// It belongs to a project that the user has not trusted.
     NotTrusted,
-    /// It is broken; its last good copy is in force.
+    /// The file is broken; its last good copy is in force.
     LastGood,
-    /// It is broken, and there is no good copy of it.
+    /// The file is broken, and there is no good copy of it.
     Broken,
 }
 
-/// One file of the config, as it was found.
+/// One file of the config, and its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     pub source: Source,
@@ -98,32 +104,33 @@ pub struct Report {
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     pub config: Config,
-    /// Every value with what set it.
+    /// Every value with its origin.
     pub settings: BTreeMap<String, Setting>,
-    /// The named hooks in the order in which they are declared, with those that are off or untrusted.
+    /// The hooks in the order of their declaration, including those that are off or untrusted.
     pub hooks: Vec<Arc<Hook>>,
-    /// The guards, with those that are off: the user's and the project's, then the default pack.
+    /// The guards, including those that are off: those of the user and the project, then the default pack.
     pub guards: Rules,
-    /// The skills, with those that come with becket.
+    /// The skills, including becket's own.
     pub skills: Skills,
     pub files: Vec<Report>,
     pub problems: Vec<Problem>,
-    /// The project that it is for, and whether that counts.
+    /// The project, and its trust.
     pub project: Option<Project>,
-    /// Another one for every state of the config that this process saw, in whatever project.
+    /// A number that differs for each state of the config in this process, over all projects.
     pub generation: u64,
 }
 
 impl Snapshot {
     pub fn errors(&self) -> impl Iterator<Item = &Problem> {
-        let is_error = |problem: &&Problem| problem.severity == Severity::Error;
-        self.problems.iter().filter(is_error)
+        let problems = self.problems.iter();
+        problems.filter(|problem| problem.severity == Severity::Error)
     }
 
-    /// The hooks that would run if the project were trusted.
+    /// Returns the hooks that would run if the project were trusted.
     pub fn resting_hooks(&self) -> impl Iterator<Item = &str> {
-        let rests = |hook: &&Arc<Hook>| hook.untrusted && hook.off.is_none();
-        self.hooks.iter().filter(rests).map(|hook| &*hook.name)
+        let hooks = self.hooks.iter();
+        let untrusted = hooks.filter(|hook| hook.untrusted && hook.off.is_none());
+        untrusted.map(|hook| &*hook.name)
     }
 }
 
@@ -132,40 +139,40 @@ impl Snapshot {
 pub struct Loader {
     files: Vec<ConfigFile>,
     last_good: LastGood,
-    /// What does not change while this process lives: environment and command line.
+    /// The layers that do not change while this process lives: environment and command line.
     fixed: Vec<Layer>,
     fixed_problems: Vec<Problem>,
     watch: Option<Watch>,
-    /// What would be approved.
+    /// The approval to assume.
     assumed: Option<Arc<Approved>>,
     current: Option<Arc<Snapshot>>,
 }
 
 impl Loader {
-    /// The files of becket's home, and of a project. `may_write` keeps a copy of each file that parses:
-    /// only the daemon does.
+    /// Makes a loader for the files of becket's home and of a project. `may_write` keeps a copy of each file
+    /// that parses: only the daemon does.
     pub fn new(place: &Place, project: Option<&Path>, may_write: bool) -> Self {
         let mut files = Files::of(place);
         files.project = project.map(Path::to_path_buf);
         Self::with_files(&files, place, may_write)
     }
 
-    /// Read only, without a project.
+    /// Makes a loader that writes nothing, without a project.
     pub fn read_only(place: &Place) -> Self {
         Self::new(place, None, false)
     }
 
-    /// Read only, with the files of a project.
+    /// Makes a loader that writes nothing, with the files of a project.
     pub fn for_project(place: &Place, project: &Path) -> Self {
         Self::new(place, Some(project), false)
     }
 
-    /// With files that stand elsewhere.
+    /// Makes a loader for files in other places.
     pub fn with_files(files: &Files, place: &Place, may_write: bool) -> Self {
-        let own = files.folder().is_some();
-        let watch = |project: &PathBuf| Watch::new(place, project, own);
+        let has_folder = files.folder().is_some();
+        let project = files.project.as_ref();
         Self {
-            watch: files.project.as_ref().map(watch),
+            watch: project.map(|project| Watch::new(place, project, has_folder)),
             files: files.sources().into_iter().map(ConfigFile::new).collect(),
             last_good: LastGood {
                 folder: place.last_good(),
@@ -178,13 +185,13 @@ impl Loader {
         }
     }
 
-    /// Shows what would hold if these pins were approved.
+    /// Assumes that these pins are approved.
     pub fn as_if_approved(mut self, pins: Pins) -> Self {
         self.assumed = self.watch.as_ref().map(|watch| watch.assume(pins));
         self
     }
 
-    /// Adds what the environment says.
+    /// Adds the variables of the environment.
     pub fn with_variables<'a>(
         self,
         variables: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -192,7 +199,7 @@ impl Loader {
         self.with(parse_variables(variables))
     }
 
-    /// Adds what the command line says: pairs of key and value.
+    /// Adds the pairs of key and value of the command line.
     pub fn with_pairs<'a>(self, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         self.with(parse_pairs(pairs))
     }
@@ -205,16 +212,17 @@ impl Loader {
         self
     }
 
-    /// The config as it is now.
+    /// Returns the current config.
     pub fn current(&mut self) -> Arc<Snapshot> {
         static GENERATION: AtomicU64 = AtomicU64::new(1);
-        // Trust first: what is read after that is compared with what was approved.
+        // Trust comes first: the files that are read after it are compared with the approved ones.
         let mut changed = self.watch.as_mut().is_some_and(Watch::refresh);
         let bare = self.watch.as_ref().is_none_or(Watch::is_bare);
         for file in &mut self.files {
-            changed |= match bare && file.source.level.is_foreign() {
-                true => file.is_gone(),
-                false => file.refresh(&self.last_good),
+            changed |= if bare && file.source.level.is_foreign() {
+                file.set_absent()
+            } else {
+                file.refresh(&self.last_good)
             };
         }
         match &self.current {
@@ -228,19 +236,19 @@ impl Loader {
         }
     }
 
-    /// The project as it was approved, if what was read of it is that.
+    /// Returns the approved project, if the files that were read are the approved ones.
     fn approved(&self) -> Option<&Arc<Approved>> {
         let watch = self.watch.as_ref()?;
         let project = self.assumed.as_ref().or_else(|| watch.approved())?;
         let pins = project.pins();
-        let approved = |file: &ConfigFile| match (file.hash(), file.source.level) {
+        let mut foreign = self.files.iter().filter(|it| it.source.level.is_foreign());
+        let are_approved = foreign.all(|file| match (file.hash(), file.source.level) {
             (None, _) => file.standing(true) == Standing::Absent,
             (Some(hash), Level::Project) => pins.has(".becket/config.toml", &hash),
             (Some(hash), Level::Local) => pins.has(".becket/local.toml", &hash),
             _ => true,
-        };
-        let mut foreign = self.files.iter().filter(|it| it.source.level.is_foreign());
-        foreign.all(approved).then_some(project)
+        });
+        are_approved.then_some(project)
     }
 
     fn snapshot(&self, generation: u64) -> Snapshot {
@@ -284,7 +292,7 @@ impl Loader {
         let mut problems: Vec<Problem> = Vec::new();
         for file in &self.files {
             problems.extend(file.problems().iter().cloned().map(|mut problem| {
-                // What does not count is no trouble.
+                // A file that is not in force only warns.
                 if !counts(&file) {
                     problem.severity = Severity::Warning;
                 }
@@ -301,20 +309,20 @@ impl Loader {
         problems.extend(skills.problems);
         let unread = self.watch.as_ref().and_then(|watch| watch.trouble.as_ref());
         problems.extend(unread.map(|why| {
-            let hint = "`becket trust` sets it aside and begins anew".to_owned();
+            let hint = "`becket trust` moves it aside and starts a new one".to_owned();
             Problem::error("trust", format!("{why}, so no project is trusted")).hint(Some(hint))
         }));
-        let report = |file: &ConfigFile| Report {
+        let files = self.files.iter().map(|file| Report {
             source: file.source.clone(),
             standing: file.standing(trusted),
-        };
+        });
         Snapshot {
             config,
             settings,
             hooks: named.hooks,
             guards: Rules::new(guards.rules),
             skills: skills.skills,
-            files: self.files.iter().map(report).collect(),
+            files: files.collect(),
             problems,
             project: self.watch.as_ref().map(|watch| Project {
                 trust: match (watch.project().trust, trusted) {
@@ -328,8 +336,8 @@ impl Loader {
     }
 }
 
-/// Returns the warnings about guards if an untrusted project's tables counted too: its author checks
-/// before trusting it.
+/// Returns the warnings about guards that trusting the project would bring: its author checks before trusting
+/// it.
 fn warnings_if_trusted(mut tables: Vec<RawTable>, untrusted: Vec<RawTable>) -> Vec<Problem> {
     tables.extend(untrusted.into_iter().filter(|it| it.section == "guards"));
     let mut problems = guard::read(&tables).problems;
@@ -337,11 +345,11 @@ fn warnings_if_trusted(mut tables: Vec<RawTable>, untrusted: Vec<RawTable>) -> V
     problems
 }
 
-/// What is known of the file, and what of it counts.
+/// The state of a file, and its part in force.
 #[derive(Debug, PartialEq)]
 struct FileState {
     standing: Standing,
-    /// What it says, or what it said when it last was good.
+    /// The layer of the file, or of its last good copy.
     layer: Option<Layer>,
     problems: Vec<Problem>,
 }
@@ -357,9 +365,9 @@ impl FileState {
 #[derive(Debug)]
 struct ConfigFile {
     source: Source,
-    /// Nothing before the first look.
+    /// The stamp of the last look; none before the first.
     seen: Option<Seen>,
-    /// The stamp can be relied on.
+    /// True if the stamp is reliable.
     settled: bool,
     text: Option<String>,
     state: FileState,
@@ -376,12 +384,12 @@ impl ConfigFile {
         }
     }
 
-    /// What is in force of it, or would be.
+    /// Returns the layer that is or would be in force.
     fn layer(&self) -> Option<&Layer> {
         self.state.layer.as_ref()
     }
 
-    /// How it stands. A project's counts only if it is what the person has approved.
+    /// Returns the state of the file. A project's file is in force only if the user has approved it.
     fn standing(&self, trusted: bool) -> Standing {
         match self.state.standing {
             Standing::Absent => Standing::Absent,
@@ -394,7 +402,7 @@ impl ConfigFile {
         &self.state.problems
     }
 
-    /// Where nothing of it is in force: the guards in it that deny then.
+    /// Returns the guards that deny because nothing of this file is in force.
     fn closed_guards(&self) -> Vec<RawTable> {
         match (&self.state.standing, &self.text) {
             (Standing::Broken, Some(text)) => guard::closed_in(&self.source, text),
@@ -402,19 +410,19 @@ impl ConfigFile {
         }
     }
 
-    /// The hash of what was read of it.
+    /// Returns the hash of the text that was read.
     fn hash(&self) -> Option<String> {
         Some(hash_of(self.text.as_ref()?.as_bytes()))
     }
 
-    /// Its folder is not there, so nothing of it is. Says whether that is different now.
-    fn is_gone(&mut self) -> bool {
+    /// Marks the file as absent, because its folder is. Returns true if that is a change.
+    fn set_absent(&mut self) -> bool {
         let changed = self.state != FileState::ABSENT;
         (self.seen, self.text, self.state) = (None, None, FileState::ABSENT);
         changed
     }
 
-    /// Looks at the file, and reads it if it changed. Says whether anything is different now.
+    /// Looks at the file, and reads it if it changed. Returns true if the state changed.
     fn refresh(&mut self, last_good: &LastGood) -> bool {
         let metadata = fs::metadata(&self.source.file);
         let seen = Seen::of(&metadata);
@@ -435,7 +443,7 @@ impl ConfigFile {
                 if is_absence(&error) {
                     FileState::ABSENT
                 } else {
-                    // What refused may pass without a trace in the stamp.
+                    // The error may go away without a trace in the stamp.
                     self.settled = false;
                     let problem = Problem::error("", format!("could not read it: {error}"));
                     let error = ConfigError {
@@ -466,20 +474,22 @@ impl ConfigFile {
         }
     }
 
-    /// The last good copy in its place: the one in memory, else the one on disk; else what is left
-    /// of it without the hooks that are wrong. A project's files have no copy: what was approved
-    /// was this, and nothing older.
+    /// Makes the state of a faulty file: its last good copy, the one in memory, else the one on disk; else the
+    /// file without the faulty hooks. A project's files have no copy: the user approved this version, and
+    /// nothing older.
     fn fall_back(&self, error: ConfigError, last_good: &LastGood) -> FileState {
         let ConfigError { mut problems, rest } = error;
-        let on_disk = || parse_layer(&self.source, &last_good.find(&self.source.file)?).ok();
-        let copy = match self.is_foreign() {
-            true => None,
-            false => self.state.layer.clone().or_else(on_disk),
+        let copy = if self.is_foreign() {
+            None
+        } else {
+            let in_memory = self.state.layer.clone();
+            in_memory
+                .or_else(|| parse_layer(&self.source, &last_good.find(&self.source.file)?).ok())
         };
         let (standing, layer, then) = match (copy, rest) {
             (Some(mut copy), _) => {
                 copy.last_good = true;
-                let then = "its last good copy stays in force";
+                let then = "the last version of this file without errors stays in force";
                 (Standing::LastGood, Some(copy), then)
             }
             (None, Some(rest)) => {
@@ -507,7 +517,7 @@ impl ConfigFile {
     }
 }
 
-/// Reads a regular file of a sane size. Anything else is refused: to open a pipe would hang.
+/// Reads a regular file of a sane size. It refuses any other file, because opening a pipe would hang.
 fn read(file: &Path, metadata: &Metadata) -> io::Result<String> {
     if !metadata.is_file() {
         return Err(io::Error::other("it is not a regular file"));
@@ -515,7 +525,7 @@ fn read(file: &Path, metadata: &Metadata) -> io::Result<String> {
     read_text(file, LONGEST_FILE)
 }
 
-/// Copies of the config files that last parsed: what holds while a file is broken.
+/// The copies of the config files that last parsed. They are in force while a file is broken.
 #[derive(Debug)]
 struct LastGood {
     folder: PathBuf,
@@ -523,13 +533,13 @@ struct LastGood {
 }
 
 impl LastGood {
-    /// The copy of a file, if there is one.
+    /// Returns the copy of a file, if there is one.
     fn find(&self, file: &Path) -> Option<String> {
         fs::read_to_string(self.copy_of(file)).ok()
     }
 
-    /// Keeps a copy. Without one the config still loads: a full disk or a read-only home is told
-    /// elsewhere.
+    /// Keeps a copy. Errors are ignored: the config loads without a copy, and other parts report a full disk or
+    /// a read-only home.
     fn keep(&self, file: &Path, text: &str) {
         if self.may_write && self.find(file).as_deref() != Some(text) {
             let written = replace::make_folder(&self.folder, 0o700)

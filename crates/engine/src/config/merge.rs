@@ -1,4 +1,4 @@
-//! Many layers, one config: for each key the highest layer that may set it.
+//! Merges layers into one config: for each key the highest layer that may set it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,31 +10,31 @@ use super::layer::{Entry, Layer, Level, RawTable};
 use super::problem::Problem;
 use super::value::Value;
 
-/// What is in force, and why.
+/// The config in force, and the origins of its values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Effective {
     pub config: Config,
     /// Every value by its key.
     pub settings: BTreeMap<String, Setting>,
-    /// Values that do not count where they stand.
+    /// The warnings about values without effect.
     pub warnings: Vec<Problem>,
 }
 
-/// One value in force, and what set it.
+/// One value in force, and its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
     pub value: Value,
     pub origin: Origin,
 }
 
-/// What set a value.
+/// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     pub level: Level,
     pub file: Option<PathBuf>,
     pub line: Option<usize>,
     pub variable: Option<String>,
-    /// The file does not parse any more; the line is that of its last good copy.
+    /// True if the line is that of the last good copy of a file that does not parse any more.
     pub last_good: bool,
 }
 
@@ -47,7 +47,7 @@ impl Origin {
         last_good: false,
     };
 
-    /// Of a line of a table that is kept as written.
+    /// Makes the origin for a line of a table that is kept as written.
     pub(super) fn of(table: &RawTable, line: usize) -> Self {
         Self {
             level: table.level,
@@ -60,7 +60,7 @@ impl Origin {
 }
 
 impl RawTable {
-    /// What set it.
+    /// Returns the origin of the table.
     pub fn origin(&self) -> Origin {
         Origin::of(self, self.line)
     }
@@ -83,8 +83,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Puts layers on top of each other, whatever order they come in. They are all trusted: who is
-/// not, is not given here.
+/// Merges layers in the order of their levels. They are all trusted: the caller leaves out the others.
 pub fn merge<'a>(layers: impl IntoIterator<Item = &'a Layer>) -> Effective {
     let mut layers: Vec<&Layer> = layers.into_iter().collect();
     layers.sort_by_key(|layer| layer.level);
@@ -110,12 +109,12 @@ pub fn merge<'a>(layers: impl IntoIterator<Item = &'a Layer>) -> Effective {
 }
 
 fn defaults() -> BTreeMap<String, Setting> {
-    let default = |key: &Key| {
+    let defaults = KEYS.iter().filter_map(|key| {
         let value = key.form.read_text(key.path, key.default?).ok()?;
         let origin = Origin::BUILT_IN;
         Some((key.path.to_owned(), Setting { value, origin }))
-    };
-    KEYS.iter().filter_map(default).collect()
+    });
+    defaults.collect()
 }
 
 impl Effective {

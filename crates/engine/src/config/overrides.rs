@@ -1,4 +1,4 @@
-//! The layers that are no file: what the environment says, and what the command line says.
+//! The layers that are not files: the environment and the command line.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,13 +12,13 @@ use toml::de::{DeValue, ValueDeserializer};
 use super::hook::{TableKey, nearest_key};
 use super::key::{KEYS, Key, nearest};
 use super::layer::{Entry, Layer, Level, RawTable, Source, parse_layer};
-use super::problem::{Problem, Severity};
+use super::problem::{Problem, Severity, similar};
 use super::value::{Form, Value};
 use crate::hooks::builtin::BuiltIn;
 
-/// How every variable of becket's begins.
+/// The prefix of becket's variables.
 const PREFIX: &str = "BECKET_";
-/// Variables of becket's that set no key: what it is told, and what it tells those that it starts.
+/// Variables of becket that set no key: those that it reads, and those that it sets for its children.
 const OTHERS: [&str; 10] = [
     "HOME",
     "NO_DAEMON",
@@ -31,9 +31,9 @@ const OTHERS: [&str; 10] = [
     "NOTICE_SESSION",
     "NOTICE_PROJECT",
 ];
-/// The key that decides whether secrets are masked.
+/// The key that switches masking.
 const MASKS: &str = "mask.enabled";
-/// No more of a variable's value is shown: a foreign project may set it.
+/// The longest part of a variable's value that is shown: a foreign project may set it.
 const MAX_SAID: usize = 200;
 
 /// The variables that set a key.
@@ -42,7 +42,7 @@ static VARIABLES: LazyLock<BTreeMap<String, &'static Key>> = LazyLock::new(|| {
     named.collect()
 });
 
-/// Of each variable that sets nothing and is nearly one that does: which one may be meant.
+/// Warns of each variable that sets nothing and is similar to one that does.
 pub fn misspelt<'a>(variables: impl IntoIterator<Item = &'a str>) -> Vec<Problem> {
     let nearly = variables.into_iter().filter_map(|variable| {
         let name = variable.strip_prefix(PREFIX)?;
@@ -51,19 +51,16 @@ pub fn misspelt<'a>(variables: impl IntoIterator<Item = &'a str>) -> Vec<Problem
             return None;
         }
         let name = name.to_uppercase();
-        let likeness = |known: &str| strsim::normalized_damerau_levenshtein(&name, known);
-        let known = VARIABLES.keys();
-        let known = known.map(|known| (likeness(&known[PREFIX.len()..]), known));
-        let alike = known.filter(|(likeness, _)| *likeness > 0.7);
-        let (_, known) = alike.max_by(|one, other| one.0.total_cmp(&other.0))?;
-        let problem = Problem::warning(plainly(variable), "unknown variable");
-        Some(problem.hint(Some(format!("did you mean {known}?"))))
+        let known = VARIABLES.keys().map(|known| &known[PREFIX.len()..]);
+        let known = similar(&name, known, 0.7)?;
+        let problem = Problem::warning(clean(variable), "unknown variable");
+        Some(problem.hint(Some(format!("did you mean {PREFIX}{known}?"))))
     });
     nearly.collect()
 }
 
-/// Reads what the environment says: for each key the variable `BECKET_SECTION_KEY`. One that is
-/// wrong is told and does not count, unless it is about masking: then secrets are masked.
+/// Reads the variables `BECKET_SECTION_KEY`. A faulty one is reported and does not count, unless it is about
+/// masking: then secrets are masked.
 pub fn parse_variables<'a>(
     variables: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> (Layer, Vec<Problem>) {
@@ -76,7 +73,7 @@ pub fn parse_variables<'a>(
         let value = match key.form.read_text(key.path, text) {
             Ok(value) => Some(value),
             Err(why) => {
-                errors.push(Problem::error(variable, plainly(&why)));
+                errors.push(Problem::error(variable, clean(&why)));
                 // Masking is the safe reading of a value that cannot be read.
                 (key.path == MASKS).then_some(Value::Bool(true))
             }
@@ -91,15 +88,15 @@ pub fn parse_variables<'a>(
     (layer, errors)
 }
 
-/// One short line without anything that a terminal would obey.
-fn plainly(text: &str) -> String {
+/// Makes one short line without characters that a terminal obeys.
+fn clean(text: &str) -> String {
     let cut = text.chars().count() > MAX_SAID;
     let plain = text.chars().take(MAX_SAID);
     let plain = plain.map(|c| if is_hidden(c) { ' ' } else { c });
     plain.chain(cut.then_some('…')).collect()
 }
 
-/// Reads what the command line says: pairs of key and value. A hook's keys are among them, each as
+/// Reads the pairs of key and value of the command line. A hook's keys are among them, each as
 /// `hooks.NAME.KEY`.
 pub fn parse_pairs<'a>(
     pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -137,7 +134,7 @@ fn unknown(path: &str, near: Option<&str>) -> Problem {
     wrong(format!("unknown key {path}")).hint(Some(hint))
 }
 
-/// A section in place of a key.
+/// Makes the problem of a section in place of a key.
 fn section(path: &str) -> Problem {
     let hint = match path {
         "hooks" => "hooks.NAME.enabled=false".to_owned(),
@@ -146,8 +143,8 @@ fn section(path: &str) -> Problem {
     wrong(format!("{path} is a section: it is set key by key")).hint(Some(hint))
 }
 
-/// A list that was begun would be run by a shell as a program called `[`.
-fn whole(path: &str, form: Form, text: &str) -> Result<(), Box<Problem>> {
+/// Refuses an incomplete list, which a shell would run as a program called `[`.
+fn check_list(path: &str, form: Form, text: &str) -> Result<(), Box<Problem>> {
     let text = text.trim();
     let is_test = (text.starts_with("[ ") || text.starts_with("[[ ")) && text.contains(" ]");
     let is_half = text.starts_with('[') && !is_test && DeValue::parse(text).is_err();
@@ -164,7 +161,7 @@ fn take(layer: &mut Layer, path: &str, text: &str) -> Result<(), Box<Problem>> {
         Some(near) if near == path => Box::new(section(path)),
         near => Box::new(unknown(path, near)),
     })?;
-    whole(path, key.form, text)?;
+    check_list(path, key.form, text)?;
     let name = key.name_in(path);
     let list = DeValue::parse(text).ok().map(Spanned::into_inner);
     let value = match (&key.form, list) {
@@ -180,7 +177,7 @@ fn take(layer: &mut Layer, path: &str, text: &str) -> Result<(), Box<Problem>> {
     Ok(())
 }
 
-/// Puts one key of a hook where a file would have it.
+/// Puts one key of a hook into its table, as in a file.
 fn take_hook(hooks: &mut toml::Table, path: &str, text: &str) -> Result<(), Box<Problem>> {
     // A hook's name may have dots in it, a key has none.
     let Some((name, key)) = path.rsplit_once('.') else {
@@ -197,7 +194,7 @@ fn take_hook(hooks: &mut toml::Table, path: &str, text: &str) -> Result<(), Box<
         return Err(Box::new(problem));
     }
     if let Some(known) = known {
-        whole(&format!("hooks.{path}"), known.form, text)?;
+        check_list(&format!("hooks.{path}"), known.form, text)?;
     }
     let hook = hooks
         .entry(name)
@@ -208,22 +205,21 @@ fn take_hook(hooks: &mut toml::Table, path: &str, text: &str) -> Result<(), Box<
     Ok(())
 }
 
-/// As a file would have it: a text, unless the key takes something else and this is it. The own keys
-/// of a built-in have no form, and take anything.
+/// Returns the value as in a file: a text, unless the key takes another form and the text has it. The own keys
+/// of a built-in have no form, and take any value.
 fn as_written(form: Option<Form>, text: &str) -> toml::Value {
     let value = ValueDeserializer::parse(text).ok();
     let value = value.and_then(|value| toml::Value::deserialize(value).ok());
-    let fits = |value: &toml::Value| match form {
+    let value = value.filter(|value| match form {
         Some(Form::Bool) => value.is_bool(),
         Some(Form::Words(_) | Form::Program) => value.is_array(),
         Some(_) => false,
         None => true,
-    };
-    let text = || toml::Value::String(text.to_owned());
-    value.filter(fits).unwrap_or_else(text)
+    });
+    value.unwrap_or_else(|| toml::Value::String(text.to_owned()))
 }
 
-/// Reads hooks as a file's are read, so that the same holds for them; only that there is no file.
+/// Reads hooks in the same way as those of a file, but without a file.
 fn read_hooks(layer: &mut Layer, hooks: toml::Table) -> Vec<Problem> {
     let hooks = toml::Value::Table(hooks);
     let text = toml::Table::from_iter([("hooks".to_owned(), hooks)]).to_string();
@@ -231,10 +227,10 @@ fn read_hooks(layer: &mut Layer, hooks: toml::Table) -> Vec<Problem> {
         level: Level::CommandLine,
         file: PathBuf::new(),
     };
-    let here = |problem: Problem| problem.in_place(Level::CommandLine.name());
     match parse_layer(&source, &text) {
         Ok(read) => {
-            layer.warnings.extend(read.warnings.into_iter().map(here));
+            let warnings = read.warnings.into_iter().map(without_file);
+            layer.warnings.extend(warnings);
             layer
                 .tables
                 .extend(read.tables.into_iter().map(|table| RawTable {
@@ -243,10 +239,13 @@ fn read_hooks(layer: &mut Layer, hooks: toml::Table) -> Vec<Problem> {
                 }));
             Vec::new()
         }
-        Err(error) => {
-            let is_error = |problem: &Problem| problem.severity == Severity::Error;
-            let errors = error.problems.into_iter().filter(is_error);
-            errors.map(here).collect()
+        Err(mut error) => {
+            (error.problems).retain(|problem| problem.severity == Severity::Error);
+            error.problems.into_iter().map(without_file).collect()
         }
     }
+}
+
+fn without_file(problem: Problem) -> Problem {
+    problem.in_place(Level::CommandLine.name())
 }

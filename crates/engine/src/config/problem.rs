@@ -1,4 +1,4 @@
-//! What is wrong with a config file, and where.
+//! Problems of the config, and their positions.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,13 +10,13 @@ use super::layer::Layer;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
-    /// The layer is not in force as it is written.
+    /// The layer is not in force as written.
     Error,
-    /// One line of it does nothing.
+    /// One line has no effect.
     Warning,
 }
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     pub severity: Severity,
@@ -28,23 +28,23 @@ pub struct Problem {
     pub hint: Option<String>,
 }
 
-/// Where in a file, counted from one.
+/// A position in a file, counted from one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Position {
     pub line: usize,
     pub column: usize,
-    /// The line as it stands there, or the beginning of a long one.
+    /// The text of the line, or the beginning of a long one.
     pub text: String,
-    /// How many characters are meant.
+    /// The number of characters to mark.
     pub width: usize,
 }
 
-/// A layer that cannot be in force: everything that is wrong with it, warnings too.
+/// The problems of a layer that cannot be in force, including warnings.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[error("{}", .problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
 pub struct ConfigError {
     pub problems: Vec<Problem>,
-    /// What can be in force all the same, if nothing but hooks is wrong: the others.
+    /// The layer without the faulty hooks, guards and skills, if nothing else is wrong.
     pub rest: Option<Box<Layer>>,
 }
 
@@ -73,7 +73,7 @@ impl Problem {
         self
     }
 
-    /// What it is about has no file, and no lines.
+    /// Sets a place that has no file and no lines.
     pub(super) fn in_place(self, place: &str) -> Self {
         Self {
             place: place.to_owned(),
@@ -93,8 +93,8 @@ impl Problem {
         self
     }
 
-    /// The line that is meant, with a mark under the place; nothing if it has none, or stands too
-    /// far to the right.
+    /// Returns the line with a mark under the position; none if there is no line, or the position is beyond the
+    /// shown part.
     pub fn picture(&self) -> Option<String> {
         let Position {
             line,
@@ -102,13 +102,13 @@ impl Problem {
             text,
             width,
         } = self.at.as_ref()?;
-        // The place lies beyond what is shown of a long line.
+        // The position is beyond the shown part of a long line.
         if column - 1 > text.chars().count() {
             return None;
         }
         let number = line.to_string();
         let margin = " ".repeat(number.len());
-        // Tabs stay tabs, so that the mark stands below what it means.
+        // Tabs stay tabs, so that the mark is below its text.
         let indent: String = text
             .chars()
             .take(column - 1)
@@ -119,7 +119,7 @@ impl Problem {
     }
 }
 
-/// One line: where, what, and what to do.
+/// Writes one line: the place, the problem, and the hint.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.place)?;
@@ -134,13 +134,13 @@ impl fmt::Display for Problem {
     }
 }
 
-/// No more of a line is shown.
+/// The longest part of a line that is shown, in bytes.
 const MAX_SHOWN: usize = 1000;
 
 /// A text with an index of its lines.
 pub(super) struct Lines<'a> {
     text: &'a str,
-    /// Where each line starts.
+    /// The start of each line.
     starts: Vec<usize>,
 }
 
@@ -151,7 +151,7 @@ impl<'a> Lines<'a> {
         Self { text, starts }
     }
 
-    /// The line, counted from one.
+    /// Returns the number of the line, counted from one.
     pub(super) fn line(&self, at: usize) -> usize {
         self.starts.partition_point(|start| *start <= at)
     }
@@ -173,6 +173,26 @@ impl<'a> Lines<'a> {
             width: self.text[start..end].chars().count().max(1),
         }
     }
+}
+
+/// Returns the most similar of the known names, for a hint, if one is similar enough.
+pub(crate) fn most_similar<'a>(
+    name: &str,
+    known: impl Iterator<Item = &'a str>,
+) -> Option<&'a str> {
+    similar(name, known, 0.5)
+}
+
+pub(super) fn similar<'a>(
+    name: &str,
+    known: impl Iterator<Item = &'a str>,
+    least: f64,
+) -> Option<&'a str> {
+    known
+        .map(|known| (strsim::normalized_damerau_levenshtein(name, known), known))
+        .filter(|(likeness, _)| *likeness > least)
+        .max_by(|one, other| one.0.total_cmp(&other.0))
+        .map(|(_, known)| known)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::skill::{SKILL_KEYS, SKILL_RULE_KEYS};
 use super::value::Form;
 use crate::hooks::builtin::{BUILT_INS, BuiltIn};
 
-/// The schema of a config file.
+/// Makes the schema of a config file.
 pub fn schema() -> Json {
     let mut root = Map::new();
     for key in KEYS {
@@ -28,16 +28,16 @@ pub fn schema() -> Json {
     }
     let mut schema = close(root);
     schema["properties"]["hooks"] = hooks();
-    schema["properties"]["guards"] = named(&tables(GUARD_KEYS));
-    let mut skill = tables(SKILL_KEYS);
-    skill["properties"]["rules"] = named(&tables(SKILL_RULE_KEYS));
+    schema["properties"]["guards"] = named(&table(GUARD_KEYS));
+    let mut skill = table(SKILL_KEYS);
+    skill["properties"]["rules"] = named(&table(SKILL_RULE_KEYS));
     schema["properties"]["skills"] = named(&skill);
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     schema["title"] = json!("becket config");
     schema
 }
 
-/// Sections are built as maps under a name that no key has, and closed when all keys are in.
+/// The name under which a section collects its keys. No key has it.
 const SECTION: &str = "[]";
 
 fn section<'a>(at: &'a mut Map<String, Json>, name: &str) -> &'a mut Map<String, Json> {
@@ -63,40 +63,33 @@ fn close(properties: Map<String, Json>) -> Json {
     json!({ "type": "object", "properties": named, "additionalProperties": others })
 }
 
-/// `[hooks.*]`: the built-ins by their names, and any other name.
+/// Makes the schema of `[hooks.*]`: the built-ins by their names, and any other name.
 fn hooks() -> Json {
-    let of = |built_in: Option<&BuiltIn>| {
-        let known = |key: &&TableKey| built_in.is_none() || key.name != "run";
-        let mut properties: Map<String, Json> = HOOK_KEYS
-            .iter()
-            .filter(known)
-            .map(|key| (key.name.to_owned(), hook_property(key)))
-            .collect();
-        let own = built_in.map_or(&[][..], |hook| hook.keys);
-        for key in own {
-            properties.entry(*key).or_insert_with(|| json!({}));
-        }
-        let mut table = json!({
-            "type": "object",
-            "properties": properties,
-            "additionalProperties": false,
-        });
-        if let Some(hook) = built_in {
-            table["description"] = json!(hook.description);
-        }
-        table
-    };
     let named: Map<String, Json> = BUILT_INS
         .iter()
-        .map(|hook| (hook.name.to_owned(), of(Some(hook))))
+        .map(|hook| (hook.name.to_owned(), built_in(hook)))
         .collect();
-    json!({ "type": "object", "properties": named, "additionalProperties": of(None) })
+    json!({ "type": "object", "properties": named, "additionalProperties": table(HOOK_KEYS) })
 }
 
-/// A table with these keys.
-fn tables(keys: &[TableKey]) -> Json {
-    let property = |key: &TableKey| (key.name.to_owned(), hook_property(key));
-    let properties: Map<String, Json> = keys.iter().map(property).collect();
+/// Makes the schema of a built-in hook: it has keys of its own, and no `run`.
+fn built_in(hook: &BuiltIn) -> Json {
+    let mut table = table(HOOK_KEYS.iter().filter(|key| key.name != "run"));
+    if let Some(properties) = table["properties"].as_object_mut() {
+        for key in hook.keys {
+            properties.entry(*key).or_insert_with(|| json!({}));
+        }
+    }
+    table["description"] = json!(hook.description);
+    table
+}
+
+/// Makes the schema of a table with these keys.
+fn table<'a>(keys: impl IntoIterator<Item = &'a TableKey>) -> Json {
+    let properties: Map<String, Json> = keys
+        .into_iter()
+        .map(|key| (key.name.to_owned(), hook_property(key)))
+        .collect();
     json!({
         "type": "object",
         "properties": properties,
@@ -104,7 +97,7 @@ fn tables(keys: &[TableKey]) -> Json {
     })
 }
 
-/// Tables of any name, all with the same keys.
+/// Makes the schema of table with any name, all with the same keys.
 fn named(table: &Json) -> Json {
     json!({ "type": "object", "additionalProperties": table })
 }

@@ -1,5 +1,5 @@
-//! From `[skills.*]` of all layers to skills: key by key the highest layer, over a skill of that name that
-//! comes with becket.
+//! Makes skills from `[skills.*]` of all layers: each key from the highest layer, over becket's own skill of
+//! that name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,16 +7,17 @@ use std::sync::Arc;
 use toml::de::{DeTable, DeValue};
 
 use super::guard::{filled, one_of};
-use super::hook::{TableKey, any_text, is_name, likest};
+use super::hook::{TableKey, any_text, is_name};
 use super::layer::{RawTable, Reader};
 use super::merge::{Origin, Setting};
-use super::problem::Problem;
+use super::problem::{Problem, most_similar};
 use super::value::{Form, Value};
 use crate::effort::skill::{RuleAnswer, Skill, SkillRule, Skills, built_in};
 use crate::matcher::Matcher;
 
 /// The table of a skill's rules.
 const RULES: &str = "rules";
+const EXPECTED_RULES: &str = "expected tables [skills.NAME.rules.RULE]";
 
 const ANSWERS: [(&str, RuleAnswer); 4] = [
     ("deny", RuleAnswer::Deny),
@@ -105,13 +106,14 @@ pub const SKILL_RULE_KEYS: &[TableKey] = &[
 ];
 
 fn phase(text: &str) -> Result<(), String> {
-    match is_name(text) {
-        true => Ok(()),
-        false => Err(format!("expected a phase like \"build\", found {text:?}")),
+    if is_name(text) {
+        Ok(())
+    } else {
+        Err(format!("expected a phase like \"build\", found {text:?}"))
     }
 }
 
-/// The skills of a config, and every key of theirs that a file sets.
+/// The skills of a config, and all their keys that a file sets.
 #[derive(Debug, Default)]
 pub struct ReadSkills {
     pub skills: Skills,
@@ -200,7 +202,7 @@ fn number(value: &Value) -> Option<u32> {
 }
 
 impl Reader<'_> {
-    /// Takes a skill's table; one with something wrong in it is left out.
+    /// Takes a skill's table. A faulty one is left out.
     pub(super) fn skill(&mut self, mut table: RawTable, keys: &DeTable<'_>) {
         let errors = self.table_errors.len();
         self.check_name(&table);
@@ -234,7 +236,7 @@ impl Reader<'_> {
                     let message = format!("{path} is no key that becket knows");
                     let names = known.iter().map(|key| key.name);
                     self.warn_unknown(message, key.get_ref(), key.span(), |name| {
-                        likest(name, names)
+                        most_similar(name, names)
                     });
                 }
             }
@@ -242,9 +244,9 @@ impl Reader<'_> {
     }
 
     fn skill_rules(&mut self, table: &mut RawTable, given: &toml::Spanned<DeValue<'_>>) {
-        let expected = || Err("expected tables [skills.NAME.rules.RULE]".to_owned());
         let DeValue::Table(rules) = given.get_ref() else {
-            return self.take_key(table, RULES, expected(), given.span());
+            let why = Err(EXPECTED_RULES.to_owned());
+            return self.take_key(table, RULES, why, given.span());
         };
         for (rule, keys) in rules {
             let path = format!("{RULES}.{}", rule.get_ref());
@@ -253,10 +255,10 @@ impl Reader<'_> {
                     self.skill_keys(table, &format!("{path}."), SKILL_RULE_KEYS, keys);
                 }
                 DeValue::Table(_) => {
-                    let why = Err("a rule cannot be called so".to_owned());
+                    let why = Err("this is not a valid name for a rule".to_owned());
                     self.take_key(table, &path, why, rule.span());
                 }
-                _ => self.take_key(table, &path, expected(), keys.span()),
+                _ => self.take_key(table, &path, Err(EXPECTED_RULES.to_owned()), keys.span()),
             }
         }
     }
@@ -304,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_skill_is_told_with_its_line() {
+    fn a_fault_of_a_skill_is_reported_with_its_line() {
         let text = "[skills.bad]\nphases = [\"a b\"]\nphazes = []\nrules.x.answer = \"maybe\"\nrules.y = 1\n[skills.good]\nphases = [\"a\"]\nrules.z.tool = \"Edit\"\n";
         let source = Source {
             level: Level::User,

@@ -153,7 +153,7 @@ fn hooks_and_guards_are_kept_as_written() {
 }
 
 #[test]
-fn a_project_cannot_set_what_is_the_users() {
+fn a_project_cannot_set_the_users_keys() {
     let layer = layer(
         Level::Project,
         "[store]\nkeep_days = 1\n[mask]\nenabled = false",
@@ -390,7 +390,7 @@ fn the_managed_file_has_the_last_word_on_hooks_too() {
 }
 
 #[test]
-fn what_is_wrong_on_the_command_line_is_told_with_the_nearest_that_is_right() {
+fn a_wrong_pair_is_reported_with_a_similar_key() {
     let all = [
         ("store.keep_day", "3"),
         ("store.keep_days", "many"),
@@ -451,7 +451,7 @@ fn a_value_of_mask_enabled_that_cannot_be_read_masks() {
 }
 
 #[test]
-fn of_a_variable_that_is_wrong_little_is_said_and_nothing_that_a_terminal_obeys() {
+fn a_wrong_variable_is_shown_shortened_and_without_hidden_characters() {
     let text = format!("{{\u{1b}]0;x\u{7}{}", "x".repeat(5000));
     let variables: Vec<String> = KEYS.iter().filter_map(Key::variable).collect();
     let (_, errors) = parse_variables(variables.iter().map(|name| (&**name, &*text)));

@@ -1,4 +1,4 @@
-//! Values of the config: their forms, how they are read, how they are written.
+//! The forms of config values, with their parsers and their texts.
 
 use std::fmt;
 use std::time::Duration;
@@ -25,7 +25,7 @@ const SPANS: [(&str, u64); 5] = [
     ("ms", 1),
 ];
 
-/// Nobody lists more events, globs or agents.
+/// The longest list of events, globs or agents.
 const MOST_WORDS: usize = 100;
 
 /// A value that was read and fits its key.
@@ -40,7 +40,7 @@ pub enum Value {
     List(Vec<String>),
 }
 
-/// What a key takes.
+/// The form of a key's value.
 #[derive(Debug, Clone, Copy)]
 pub enum Form {
     Bool,
@@ -56,14 +56,21 @@ pub enum Form {
     },
     /// A text that this function accepts, given the last part of the key.
     Text(fn(&str, &str) -> Result<(), String>),
-    /// A program of the user's: a text for `sh`, or a list that runs as it is.
+    /// A program of the user: a text for `sh`, or a list that runs as it is.
     Program,
     /// One text or a list of them, each of which this function accepts.
     Words(fn(&str) -> Result<(), String>),
 }
 
 impl Value {
-    /// What a text or a list of texts says.
+    pub(super) fn as_bool(&self) -> Option<bool> {
+        match self {
+            Self::Bool(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// Returns the texts of a text or a list of texts.
     pub fn words(&self) -> Vec<String> {
         match self {
             Self::Text(text) => vec![text.clone()],
@@ -96,60 +103,62 @@ impl Form {
             }
             (Self::Program, DeValue::Array(words)) => {
                 let words = self.texts(words)?;
-                match words.first().is_some_and(|program| !program.is_empty()) {
-                    true => Ok(Value::List(words)),
-                    false => Err(format!("expected {self}, found a list without one")),
+                if words.first().is_none_or(String::is_empty) {
+                    return Err(format!("expected {self}, found a list without one"));
                 }
+                Ok(Value::List(words))
             }
-            _ => Err(format!("expected {self}, found {}", told(value))),
+            _ => Err(format!("expected {self}, found {}", shown(value))),
         }
     }
 
     fn texts(&self, words: &[toml::Spanned<DeValue<'_>>]) -> Result<Vec<String>, String> {
-        let word = |word: &toml::Spanned<DeValue<'_>>| match word.get_ref() {
+        let texts = words.iter().map(|word| match word.get_ref() {
             DeValue::String(text) => Ok(text.to_string()),
-            other => Err(format!("expected {self}, found {} in it", told(other))),
-        };
-        words.iter().map(word).collect()
+            other => Err(format!("expected {self}, found {} in it", shown(other))),
+        });
+        texts.collect()
     }
 
     /// Reads a value of the environment or the command line.
     pub fn read_text(&self, name: &str, text: &str) -> Result<Value, String> {
-        let unfit = || format!("expected {self}, found {text:?}");
-        match self {
+        let value = match self {
             Self::Bool => match text {
-                "true" | "1" => Ok(Value::Bool(true)),
-                "false" | "0" => Ok(Value::Bool(false)),
-                _ => Err(unfit()),
+                "true" | "1" => Some(Value::Bool(true)),
+                "false" | "0" => Some(Value::Bool(false)),
+                _ => None,
             },
-            Self::Number { .. } => self.number(text.parse().map_err(|_| unfit())?),
-            Self::Bytes => bytes(text).map(Value::Bytes).ok_or_else(unfit),
-            Self::Span { min } => match text {
-                "never" => Ok(Value::Span(None)),
-                _ => span(text)
-                    .filter(|span| span >= min)
-                    .map(|span| Value::Span(Some(span)))
-                    .ok_or_else(unfit),
+            Self::Number { .. } => match text.parse() {
+                Ok(number) => return self.number(number),
+                Err(_) => None,
             },
-            Self::Text(check) => check(name, text).map(|()| Value::Text(text.to_owned())),
-            Self::Program => Ok(Value::Text(text.to_owned())),
-            Self::Words(check) => check(text).map(|()| Value::Text(text.to_owned())),
-        }
+            Self::Bytes => bytes(text).map(Value::Bytes),
+            Self::Span { .. } if text == "never" => Some(Value::Span(None)),
+            Self::Span { min } => span(text)
+                .filter(|span| span >= min)
+                .map(|span| Value::Span(Some(span))),
+            Self::Text(check) => {
+                check(name, text)?;
+                Some(Value::Text(text.to_owned()))
+            }
+            Self::Program => Some(Value::Text(text.to_owned())),
+            Self::Words(check) => {
+                check(text)?;
+                Some(Value::Text(text.to_owned()))
+            }
+        };
+        value.ok_or_else(|| format!("expected {self}, found {text:?}"))
     }
 
     fn number(&self, number: i128) -> Result<Value, String> {
-        let unfit = |_| format!("expected {self}, found {number}");
-        match self {
-            Self::Number { min, max } => u64::try_from(number)
-                .ok()
-                .filter(|number| (min..=max).contains(&number))
-                .map(Value::Number)
-                .ok_or(())
-                .map_err(unfit),
-            _ => u64::try_from(number)
-                .map(Value::Bytes)
-                .map_err(|_| unfit(())),
-        }
+        let value = match (self, u64::try_from(number)) {
+            (Self::Number { min, max }, Ok(number)) if (*min..=*max).contains(&number) => {
+                Some(Value::Number(number))
+            }
+            (Self::Bytes, Ok(number)) => Some(Value::Bytes(number)),
+            _ => None,
+        };
+        value.ok_or_else(|| format!("expected {self}, found {number}"))
     }
 }
 
@@ -204,7 +213,7 @@ impl fmt::Display for Value {
     }
 }
 
-fn told(value: &DeValue<'_>) -> String {
+fn shown(value: &DeValue<'_>) -> String {
     match value {
         DeValue::Boolean(value) => value.to_string(),
         DeValue::Integer(number) => number.as_str().to_owned(),
@@ -298,7 +307,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_reads_the_same(number in any::<u64>(), shift in 0_u32..64) {
+        fn a_written_value_reads_the_same(number in any::<u64>(), shift in 0_u32..64) {
             let number = number >> shift;
             prop_assert_eq!(bytes(&Value::Bytes(number).to_string()), Some(number));
             let time = Duration::from_millis(number);

@@ -14,7 +14,7 @@ use super::{
     is_exempt, is_exhausted, named_path, rules, touched,
 };
 use crate::is_default;
-use crate::status::Moment;
+use crate::status::SessionEvent;
 
 /// Files, deliveries and folders that are remembered for each agent: a session is written with each event.
 const MAX_FILES: usize = 40;
@@ -176,7 +176,7 @@ impl Work {
     }
 
     /// Applies one event of the session.
-    pub fn apply(&mut self, moment: &Moment<'_>) {
+    pub fn apply(&mut self, moment: &SessionEvent<'_>) {
         let (head, agent) = (moment.head, moment.agent_id());
         let is_main = agent.is_none();
         if is_main {
@@ -187,7 +187,7 @@ impl Work {
             return;
         }
         let key = agent.unwrap_or(MAIN).to_owned();
-        match moment.event {
+        match moment.name {
             EventName::SessionStart if is_main => {
                 let source = head.source.as_deref().unwrap_or("startup");
                 self.open(&key, moment, source);
@@ -216,7 +216,7 @@ impl Work {
             self.open(&key, moment, "start");
         }
         self.confirm(&key, moment);
-        match moment.event {
+        match moment.name {
             EventName::PreToolUse => self.call(&key, moment),
             EventName::PostToolUse => self.called(&key, moment),
             EventName::PostToolUseFailure => {
@@ -257,7 +257,7 @@ impl Work {
         self.agents.entry(key.to_owned()).or_default()
     }
 
-    fn open(&mut self, key: &str, moment: &Moment<'_>, source: &str) {
+    fn open(&mut self, key: &str, moment: &SessionEvent<'_>, source: &str) {
         if self.agents.len() >= MAX_AGENTS && !self.agents.contains_key(key) {
             let others = self.agents.iter().filter(|(id, _)| *id != MAIN);
             let oldest = others.min_by_key(|(_, work)| work.window);
@@ -305,7 +305,7 @@ impl Work {
         }
     }
 
-    fn end_all(&mut self, moment: &Moment<'_>) {
+    fn end_all(&mut self, moment: &SessionEvent<'_>) {
         self.end_windows(moment.at);
         let who = self.agent.as_deref().or(moment.head.session_id.as_deref());
         let reason = moment.head.reason.as_deref().unwrap_or("other");
@@ -313,7 +313,7 @@ impl Work {
         self.effects.push(Effect::Tell(line));
     }
 
-    fn subagent_ends(&mut self, key: &str, moment: &Moment<'_>) {
+    fn subagent_ends(&mut self, key: &str, moment: &SessionEvent<'_>) {
         let Some(work) = self.agents.remove(key) else {
             return;
         };
@@ -325,7 +325,7 @@ impl Work {
     }
 
     /// A call begins.
-    fn call(&mut self, key: &str, moment: &Moment<'_>) {
+    fn call(&mut self, key: &str, moment: &SessionEvent<'_>) {
         let paused = self.loading || self.dehydrating || self.handover;
         let exempt = is_exempt(moment.head);
         let phase_since = self.phase_since;
@@ -344,7 +344,7 @@ impl Work {
         }
     }
 
-    fn close_call(&mut self, key: &str, moment: &Moment<'_>) {
+    fn close_call(&mut self, key: &str, moment: &SessionEvent<'_>) {
         let work = self.agent(key);
         let ended = |open: &OpenCall| Some(&*open.id) == moment.tool_use_id();
         if work.open.as_ref().is_some_and(ended) {
@@ -353,7 +353,7 @@ impl Work {
     }
 
     /// A call has succeeded.
-    fn called(&mut self, key: &str, moment: &Moment<'_>) {
+    fn called(&mut self, key: &str, moment: &SessionEvent<'_>) {
         self.close_call(key, moment);
         let head = moment.head;
         if let Some(entry) = dialogue(head) {
@@ -377,7 +377,7 @@ impl Work {
     }
 
     /// What was given before arrived: the agent goes on.
-    fn confirm(&mut self, key: &str, moment: &Moment<'_>) {
+    fn confirm(&mut self, key: &str, moment: &SessionEvent<'_>) {
         let id = moment.envelope.id;
         let Some(work) = self.agents.get_mut(key) else {
             return;
@@ -395,7 +395,7 @@ impl Work {
     }
 
     /// Claude Code loaded a file itself: it is not given again.
-    fn instructions(&mut self, key: &str, moment: &Moment<'_>) {
+    fn instructions(&mut self, key: &str, moment: &SessionEvent<'_>) {
         let Some(path) = moment.head.file_path.as_deref() else {
             return;
         };
@@ -410,7 +410,7 @@ impl Work {
         }
     }
 
-    fn message(&mut self, moment: &Moment<'_>, kind: &'static str, text: &str) {
+    fn message(&mut self, moment: &SessionEvent<'_>, kind: &'static str, text: &str) {
         self.effects.push(Effect::Message {
             agent: moment.agent_id().map(str::to_owned),
             kind,

@@ -114,7 +114,7 @@ fn a_turn_that_was_broken_off_is_its_persons_doing() {
     let envelope = envelope("1");
     let payload = br#"{"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "go"}"#;
     let head = Head::read(payload).unwrap();
-    session.apply(&Moment::new(&head, &envelope));
+    session.apply(&SessionEvent::new(&head, &envelope));
     let ends = |inference: &Inference| {
         let mut session = session.clone();
         let before = session.shown();
@@ -147,7 +147,7 @@ fn envelope(attended: &str) -> Envelope {
 }
 
 #[test]
-fn only_what_is_wanted_is_told() {
+fn only_wanted_notices_are_made() {
     let done = change(Display::Working, Display::Done, 90);
     let error = change(Display::Working, Display::Error, 90);
     for (on, expected) in [

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 /// A process of Claude Code: its pid and when it was started.
 pub type Process = (Option<u32>, Option<u64>);
 
-/// Figures closer than this are the same: dollars.
+/// The difference in dollars below which two figures are equal.
 const NOTHING: f64 = 1e-6;
 
-/// So many processes are remembered. A session is seldom open in more than two at once.
+/// The number of processes that are remembered. A session is seldom open in more than two at once.
 const MOST: usize = 8;
 
 /// The costs in the status lines of a session's newest processes, oldest process first.
@@ -21,19 +21,19 @@ pub(super) struct ProcessCosts {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct ProcessCost {
     process: Process,
-    /// Its first figure: zero, or a total that Claude Code had saved.
+    /// The first figure: zero, or a total that Claude Code had saved.
     first: f64,
     highest: f64,
 }
 
 impl ProcessCosts {
-    /// Takes the figure of a process; `before` is what the session had cost until then. Returns what it
-    /// has cost now, which is never less.
+    /// Takes the figure of a process; `before` is the cost of the session until then. Returns the cost now,
+    /// which is never less.
     ///
-    /// Claude Code 2.1.325 saves the total of each session at an orderly end and restores it with
-    /// `--resume`, also after a SIGKILL: then without what the killed process had added. A session
-    /// that never ended orderly begins with zero. What the session had cost before its first status
-    /// line is an estimate from the transcript, of the same replies.
+    /// Claude Code 2.1.325 saves the total of each session at an orderly end and restores it with `--resume`,
+    /// also after a SIGKILL: then without the killed process's part. A session that never ended orderly begins
+    /// with zero. The cost before the first status line is an estimate from the transcript, of the same
+    /// replies.
     pub(super) fn total(&mut self, process: Process, said: f64, before: f64) -> f64 {
         let known = self.processes.iter_mut().find(|it| it.process == process);
         if let Some(known) = known {
@@ -42,7 +42,7 @@ impl ProcessCosts {
             return before + added;
         }
         let is_estimate = self.processes.is_empty();
-        let is_restored = self.processes.iter().any(|it| it.has_said(said));
+        let is_restored = self.processes.iter().any(|it| it.had_total(said));
         if self.processes.len() == MOST {
             self.processes.remove(0);
         }
@@ -63,7 +63,7 @@ impl ProcessCosts {
 
 impl ProcessCost {
     /// Returns true if a total that Claude Code may have saved from this process equals `figure`.
-    fn has_said(&self, figure: f64) -> bool {
+    fn had_total(&self, figure: f64) -> bool {
         let figures = [self.first, self.highest];
         figures.iter().any(|said| (said - figure).abs() < NOTHING)
     }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_began_with_zero_is_added() {
+    fn a_process_that_began_with_zero_is_added() {
         costs(
             &[(1, 0.5), (1, 1.3), (2, 0.0), (2, 0.2), (3, 0.0), (3, 0.1)],
             &[0.5, 1.3, 1.3, 1.5, 1.5, 1.6],
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_restored_is_not_added_again() {
+    fn a_restored_total_is_not_added_again() {
         costs(&[(1, 1.3), (2, 1.3), (2, 1.4)], &[1.3, 1.3, 1.4]);
         // After a kill what was saved before that process is restored, as 2.1.325 does it.
         costs(

@@ -1,4 +1,4 @@
-//! A session as scripts get it: stable names, in the order of the documentation.
+//! The JSON of a session for scripts: stable names, in the order of the documentation.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::git::Git;
 
-/// What is not known is null. Of a Claude Code that is not hooked only the process is known.
+/// The JSON of one session. Unknown values are null. Of a Claude Code without hooks only the process is known.
 #[derive(Debug, Serialize)]
 pub struct Json<'a> {
     session_id: Option<&'a str>,
@@ -74,14 +74,15 @@ struct Agent<'a> {
     display: &'static str,
 }
 
-/// Reads from the working folder of a live session which branch it is on: not for the core thread.
+/// Makes the JSON of a session. It reads the git branch from the working folder of a live one, so it is not for
+/// the core thread.
 pub fn json(row: &SessionRow) -> Json<'_> {
     let cwd = row.cwd.as_deref().filter(|_| row.ended_at.is_none());
     let git = cwd.map(|cwd| Git::of(Path::new(cwd))).unwrap_or_default();
     let figures = &row.figures;
     let model = row.model.as_deref().or(figures.model_id.as_deref());
     Json {
-        session_id: said(&row.session_id),
+        session_id: non_empty(&row.session_id),
         prev_session_id: row.prev_session_id.as_deref(),
         title: row.title.as_deref(),
         status: row.hooked.then(|| row.status.word()),
@@ -103,7 +104,7 @@ pub fn json(row: &SessionRow) -> Json<'_> {
         tmux_pane: row.tmux_pane.as_deref(),
         started_at: at(row.started_at),
         last_activity: at(row.last_activity),
-        ended_at: row.ended_at.map(moment),
+        ended_at: row.ended_at.map(timestamp),
         end_reason: row.end_reason.as_deref(),
         inferred: row.inferred,
         stale: row.stale,
@@ -124,7 +125,7 @@ pub fn json(row: &SessionRow) -> Json<'_> {
         context_size: figures.context_size,
         troubles: &row.troubles,
         tmux_socket: row.tmux_socket.as_deref(),
-        line: said(&row.line),
+        line: non_empty(&row.line),
         git_branch: git.branch,
         git_worktree: git.worktree,
     }
@@ -139,24 +140,24 @@ fn agent(agent: &AgentRow) -> Agent<'_> {
         detail: agent.status.detail(),
         reason: agent.status.reason(),
         started_at: at(agent.started_at),
-        ended_at: agent.ended_at.map(moment),
+        ended_at: agent.ended_at.map(timestamp),
         transcript_path: agent.transcript_path.as_deref(),
         status_since: at(agent.status_since),
         display: agent.display().word(),
     }
 }
 
-/// RFC 3339 in UTC, with milliseconds.
-fn moment(at_ms: i64) -> String {
+/// Formats a time as RFC 3339 in UTC, with milliseconds.
+fn timestamp(at_ms: i64) -> String {
     jiff::Timestamp::from_millisecond(at_ms)
         .map_or_else(|_| at_ms.to_string(), |at| format!("{at:.3}"))
 }
 
-/// A moment that nobody knows is 0.
+/// Formats a time, if it is known (not 0).
 fn at(ms: i64) -> Option<String> {
-    (ms != 0).then(|| moment(ms))
+    (ms != 0).then(|| timestamp(ms))
 }
 
-fn said(text: &str) -> Option<&str> {
+fn non_empty(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::notice::Change;
 use crate::session::Inference;
-use crate::status::script::{Line, word};
+use crate::status::test_events::{TestEvent, word};
 
 /// A session that events are played to, one each ten milliseconds.
 struct Play {
@@ -36,7 +36,7 @@ impl Play {
     }
 
     fn at_time(&mut self, event: &str, at: i64) -> bool {
-        Line::new(event, at).play(|moment| self.session.apply(moment))
+        TestEvent::new(event, at).play(|event| self.session.apply(event))
     }
 
     fn main(&self) -> String {
@@ -152,7 +152,7 @@ fn a_teammate_rests_by_id_or_by_name() {
     play.then("TeammateIdle agent_id=a agent_type=Explore teammate_name=other");
     assert_eq!(play.child("a"), "idle");
     assert_eq!(play.main(), "working(mate)");
-    assert!(!play.then("TeammateIdle teammate_name=nobody"));
+    assert!(!play.then("TeammateIdle teammate_name=unknown"));
     let works = r#"Stop background_tasks=[{"id":"t7","type":"teammate"}]"#;
     let play = Play::after(&[
         PROMPT,
@@ -236,7 +236,7 @@ fn children_have_a_bound_and_the_live_ones_stay() {
 }
 
 #[test]
-fn what_is_too_long_is_cut_and_still_known_again() {
+fn a_long_id_is_cut_and_recognised_again() {
     let long = "ü".repeat(5_000);
     let call =
         format!("tool_name={long} tool_use_id={long} prompt_id={long} agent_id={long} cwd=/{long}");
@@ -258,9 +258,9 @@ fn what_is_too_long_is_cut_and_still_known_again() {
 
 impl Play {
     /// Has the last event judged.
-    fn is_judged(&mut self, agent: Option<&str>) -> EventId {
+    fn begin_judgement(&mut self, agent: Option<&str>) -> EventId {
         let stop = EventId::new(self.at, [0; 2]);
-        assert!(self.session.stop_judged(agent, stop, self.at));
+        assert!(self.session.begin_stop_judgement(agent, stop, self.at));
         stop
     }
 
@@ -273,19 +273,19 @@ impl Play {
 fn a_subagent_works_until_it_is_let_stop() {
     let mut play = Play::after(&[PROMPT, START, STOP]);
     assert_eq!(play.both(), "working(Thinking) · idle ended");
-    let stop = play.is_judged(Some("a"));
+    let stop = play.begin_judgement(Some("a"));
     let works = "working(Explore) · working(Thinking)";
     assert_eq!(play.both(), works);
-    assert!(!play.session.stop_let_through(EventId::new(7, [0; 2]), 30));
+    assert!(!play.session.let_stop(EventId::new(7, [0; 2]), 30));
     assert_eq!(play.both(), works, "another was let through");
-    assert!(play.session.stop_let_through(stop, 30));
+    assert!(play.session.let_stop(stop, 30));
     assert_eq!(play.both(), "working(Thinking) · idle ended");
-    assert!(!play.session.stop_let_through(stop, 30), "once");
+    assert!(!play.session.let_stop(stop, 30), "once");
 
     let mut play = Play::after(&[PROMPT, START, STOP]);
-    let stop = play.is_judged(Some("a"));
+    let stop = play.begin_judgement(Some("a"));
     play.then("PreToolUse agent_id=a agent_type=Explore tool_name=Grep");
-    assert!(!play.session.stop_let_through(stop, 30), "it went on");
+    assert!(!play.session.let_stop(stop, 30), "it went on");
     assert_eq!(play.child("a"), "working(Grep)");
 }
 
@@ -293,28 +293,28 @@ fn a_subagent_works_until_it_is_let_stop() {
 fn the_main_agent_is_let_stop_whatever_its_subagents_did_meanwhile() {
     let mut play = Play::after(&[PROMPT, START]);
     play.then("Stop background_tasks=[{\"id\":\"a\"}]");
-    let stop = play.is_judged(None);
+    let stop = play.begin_judgement(None);
     play.then(STOP);
     assert_eq!(play.main(), "working(Thinking)");
-    assert!(play.session.stop_let_through(stop, 30));
+    assert!(play.session.let_stop(stop, 30));
     assert_eq!(play.both(), "idle · idle ended");
 }
 
 #[test]
-fn what_is_judged_outlives_a_daemon_and_no_prompt() {
+fn a_judged_stop_survives_a_restart_and_ends_with_a_prompt() {
     let mut play = Play::after(&[PROMPT, "Stop"]);
-    let stop = play.is_judged(None);
+    let stop = play.begin_judgement(None);
     let kept = serde_json::to_string(&play.session).unwrap();
     play.session = serde_json::from_str(&kept).unwrap();
     let mut prompted = Play {
         session: play.session.clone(),
         ..play
     };
-    assert!(play.session.stop_let_through(stop, 20));
+    assert!(play.session.let_stop(stop, 20));
     assert_eq!(play.main(), "idle");
     assert_eq!(play.display().0, Display::Done);
     prompted.then(PROMPT);
-    assert!(!prompted.session.stop_let_through(stop, 20));
+    assert!(!prompted.session.let_stop(stop, 20));
     assert_eq!(prompted.main(), "working");
 }
 
@@ -322,7 +322,7 @@ fn what_is_judged_outlives_a_daemon_and_no_prompt() {
 fn an_agent_that_wanted_to_stop_and_rests_was_not_interrupted() {
     let mut play = Play::after(&[PROMPT, "Stop"]);
     let mut works = Play::after(&[PROMPT]);
-    let stop = play.is_judged(None);
+    let stop = play.begin_judgement(None);
     for (play, by_person) in [(&mut play, false), (&mut works, true)] {
         let (before, at) = (play.session.shown(), play.at + 5);
         assert!(play.session.infer(&Inference::Interrupted, at));
@@ -332,22 +332,22 @@ fn an_agent_that_wanted_to_stop_and_rests_was_not_interrupted() {
         let told = (change.before, change.after, change.by_person);
         assert_eq!(told, (Display::Working, Display::Done, by_person));
     }
-    assert!(!play.session.stop_let_through(stop, play.at), "it is known");
+    assert!(!play.session.let_stop(stop, play.at), "it is known");
     assert_eq!(play.display().0, Display::Done);
 }
 
 #[test]
-fn what_is_asked_while_a_stop_is_judged_stays_asked() {
+fn a_question_during_the_judgement_of_a_stop_stays_open() {
     for ask in [
         "Elicitation mcp_server_name=db",
         "PermissionRequest tool_name=Bash",
     ] {
         let mut play = Play::after(&[PROMPT, "Stop"]);
-        let (stop, stopped) = (play.is_judged(None), play.at);
+        let (stop, stopped) = (play.begin_judgement(None), play.at);
         play.then(ask);
         let asked = play.main();
         assert!(asked.starts_with("attention"), "{asked}");
-        play.session.stop_let_through(stop, stopped);
+        play.session.let_stop(stop, stopped);
         assert_eq!(play.main(), asked);
         assert_eq!(play.display().0, Display::Attention);
     }
@@ -398,8 +398,8 @@ fn every_recorded_event_moves_a_session_that_works() {
         let fits = BECOMES.iter().filter(|(start, _)| name.starts_with(start));
         let (_, becomes) = fits.max_by_key(|(start, _)| start.len()).unwrap();
         let mut play = Play::after(&[PROMPT]);
-        let line = Line::of_payload(std::fs::read(&path).unwrap(), 20);
-        line.play(|moment| play.session.apply(moment));
+        let line = TestEvent::of_payload(std::fs::read(&path).unwrap(), 20);
+        line.play(|event| play.session.apply(event));
         assert_eq!(play.main(), *becomes, "{name}");
         played += 1;
     }
@@ -448,25 +448,25 @@ fn the_persons_title_stays() {
 #[test]
 fn a_process_has_its_pane_and_a_guessed_one_counts_for_nothing() {
     let mut play = Play::new();
-    let mut line = Line::new("SessionStart", 10);
+    let mut line = TestEvent::new("SessionStart", 10);
     line.set("TMUX", "/tmp/tmux-1/default,55,0");
     line.set("TMUX_PANE", "%3");
     line.set("CLAUDE_CODE_ENTRYPOINT", "cli");
     line.set("CLAUDE_CODE_SESSION_ATTENDED", "1");
-    line.play(|moment| play.session.apply(moment));
-    let mut guessed = Line::new("PreToolUse tool_name=Bash", 20);
+    line.play(|event| play.session.apply(event));
+    let mut guessed = TestEvent::new("PreToolUse tool_name=Bash", 20);
     (guessed.envelope.pid, guessed.envelope.pid_is_claude) = (99, false);
     guessed.set("TMUX_PANE", "%9");
-    guessed.play(|moment| play.session.apply(moment));
+    guessed.play(|event| play.session.apply(event));
     let session = &play.session;
     assert_eq!((session.pid, session.pid_start), (Some(7), Some(70)));
     assert_eq!(session.pane.as_deref(), Some("%3"));
     assert_eq!(session.tmux_socket.as_deref(), Some("/tmp/tmux-1/default"));
     assert_eq!(session.entrypoint.as_deref(), Some("cli"));
     assert!(session.attended);
-    let mut elsewhere = Line::new("SessionStart source=resume unattended", 30);
+    let mut elsewhere = TestEvent::new("SessionStart source=resume unattended", 30);
     elsewhere.envelope.pid = 8;
-    assert!(elsewhere.play(|moment| play.session.apply(moment)));
+    assert!(elsewhere.play(|event| play.session.apply(event)));
     let session = &play.session;
     assert_eq!(
         (session.pid, session.pane.as_deref(), session.attended),
@@ -490,7 +490,7 @@ fn only_a_persons_prompt_is_the_last_prompt_and_it_is_cut() {
 }
 
 #[test]
-fn what_becket_answers_itself_names_no_session() {
+fn a_prompt_that_becket_answers_gives_no_title() {
     let mut play = Play::new();
     let switch = |prompt: &str| {
         let said = serde_json::json!({"hook_event_name": "UserPromptSubmit", "prompt": prompt,
@@ -499,40 +499,40 @@ fn what_becket_answers_itself_names_no_session() {
     };
     let named = |play: &Play| (play.session.title.clone(), play.session.last_prompt.clone());
     for prompt in ["/hook:disable all", "/becket:hook:status"] {
-        Line::of_payload(switch(prompt), 10).play(|moment| play.session.apply(moment));
+        TestEvent::of_payload(switch(prompt), 10).play(|event| play.session.apply(event));
         assert_eq!(named(&play), (None, None), "{prompt}");
         assert_eq!(play.main(), "working", "as with every prompt");
     }
-    play.at_time("UserPromptSubmit prompt=mend session_title=Mending", 20);
-    Line::of_payload(switch("/hook:enable lint"), 30).play(|moment| play.session.apply(moment));
-    let mending = (Some("Mending".to_owned()), Some("mend".to_owned()));
-    assert_eq!(named(&play), mending);
+    play.at_time("UserPromptSubmit prompt=fix session_title=Fixing", 20);
+    TestEvent::of_payload(switch("/hook:enable lint"), 30).play(|event| play.session.apply(event));
+    let fixing = (Some("Fixing".to_owned()), Some("fix".to_owned()));
+    assert_eq!(named(&play), fixing);
     // Only becket's own commands are: whatever else begins with a slash reaches the model.
-    Line::of_payload(switch("/hook:other"), 40).play(|moment| play.session.apply(moment));
+    TestEvent::of_payload(switch("/hook:other"), 40).play(|event| play.session.apply(event));
     assert_eq!(play.session.last_prompt.as_deref(), Some("/hook:other"));
 }
 
 #[test]
-fn what_was_looked_at_and_not_answered_waits_again_after_five_minutes() {
+fn a_seen_question_waits_again_after_five_minutes() {
     const FIVE: i64 = 5 * 60 * 1000;
     let mut play = Play::after(&[PROMPT, "PermissionRequest tool_name=Bash"]);
-    assert!(play.session.seen(50));
-    assert!(play.session.seen(100), "the last look counts");
-    assert!(!play.session.forget_looks(99 + FIVE));
+    assert!(play.session.mark_seen(50));
+    assert!(play.session.mark_seen(100), "the last look counts");
+    assert!(!play.session.expire_seen(99 + FIVE));
     let row = play.session.row(0);
     assert_eq!((row.display, row.seen_at), (Display::Checked, 100));
-    assert!(play.session.forget_looks(100 + FIVE));
-    assert!(!play.session.forget_looks(200 + FIVE));
+    assert!(play.session.expire_seen(100 + FIVE));
+    assert!(!play.session.expire_seen(200 + FIVE));
     let row = play.session.row(0);
     assert_eq!((row.display, row.display_since), (Display::Attention, 20));
 }
 
 #[test]
-fn doing_says_what_is_known() {
+fn doing_describes_the_activity() {
     let doing = |payload: serde_json::Value| {
         let mut play = Play::after(&[PROMPT]);
-        let line = Line::of_payload(serde_json::to_vec(&payload).unwrap(), 20);
-        line.play(|moment| play.session.apply(moment));
+        let line = TestEvent::of_payload(serde_json::to_vec(&payload).unwrap(), 20);
+        line.play(|event| play.session.apply(event));
         play.session.row(20).doing.unwrap_or_default()
     };
     let call = |event: &str, tool: &str, input: serde_json::Value| {
@@ -605,8 +605,8 @@ fn the_most_urgent_is_displayed() {
         play.display(),
         (Display::Attention, Some("main"), Some("AskUserQuestion"))
     );
-    assert!(play.session.seen(35));
-    assert!(!play.session.seen(35));
+    assert!(play.session.mark_seen(35));
+    assert!(!play.session.mark_seen(35));
     let checked = (Display::Checked, Some("main"), Some("AskUserQuestion"));
     assert_eq!(play.display(), checked, "a subagent still works");
     play.then(STOP);
@@ -656,7 +656,7 @@ fn the_display_tells_since_when() {
 }
 
 #[test]
-fn what_is_inferred_is_marked_and_gives_way_to_newer_events() {
+fn an_inference_is_marked_and_newer_events_replace_it() {
     let mut play = Play::after(&[PROMPT, "PreToolUse tool_name=Bash"]);
     assert!(
         !play.session.infer(&Inference::Interrupted, 15),
@@ -719,7 +719,7 @@ fn an_answer_is_inferred_for_the_agent_that_asked() {
 }
 
 #[test]
-fn a_busy_agent_has_all_answers_to_what_was_asked_by_then() {
+fn a_busy_agent_has_answers_to_all_earlier_questions() {
     let mut play = Play::after(&[
         PROMPT,
         START,
@@ -787,13 +787,13 @@ fn a_process_that_is_gone_ends_its_session() {
 #[test]
 fn nothing_follows_a_prompt_that_is_blocked() {
     let mut play = Play::after(&[PROMPT]);
-    assert!(play.session.prompt_blocked(10));
+    assert!(play.session.block_prompt(10));
     assert_eq!(play.main(), "idle");
     assert_eq!(play.display().0, Display::Done);
     assert!(!play.session.row(0).inferred);
     play.then(PROMPT);
     play.then("PreToolUse tool_name=Bash");
-    assert!(!play.session.prompt_blocked(20), "something followed");
+    assert!(!play.session.block_prompt(20), "something followed");
 }
 
 #[test]
@@ -824,7 +824,7 @@ fn a_row_shows_the_children_of_the_turn() {
 #[test]
 fn a_looked_at_question_of_a_subagent_stays_in_sight_while_its_parent_works() {
     let mut play = Play::after(&[PROMPT, START, CHILD_ASKS]);
-    assert!(play.session.seen(50));
+    assert!(play.session.mark_seen(50));
     let checked = (Display::Checked, Some("a"), Some("Permission for Bash"));
     assert_eq!(play.display(), checked);
     let row = play.session.row(0);
@@ -1036,7 +1036,7 @@ proptest! {
         for (event, at) in events {
             play.at_time(&event, at);
             if look {
-                play.session.seen(at);
+                play.session.mark_seen(at);
             }
             let session = &play.session;
             let live = session.live_children().map(|(_, child)| &child.agent);
@@ -1053,7 +1053,7 @@ proptest! {
 
     #[test]
     fn an_older_event_moves_no_agent(events in events(), late in event()) {
-        // Of whom nothing was heard, nothing is older.
+        // An agent without events is never older.
         let mut play = Play::after(&[PROMPT]);
         for id in ["x", "y", "z"] {
             play.then(&format!("SubagentStart agent_type=Explore agent_id={id}"));
@@ -1075,7 +1075,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_person_can_see_is_told(events in events()) {
+    fn every_visible_change_is_reported(events in events()) {
         let mut play = Play::new();
         for (event, at) in events {
             let before = play.session.row(0);

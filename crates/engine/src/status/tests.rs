@@ -1,20 +1,20 @@
 use becket_wire::EventId;
 use proptest::prelude::*;
 
-use super::script::{Line, word};
+use super::test_events::{TestEvent, word};
 use super::*;
 
 /// The agent after these events, one each ten milliseconds.
 fn after(events: &[&str]) -> Agent {
     let mut agent = Agent::new(0);
     for (place, event) in events.iter().enumerate() {
-        Line::new(event, place as i64 * 10 + 10).play(|moment| agent.apply(moment));
+        TestEvent::new(event, place as i64 * 10 + 10).play(|event| agent.apply(event));
     }
     agent
 }
 
 fn apply(agent: &mut Agent, event: &str, at: i64) -> bool {
-    Line::new(event, at).play(|moment| agent.apply(moment))
+    TestEvent::new(event, at).play(|event| agent.apply(event))
 }
 
 const ASKED: [&str; 2] = [
@@ -59,7 +59,7 @@ a notification of no kind: BASH; Notification => working(Bash)
 a permission: CALL; ASKS => attention(Permission for Bash)
 a permission out of nothing: ASKS => attention(Permission for Bash)
 one for a plan: PermissionRequest tool_name=ExitPlanMode => attention(ExitPlanMode)
-nobody attends: CALL; ASKS unattended => working(Bash)
+no user attends: CALL; ASKS unattended => working(Bash)
 denied: CALL; ASKS; CALL_DENIED => working(Thinking)
 a server asks: BASH; Elicitation mcp_server_name=probe => attention(MCP input: probe)
 a server is told: BASH; Elicitation mcp_server_name=probe; ElicitationResult mcp_server_name=probe action=cancel => working(Thinking)
@@ -70,7 +70,7 @@ background tasks: BASH; Stop background_tasks=[{"id":"a"}] => idle
 broken off: BASH; PostToolUseFailure tool_name=Bash tool_use_id=b is_interrupt=true => idle
 compacted while idle: PreCompact trigger=manual; SessionStart source=compact => idle
 compacted while at work: BASH; PreCompact trigger=auto; SessionStart source=compact => working(Bash)
-compacted, nobody knows since when: BASH; SessionStart source=compact => working(Bash)
+compacted, at an unknown time: BASH; SessionStart source=compact => working(Bash)
 compacted by hand: BASH; PreCompact trigger=manual; SessionStart source=compact; PostCompact trigger=manual => idle
 compacted by itself: PreCompact trigger=auto; SessionStart source=compact; PostCompact trigger=auto => working(Thinking)
 compacted in a new way: BASH; PreCompact; PostCompact trigger=new => working(Bash)
@@ -89,7 +89,7 @@ of a turn that has ended: PROMPT; Stop prompt_id=p; Notification notification_ty
 a dialog of a turn that has ended: PROMPT; Stop prompt_id=p; Notification notification_type=elicitation_dialog prompt_id=p => idle
 better known afterwards: Notification notification_type=permission_prompt prompt_id=p; ASKS => attention(Permission for Bash)
 answered: BASH; Notification notification_type=permission_prompt prompt_id=p; BASH_DONE => working(Thinking)
-nobody answers for a minute: BASH; Notification notification_type=permission_prompt prompt_id=p; Notification notification_type=idle_prompt prompt_id=p => idle
+no answer for a minute: BASH; Notification notification_type=permission_prompt prompt_id=p; Notification notification_type=idle_prompt prompt_id=p => idle
 # what only a notification tells
 auto mode cannot check: CALL; NEEDS => attention(Auto mode can't check actions)
 it is asked of a turn that has ended: PROMPT; Stop prompt_id=p; NEEDS => attention(Auto mode can't check actions)
@@ -216,9 +216,9 @@ fn every_row_of_the_table() {
 #[test]
 fn within_a_millisecond_the_id_tells_the_order() {
     let mut agent = Agent::new(0);
-    let mut stop = Line::new("Stop", 10);
+    let mut stop = TestEvent::new("Stop", 10);
     stop.envelope.id = EventId::new(10, [0, u64::MAX]);
-    stop.play(|moment| agent.apply(moment));
+    stop.play(|event| agent.apply(event));
     assert!(!apply(&mut agent, "PreToolUse tool_name=Bash", 10));
     assert_eq!(word(&agent.status), "idle");
 }
@@ -226,14 +226,14 @@ fn within_a_millisecond_the_id_tells_the_order() {
 #[test]
 fn the_same_event_counts_once() {
     let mut agent = Agent::new(0);
-    let failure = Line::new("PostToolUseFailure tool_name=Bash", 10);
-    assert!(failure.play(|moment| agent.apply(moment)));
-    assert!(!failure.play(|moment| agent.apply(moment)));
+    let failure = TestEvent::new("PostToolUseFailure tool_name=Bash", 10);
+    assert!(failure.play(|event| agent.apply(event)));
+    assert!(!failure.play(|event| agent.apply(event)));
     assert_eq!(agent.failed_tools, 1);
 }
 
 #[test]
-fn what_concerns_no_status_does_not_make_others_old() {
+fn an_event_without_a_status_does_not_make_others_old() {
     let mut agent = after(&["UserPromptSubmit prompt=a"]);
     apply(&mut agent, "CwdChanged new_cwd=/x", 50);
     apply(&mut agent, "SomethingNew", 51);
@@ -265,9 +265,9 @@ fn each_question_waits_since_it_was_asked() {
 #[test]
 fn a_look_lasts_until_the_next_question() {
     let mut agent = after(&ASKED);
-    assert!(!agent.look(15), "it was not asked yet");
-    assert!(agent.look(30) && agent.seen);
-    assert!(!agent.look(30), "no news");
+    assert!(!agent.mark_seen(15), "it was not asked yet");
+    assert!(agent.mark_seen(30) && agent.seen);
+    assert!(!agent.mark_seen(30), "no news");
     apply(&mut agent, ASKED[1], 40);
     apply(
         &mut agent,
@@ -278,14 +278,14 @@ fn a_look_lasts_until_the_next_question() {
     let second = r#"PermissionRequest tool_name=Read tool_input={"file_path":"b"} prompt_id=p"#;
     assert!(apply(&mut agent, second, 50));
     assert!(!agent.seen);
-    agent.look(60);
+    agent.mark_seen(60);
     apply(&mut agent, "Stop prompt_id=p", 70);
     apply(
         &mut agent,
         "Notification notification_type=permission_prompt prompt_id=q",
         80,
     );
-    assert!(!agent.seen && agent.needs_the_person());
+    assert!(!agent.seen && agent.needs_user());
 }
 
 #[test]
@@ -354,7 +354,7 @@ fn two_calls_alike_ask_twice() {
     assert_eq!(agent.pending().len(), 2, "a third has no call of its own");
     apply(&mut agent, &other.replace("PreToolUse", "PostToolUse"), 90);
     assert_eq!(agent.pending()[0].call.as_deref(), Some("t1"));
-    assert!(agent.needs_the_person());
+    assert!(agent.needs_user());
     apply(
         &mut agent,
         &ASKED[0].replace("PreToolUse", "PostToolUse"),
@@ -369,10 +369,7 @@ fn a_rewritten_input_is_found_by_its_call() {
     let other_prompt =
         r#"PostToolUse tool_name=Bash tool_input={"command":"a"} tool_use_id=t9 prompt_id=q"#;
     apply(&mut agent, other_prompt, 50);
-    assert!(
-        agent.needs_the_person(),
-        "another prompt's call answers nothing"
-    );
+    assert!(agent.needs_user(), "another prompt's call answers nothing");
     apply(
         &mut agent,
         r#"PostToolUse tool_name=Bash tool_input={"command":"z"} tool_use_id=t1 prompt_id=p"#,
@@ -385,17 +382,17 @@ fn a_rewritten_input_is_found_by_its_call() {
 fn an_inference_is_marked_until_an_event_comes() {
     let mut agent = after(&ASKED);
     assert!(!agent.may_infer(19) && agent.may_infer(20));
-    assert!(!agent.was_answered(Some("t2"), 30));
-    assert!(agent.was_answered(Some("t1"), 30) && agent.inferred);
+    assert!(!agent.remove_answered(Some("t2"), 30));
+    assert!(agent.remove_answered(Some("t1"), 30) && agent.inferred);
     assert_eq!(word(&agent.status), "working(Bash)");
     apply(&mut agent, "PostToolUse tool_name=Bash tool_use_id=t1", 30);
     assert!(!agent.inferred);
-    agent.died(Some("gone"), 40);
+    agent.fail(Some("gone"), 40);
     assert_eq!(word(&agent.status), "idle");
     assert_eq!(agent.error.as_deref(), Some("gone"));
 }
 
-/// Calls as (id, prompt, tool, input). The first two are alike.
+/// OpenCalls as (id, prompt, tool, input). The first two are alike.
 const CALLS: [(&str, &str, &str, &str); 7] = [
     ("t0", "p", "Bash", "1"),
     ("t1", "p", "Bash", "1"),
@@ -494,14 +491,14 @@ impl Asked {
 
 proptest! {
     #[test]
-    fn what_is_asked_is_never_hidden(events in events()) {
+    fn a_question_is_never_hidden(events in events()) {
         let mut agent = Agent::new(0);
         let mut asked = Asked::default();
         for (at, event) in (1..).zip(&events) {
             apply(&mut agent, event, at);
             asked.note(event);
             prop_assert!(
-                asked.0.is_empty() || agent.needs_the_person(),
+                asked.0.is_empty() || agent.needs_user(),
                 "{:?} is not shown after {event}: {}", asked.0, word(&agent.status)
             );
             if let Some(oldest) = agent.pending().first() {
@@ -527,12 +524,12 @@ fn a_dialog_that_only_a_notification_told_of_says_its_message() {
     let needs = r#"Notification notification_type=permission_prompt message="Session\u0020paused""#;
     let mut agent = after(&[BASH, needs]);
     assert_eq!(agent.doing().as_deref(), Some("Session paused"));
-    assert!(agent.was_answered(None, 30));
+    assert!(agent.remove_answered(None, 30));
     assert_eq!(word(&agent.status), "working(Bash)");
-    agent.was_interrupted(40);
+    agent.interrupt(40);
     assert!(agent.interrupted, "it was at work");
     let mut idle = after(&[needs]);
-    idle.was_interrupted(30);
+    idle.interrupt(30);
     assert_eq!(
         (word(&idle.status).as_str(), idle.interrupted),
         ("idle", false)
@@ -540,13 +537,13 @@ fn a_dialog_that_only_a_notification_told_of_says_its_message() {
 }
 
 #[test]
-fn what_another_agent_asks_is_not_answered_by_an_inference() {
+fn an_inference_does_not_answer_the_question_of_another_agent() {
     let needs = r#"Notification notification_type=agent_needs_input message="api\u0020needs\u0020your\u0020input""#;
     let asks = "attention(api needs your input)";
     let infer: [fn(&mut Agent) -> bool; 3] = [
-        |agent| agent.was_interrupted(40),
-        |agent| agent.died(None, 40),
-        |agent| agent.was_answered(None, 40),
+        |agent| agent.interrupt(40),
+        |agent| agent.fail(None, 40),
+        |agent| agent.remove_answered(None, 40),
     ];
     for infer in infer {
         let mut agent = after(&[PROMPT, BASH, needs]);
@@ -557,6 +554,6 @@ fn what_another_agent_asks_is_not_answered_by_an_inference() {
     assert!(agent.has_ended_its_turn());
     apply(&mut agent, BASH, 60);
     assert!(!agent.has_ended_its_turn());
-    agent.rests(70, true);
+    agent.set_idle(70, true);
     assert_eq!(word(&agent.status), "idle", "the process is gone");
 }

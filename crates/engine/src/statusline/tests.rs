@@ -26,8 +26,8 @@ fn by_default() -> StatusLine {
     how(key.and_then(|key| key.default).unwrap())
 }
 
-fn busy() -> Line {
-    Line {
+fn busy() -> StatusLineContent {
+    StatusLineContent {
         effort: Some("implement/plan ♥4".to_owned()),
         project: Some("becket".to_owned()),
         figures: Figures {
@@ -45,12 +45,12 @@ fn busy() -> Line {
     }
 }
 
-fn plain(line: &Line, template: &str, width: usize) -> String {
+fn plain(line: &StatusLineContent, template: &str, width: usize) -> String {
     render(line, &how(template), width, false)
 }
 
 #[test]
-fn what_the_real_program_says_is_read() {
+fn the_input_of_claude_code_is_read() {
     let reading = figures(AFTER_A_TURN).unwrap();
     let id = "7541ef66-cab1-4f90-8d34-c3e60bef32b0";
     assert_eq!(reading.session_id.as_deref(), Some(id));
@@ -78,7 +78,7 @@ fn before_the_first_turn_the_context_is_unknown() {
     assert_eq!(reading.figures.context_pct, None);
     assert_eq!(reading.figures.context_tokens, None);
     assert_eq!(reading.figures.cost_usd, Some(0.0));
-    let line = Line::of(Ok(reading));
+    let line = StatusLineContent::of(Ok(reading));
     assert_eq!(
         render(&line, &by_default(), 80, false),
         "project · Opus 5.5"
@@ -86,7 +86,7 @@ fn before_the_first_turn_the_context_is_unknown() {
 }
 
 #[test]
-fn the_share_of_the_context_is_reckoned_where_nobody_says_it() {
+fn the_share_of_the_context_is_computed_if_it_is_missing() {
     let mut said: Value = serde_json::from_slice(AFTER_A_TURN).unwrap();
     said["context_window"]["used_percentage"] = json!(null);
     let reading = figures(said.to_string().as_bytes()).unwrap();
@@ -97,9 +97,9 @@ fn the_share_of_the_context_is_reckoned_where_nobody_says_it() {
 }
 
 #[test]
-fn what_is_no_status_line_is_told() {
+fn a_wrong_input_is_reported() {
     let told = |payload: &[u8]| {
-        let line = Line::of(figures(payload));
+        let line = StatusLineContent::of(figures(payload));
         render(&line, &by_default(), 80, false)
     };
     assert_eq!(told(b" \n"), "⚠ status line: nothing came");
@@ -120,13 +120,13 @@ fn an_odd_field_is_unknown_and_the_rest_counts() {
         "context_window": {"used_percentage": 1e300, "current_usage": {"input_tokens": -5}},
     });
     let reading = figures(odd.to_string().as_bytes()).unwrap();
-    let expected = Reading {
+    let expected = StatusLineInput {
         project: Some("/".to_owned()),
         figures: Figures {
             lines_added: Some(3),
             ..Figures::default()
         },
-        ..Reading::default()
+        ..StatusLineInput::default()
     };
     assert_eq!(reading, expected);
 }
@@ -154,12 +154,12 @@ fn an_empty_part_takes_its_separator_along() {
 }
 
 #[test]
-fn a_template_says_what_is_wrong_with_it() {
+fn a_wrong_template_has_a_helpful_error() {
     let wrong = |text: &str| Template::parse(text).unwrap_err().to_string();
     insta::assert_snapshot!(wrong("{contxt}"), @"a status line has no part {contxt}; did you mean {context}?");
     insta::assert_snapshot!(wrong("{x}"), @"a status line has no part {x}; there are {project} {effort} {model} {bar} {context} {cost} {lines} {duration} {waiting} {off} {wrong}");
-    insta::assert_snapshot!(wrong("{model"), @"a brace stands alone; write {{ or }} for the sign itself");
-    insta::assert_snapshot!(wrong("a } b"), @"a brace stands alone; write {{ or }} for the sign itself");
+    insta::assert_snapshot!(wrong("{model"), @"a single brace; write {{ or }} for the sign itself");
+    insta::assert_snapshot!(wrong("a } b"), @"a single brace; write {{ or }} for the sign itself");
     insta::assert_snapshot!(wrong("a\n{model}"), @"a status line is one line of plain text");
     assert_eq!(plain(&busy(), "{{{model}}} }}", 80), "{Opus 5.5} }");
     assert_eq!(
@@ -182,7 +182,8 @@ fn a_line_at_several_widths() {
 #[test]
 fn a_line_in_colour() {
     let mut line = busy();
-    let coloured = |line: &Line| render(line, &by_default(), 200, true).replace('\u{1b}', "␛");
+    let coloured =
+        |line: &StatusLineContent| render(line, &by_default(), 200, true).replace('\u{1b}', "␛");
     let mut lines = vec![coloured(&line)];
     for used in [59.9, 60.0, 80.0, 130.0] {
         line.figures.context_pct = Some(used);
@@ -201,9 +202,9 @@ fn figures_as_people_read_them() {
             duration_ms: Some(ms),
             ..Figures::default()
         };
-        let line = Line {
+        let line = StatusLineContent {
             figures,
-            ..Line::default()
+            ..StatusLineContent::default()
         };
         plain(&line, "{cost} {lines} {duration}", 80)
     };
@@ -225,7 +226,7 @@ fn text() -> impl Strategy<Value = String> {
     ]
 }
 
-fn line() -> impl Strategy<Value = Line> {
+fn line() -> impl Strategy<Value = StatusLineContent> {
     let figures = (of(0.0..200.0), of(0.0..1e6), of(any::<u64>()), of(text())).prop_map(
         |(context_pct, cost_usd, count, model_name)| Figures {
             context_pct,
@@ -237,14 +238,16 @@ fn line() -> impl Strategy<Value = Line> {
         },
     );
     let others = (of(text()), 0..3_usize, vec(text(), 0..3), vec(text(), 0..3));
-    (figures, others).prop_map(|(figures, (project, waiting, off, wrong))| Line {
-        effort: None,
-        project,
-        figures,
-        waiting,
-        off,
-        wrong,
-    })
+    (figures, others).prop_map(
+        |(figures, (project, waiting, off, wrong))| StatusLineContent {
+            effort: None,
+            project,
+            figures,
+            waiting,
+            off,
+            wrong,
+        },
+    )
 }
 
 fn template() -> impl Strategy<Value = StatusLine> {
@@ -276,7 +279,7 @@ proptest! {
 }
 
 #[test]
-fn the_width_is_what_claude_code_says() {
+fn the_width_is_that_of_claude_code() {
     assert_eq!(columns(Some("132")), 132 - MARGIN);
     assert_eq!(columns(Some("2")), 1);
     for nothing in [None, Some(""), Some("0"), Some("-3"), Some("wide")] {

@@ -15,24 +15,29 @@ macro_rules! recorded {
     };
 }
 
-fn told(transcript: &[u8]) -> (Vec<Finding>, Figures) {
+fn told(transcript: &[u8]) -> (Vec<TranscriptFinding>, Figures) {
     let mut tail = Tail::default();
     let found = tail.push(transcript);
-    assert_eq!(tail.unread(), Unread::default());
+    assert_eq!(tail.unread(), UnreadLines::default());
     (found, tail.figures())
 }
 
 /// What happened to the turn, without its calls and the usage.
-fn turn(transcript: &[u8]) -> Vec<What> {
+fn turn(transcript: &[u8]) -> Vec<TranscriptFact> {
     let (found, _) = told(transcript);
-    let whats = found.into_iter().map(|finding| finding.what);
+    let whats = found.into_iter().map(|finding| finding.fact);
     whats
-        .filter(|what| !matches!(what, What::Usage(_) | What::ToolCall { .. }))
+        .filter(|what| {
+            !matches!(
+                what,
+                TranscriptFact::Usage(_) | TranscriptFact::ToolCall { .. }
+            )
+        })
         .collect()
 }
 
-fn result(id: &str, denied: bool) -> What {
-    What::ToolResult {
+fn result(id: &str, denied: bool) -> TranscriptFact {
+    TranscriptFact::ToolResult {
         tool_use_id: id.to_owned(),
         is_error: denied,
         refused: false,
@@ -40,8 +45,8 @@ fn result(id: &str, denied: bool) -> What {
     }
 }
 
-const BY_HAND: What = What::Interrupted { for_tool: false };
-const AT_A_TOOL: What = What::Interrupted { for_tool: true };
+const BY_HAND: TranscriptFact = TranscriptFact::Interrupted { for_tool: false };
+const AT_A_TOOL: TranscriptFact = TranscriptFact::Interrupted { for_tool: true };
 
 #[test]
 fn esc_while_the_model_speaks_or_thinks() {
@@ -65,7 +70,7 @@ fn esc_while_a_tool_runs_looks_like_a_refusal() {
 #[test]
 fn a_refused_permission_ends_the_turn() {
     let esc = turn(recorded!("esc-at-a-dialog"));
-    let refused = |id| [result(id, true), AT_A_TOOL, What::TurnEnded];
+    let refused = |id| [result(id, true), AT_A_TOOL, TranscriptFact::TurnEnded];
     assert_eq!(esc, refused("toolu_014893000002"));
     let no = turn(recorded!("permission-no"));
     assert_eq!(no, refused("toolu_014054000002"));
@@ -74,32 +79,32 @@ fn a_refused_permission_ends_the_turn() {
 #[test]
 fn a_granted_permission_shows_in_the_result() {
     let (found, figures) = told(recorded!("permission-yes"));
-    let at = |wanted: &What| found.iter().find(|f| f.what == *wanted).unwrap().at;
+    let at = |wanted: &TranscriptFact| found.iter().find(|f| f.fact == *wanted).unwrap().at;
     assert_eq!(
         at(&result("toolu_01244a000002", false)),
         Some(1_794_747_445_830)
     );
-    assert_eq!(at(&What::TurnEnded), Some(1_794_747_445_960));
-    assert!(found.iter().all(Finding::is_main));
+    assert_eq!(at(&TranscriptFact::TurnEnded), Some(1_794_747_445_960));
+    assert!(found.iter().all(TranscriptFinding::is_main));
     assert_eq!(figures.context_tokens, Some(1200));
 }
 
 #[test]
 fn a_turn_that_died_says_why() {
     let found = turn(recorded!("api-error"));
-    let died = What::ApiError {
+    let died = TranscriptFact::ApiError {
         error: Some("unknown".into()),
         text: Some("API Error: 400 no such thing".into()),
     };
-    assert_eq!(found, [died, What::TurnEnded]);
+    assert_eq!(found, [died, TranscriptFact::TurnEnded]);
 }
 
 /// Three replies of the main agent, and Claude Code's own account, which holds the subagent too.
 #[test]
 fn print_mode_has_context_and_cost() {
     let (found, figures) = told(recorded!("print"));
-    let last = found.iter().rev().find_map(|finding| match &finding.what {
-        What::Usage(usage) => Some(usage.clone()),
+    let last = found.iter().rev().find_map(|finding| match &finding.fact {
+        TranscriptFact::Usage(usage) => Some(usage.clone()),
         _ => None,
     });
     let last = last.unwrap();
@@ -134,12 +139,15 @@ fn compaction_empties_the_window() {
     let end = boundary + memchr::memchr(b'\n', &all[boundary..]).unwrap();
     let (found, figures) = told(&all[..=end]);
     let tokens = Some(2857);
-    assert_eq!(found.last().unwrap().what, What::Compacted { tokens });
+    assert_eq!(
+        found.last().unwrap().fact,
+        TranscriptFact::Compacted { tokens }
+    );
     assert_eq!(figures.context_tokens, tokens);
     assert_eq!(told(all).1.context_tokens, Some(1200));
 }
 
-/// Somebody who types the very words of an interrupt is no interrupt.
+/// A prompt with the words of an interrupt is no interrupt.
 #[test]
 fn typed_words_are_no_interrupt() {
     let typed = br#"{"type":"user","message":{"content":"[Request interrupted by user]"}}"#;
@@ -148,7 +156,7 @@ fn typed_words_are_no_interrupt() {
 }
 
 #[test]
-fn what_cannot_be_read_is_counted_and_passed_over() {
+fn unreadable_lines_are_counted_and_skipped() {
     let mut tail = Tail::default();
     let interrupt: &[u8] = recorded!("esc-while-it-speaks");
     assert_eq!(tail.push(b"{\"type\":\n\xff\xfe\n\n[]\n7\n"), []);
@@ -162,7 +170,7 @@ fn what_cannot_be_read_is_counted_and_passed_over() {
     tail.push(&huge);
     tail.push(b"end\n");
     let found = tail.push(interrupt);
-    assert!(found.iter().any(|finding| finding.what == BY_HAND));
+    assert!(found.iter().any(|finding| finding.fact == BY_HAND));
     assert_eq!(tail.unread().too_long, 1);
 }
 
@@ -213,7 +221,7 @@ const LINES: [&[u8]; 5] = [
     b"\xff{not json\n\n{\"type\":\"user\",\"message\":7}\n{\"type\":null}\n{\"cut",
 ];
 
-fn in_one(bytes: &[u8]) -> (Vec<Finding>, Figures, Unread) {
+fn in_one(bytes: &[u8]) -> (Vec<TranscriptFinding>, Figures, UnreadLines) {
     let mut tail = Tail::default();
     let found = tail.push(bytes);
     (found, tail.figures(), tail.unread())

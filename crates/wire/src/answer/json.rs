@@ -1,10 +1,10 @@
-//! An answer as JSON: what a hook said is read as Claude Code would read it, and an answer is written.
+//! Reads the JSON of a hook's answer as Claude Code would, and writes answers.
 
 use std::fmt;
 
 use serde_json::{Value, json};
 
-use super::rules::{self, CONTEXT, Plain, Says};
+use super::rules::{self, CONTEXT, OpinionForm, PlainOutput};
 use super::{Answer, Change, Opinion, Output};
 use crate::event::field::{self, JsonError};
 use crate::event::{EventName, Rest};
@@ -30,16 +30,16 @@ const BEHAVIOR: &[&str] = &[
     "interrupt",
 ];
 
-/// Why what a hook said counts for nothing. It is that hook's failure; the event goes its way.
+/// The reason why a hook's output is not an answer. It is a failure of the hook; the event goes on without it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AnswerError {
-    /// It ended with a code that says neither yes nor no; what it wrote to stderr.
+    /// An exit code that means neither yes nor no, and the hook's stderr.
     Failed { exit: i32, stderr: String },
-    /// Its `hookEventName` names another event, or none.
+    /// A `hookEventName` that names another event, or none.
     WrongEvent { asked: EventName, said: String },
     /// A known field has a type or a word that Claude Code would not take.
     WrongField { field: String, wanted: &'static str },
-    /// Its JSON is nested too deep.
+    /// JSON that is nested too deep.
     TooDeep,
 }
 
@@ -98,15 +98,15 @@ impl Answer {
         }
     }
 
-    /// The first field of an answer's JSON that `read` would pass over: the event does not have it, or
-    /// it is for command hooks only.
+    /// Returns the first field of an answer's JSON that `read` ignores, because the event does not have it, or
+    /// because it is for command hooks only.
     pub fn unknown_field(event: &EventName, top: &Rest) -> Option<String> {
         let rules = rules::of(event);
         let own: &[&str] = match rules.says {
-            Says::Nothing | Says::Block => &[],
-            Says::Permission { .. } => &["permissionDecision", "permissionDecisionReason"],
-            Says::Behavior => &["decision"],
-            Says::Action => &["action"],
+            OpinionForm::Nothing | OpinionForm::Block => &[],
+            OpinionForm::Permission { .. } => &["permissionDecision", "permissionDecisionReason"],
+            OpinionForm::Behavior => &["decision"],
+            OpinionForm::Action => &["action"],
         };
         let specific = top.get("hookSpecificOutput").and_then(Value::as_object);
         let decision = specific.and_then(|specific| specific.get("decision")?.as_object());
@@ -121,17 +121,17 @@ impl Answer {
             return answer;
         }
         match rules::of(&answer.event).plain {
-            Plain::Ignored => {}
-            Plain::Context => answer.contexts.push(text),
-            Plain::Message => answer.messages.push(text),
-            Plain::WorktreePath => answer.changes.push(Change::WorktreePath(text)),
+            PlainOutput::Ignored => {}
+            PlainOutput::Context => answer.contexts.push(text),
+            PlainOutput::Message => answer.messages.push(text),
+            PlainOutput::WorktreePath => answer.changes.push(Change::WorktreePath(text)),
         }
         answer
     }
 
     fn read_json(event: EventName, top: &Rest) -> Result<Self, AnswerError> {
         let mut answer = Self::silent(event);
-        // The hook goes on in the background: what it says later comes by another way.
+        // The hook goes on in the background: its later output arrives another way.
         if flag(top, "async")? == Some(true) {
             return Ok(answer);
         }
@@ -139,7 +139,7 @@ impl Answer {
         if flag(top, "continue")? == Some(false) {
             answer.stop(stop_reason);
         }
-        // Concerns the transcript, which the stdout of a hook of becket's never reaches.
+        // This is about the transcript, which the stdout of becket's hooks never reaches.
         flag(top, "suppressOutput")?;
         answer.tell(string(top, "systemMessage")?.unwrap_or_default());
         answer.ring(&string(top, "terminalSequence")?.unwrap_or_default());
@@ -148,7 +148,7 @@ impl Answer {
         Ok(answer)
     }
 
-    /// `hookSpecificOutput`. Fields that the event does not have are passed over, as Claude Code does.
+    /// Reads `hookSpecificOutput`. Like Claude Code, it ignores fields that the event does not have.
     fn read_own(&mut self, top: &Rest) -> Result<(), AnswerError> {
         let Some(own) = object(top, "hookSpecificOutput")? else {
             return Ok(());
@@ -160,10 +160,10 @@ impl Answer {
         }
         let rules = rules::of(&self.event);
         match rules.says {
-            Says::Nothing | Says::Block => {}
-            Says::Permission { defer } => self.opinion = permission(own, defer)?,
-            Says::Behavior => self.read_behavior(own)?,
-            Says::Action => self.opinion = action(own)?,
+            OpinionForm::Nothing | OpinionForm::Block => {}
+            OpinionForm::Permission { defer } => self.opinion = permission(own, defer)?,
+            OpinionForm::Behavior => self.read_behavior(own)?,
+            OpinionForm::Action => self.opinion = action(own)?,
         }
         self.read_changes(own, rules.fields)?;
         if rules.context_is_a_field() {
@@ -205,7 +205,7 @@ impl Answer {
         Ok(())
     }
 
-    /// The older way to judge, beside `hookSpecificOutput`; its "no" is the stronger of the two.
+    /// Reads the older form of a judgement, beside `hookSpecificOutput`. Its "no" is the stronger of the two.
     fn read_top_decision(&mut self, top: &Rest) -> Result<(), AnswerError> {
         let reason = string(top, "reason")?.unwrap_or_default();
         let says = rules::of(&self.event).says;
@@ -299,7 +299,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 impl Answer {
-    /// What the hook prints; nothing at all if there is nothing to say.
+    /// Returns the output for Claude Code; empty if the answer is silent.
     pub fn render(&self) -> Output {
         let stdout = match self.plain_text() {
             Some(text) => text.into_bytes(),
@@ -313,8 +313,8 @@ impl Answer {
         }
     }
 
-    /// PreCompact takes instructions as plain text only, so text it is unless the compaction is
-    /// refused anyway.
+    /// Returns the context as plain text on PreCompact, which takes instructions in no other form; none if the
+    /// compaction is refused anyway.
     fn plain_text(&self) -> Option<String> {
         let refused = self.opinion.is_some() || self.stop.is_some();
         let apart = !rules::of(&self.event).context_is_a_field() && !self.contexts.is_empty();
@@ -322,11 +322,12 @@ impl Answer {
             return None;
         }
         let text = self.contexts.join("\n");
-        // What begins like JSON could be read as an answer.
-        Some(match text.trim_start().starts_with('{') {
-            true => format!("note: {text}"),
-            false => text,
-        })
+        // Claude Code could read a text that begins like JSON as an answer.
+        if text.trim_start().starts_with('{') {
+            Some(format!("note: {text}"))
+        } else {
+            Some(text)
+        }
     }
 
     fn json(&self) -> Option<Rest> {
@@ -358,20 +359,20 @@ impl Answer {
     fn put_opinion(&self, opinion: &Opinion, top: &mut Rest, own: &mut Rest) {
         let reason = opinion.reason().unwrap_or_default();
         match rules::of(&self.event).says {
-            // `give` lets no opinion in here.
-            Says::Nothing => {}
-            Says::Block => {
+            // `give` accepts no opinion for such an event.
+            OpinionForm::Nothing => {}
+            OpinionForm::Block => {
                 top.insert("decision".into(), opinion.name().into());
                 put_text(top, "reason", reason);
             }
-            Says::Permission { .. } => {
+            OpinionForm::Permission { .. } => {
                 own.insert("permissionDecision".into(), opinion.name().into());
                 put_text(own, "permissionDecisionReason", reason);
             }
-            Says::Action => {
+            OpinionForm::Action => {
                 own.insert("action".into(), opinion.name().into());
             }
-            Says::Behavior => {
+            OpinionForm::Behavior => {
                 own.insert("decision".into(), self.behavior(opinion).into());
             }
         }

@@ -1,11 +1,12 @@
-//! Which event takes what. **A new event gets its line in `of`**; the compiler asks for it.
+//! The parts of an answer that each event takes. **A new event gets its line in `of`**; the compiler asks for
+//! it.
 
 use super::{Change, Opinion};
 use crate::event::EventName;
 
-/// How an event says its judgement.
+/// The form in which an event takes a judgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Says {
+pub(super) enum OpinionForm {
     Nothing,
     /// `decision: "block"` at the top.
     Block,
@@ -19,7 +20,7 @@ pub(super) enum Says {
     Action,
 }
 
-impl Says {
+impl OpinionForm {
     pub(super) fn takes(self, opinion: &Opinion) -> bool {
         match opinion {
             Opinion::Deny { .. } | Opinion::Allow { .. } => {
@@ -41,15 +42,15 @@ impl Says {
         }
     }
 
-    /// Whether exit code 2 and `decision: "block"` refuse. On a PermissionRequest they mean nothing.
+    /// Returns true if exit code 2 and `decision: "block"` refuse. On a PermissionRequest they mean nothing.
     pub(super) fn exit_two_refuses(self) -> bool {
         !matches!(self, Self::Nothing | Self::Behavior)
     }
 }
 
-/// What Claude Code makes of stdout that is no JSON.
+/// The use that Claude Code makes of stdout that is not JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Plain {
+pub(super) enum PlainOutput {
     Ignored,
     Context,
     Message,
@@ -57,10 +58,10 @@ pub(super) enum Plain {
 }
 
 pub(super) struct Rules {
-    pub(super) says: Says,
-    /// The other fields of its `hookSpecificOutput`.
+    pub(super) says: OpinionForm,
+    /// The other fields of the event's `hookSpecificOutput`.
     pub(super) fields: &'static [&'static str],
-    pub(super) plain: Plain,
+    pub(super) plain: PlainOutput,
 }
 
 pub(super) const CONTEXT: &str = "additionalContext";
@@ -70,13 +71,13 @@ impl Rules {
         self.fields.contains(&CONTEXT)
     }
 
-    /// PreCompact has no field for it, but takes plain text.
+    /// Returns true if the event takes context. PreCompact has no field for it, but takes plain text.
     pub(super) fn takes_context(&self) -> bool {
-        self.context_is_a_field() || self.plain == Plain::Context
+        self.context_is_a_field() || self.plain == PlainOutput::Context
     }
 }
 
-/// Whether the change has a place in the event's answer, the opinion being what it is.
+/// Returns true if the event takes the change together with this opinion.
 pub(super) fn takes_change(event: &EventName, opinion: Option<&Opinion>, change: &Change) -> bool {
     let rules = of(event);
     let with_behavior = match opinion {
@@ -84,16 +85,16 @@ pub(super) fn takes_change(event: &EventName, opinion: Option<&Opinion>, change:
         Some(Opinion::Deny { .. }) => &["interrupt"],
         _ => &[],
     };
-    let by_opinion = rules.says == Says::Behavior && with_behavior.contains(&change.key());
+    let by_opinion = rules.says == OpinionForm::Behavior && with_behavior.contains(&change.key());
     by_opinion || rules.fields.contains(&change.key())
 }
 
 pub(super) fn of(event: &EventName) -> Rules {
     use EventName as E;
-    use Plain::{Context, Ignored, Message, WorktreePath};
-    use Says::{Action, Behavior, Block, Nothing, Permission};
+    use OpinionForm::{Action, Behavior, Block, Nothing, Permission};
+    use PlainOutput::{Context, Ignored, Message, WorktreePath};
 
-    let (says, fields, plain): (Says, &[&str], Plain) = match event {
+    let (says, fields, plain): (OpinionForm, &[&str], PlainOutput) = match event {
         E::PreToolUse => (
             Permission { defer: true },
             &[CONTEXT, "updatedInput"],

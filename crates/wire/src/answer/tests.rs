@@ -100,7 +100,7 @@ fn everything_has_its_place() {
 }
 
 #[test]
-fn what_an_event_does_not_take_is_an_error() {
+fn a_part_that_an_event_does_not_take_is_an_error() {
     let mut answer = Answer::silent(EventName::SessionEnd);
     let refused = answer.add_context("x").unwrap_err();
     assert_eq!(refused.to_string(), "a SessionEnd event takes no context");
@@ -175,7 +175,7 @@ fn each_field_has_its_events() {
 }
 
 #[test]
-fn what_belongs_to_an_opinion_goes_with_it() {
+fn a_change_of_an_opinion_is_dropped_with_it() {
     let mut answer = Answer::silent(EventName::PermissionRequest);
     assert!(answer.change(Change::Input(input())).is_err());
     answer.give(allow()).unwrap();
@@ -447,7 +447,7 @@ fn any_answer() -> impl Strategy<Value = Answer> {
 
 proptest! {
     #[test]
-    fn no_answer_says_what_was_not_meant(answer in any_answer()) {
+    fn no_answer_has_unintended_parts(answer in any_answer()) {
         let output = answer.render();
         prop_assert_eq!(output.is_silent(), answer.decision().is_none());
         prop_assert_eq!(output.exit, 0);
@@ -484,7 +484,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_said_is_read_again(answer in any_answer()) {
+    fn a_written_answer_reads_the_same(answer in any_answer()) {
         let output = answer.render();
         let again = Answer::read(answer.event().clone(), 0, &output.stdout, b"").unwrap();
         prop_assert_eq!(again.render(), output);

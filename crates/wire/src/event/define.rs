@@ -55,8 +55,8 @@ macro_rules! words {
     };
 }
 
-/// A JSON object whose fields may all be missing. With `..rest` it keeps what it does not know;
-/// without, it leaves that to the object it stands in.
+/// A JSON object whose fields may all be missing. With `..rest` it keeps unknown fields; without, the object
+/// that contains it keeps them.
 macro_rules! object {
     ($(#[$meta:meta])* $name:ident {
         $($(#[$field_meta:meta])* $field:ident: Option<$type:ty>,)*
@@ -101,14 +101,14 @@ macro_rules! object {
     };
 }
 
-/// A field's name in JSON: its own, also where Rust has a keyword of that name.
+/// A field's name in JSON, also where it is a keyword in Rust.
 macro_rules! key {
     ($field:ident) => {
         stringify!($field).trim_start_matches("r#")
     };
 }
 
-/// For every event of the table: its struct, its `EventName`, its variant of `Event`.
+/// The struct, the `EventName` and the variant of `Event` for every event of the table.
 macro_rules! events {
     ($(
         $(#[$meta:meta])*
@@ -152,8 +152,8 @@ macro_rules! events {
             /// Every event that becket knows, in the order of the table.
             pub const ALL: [Self; [$(stringify!($name)),*].len()] = [$(Self::$name),*];
 
-            /// The field that the matcher of a registration is compared with; `None` where Claude
-            /// Code ignores the matcher. Of FileChanged's it takes the base name only.
+            /// Returns the field that the matcher of a registration is compared with; none where Claude Code
+            /// ignores the matcher. For FileChanged, only the base name is compared.
             pub fn matcher_field(&self) -> Option<&'static str> {
                 match self {
                     $(Self::$name => None$(.or(Some($by)))?,)*
@@ -162,8 +162,8 @@ macro_rules! events {
             }
         }
 
-        /// The fields of its own that Claude Code always sends with this event, as measured on
-        /// 2.1.325; none for an event that becket does not know.
+        /// Returns the event's own fields that Claude Code always sends, as measured on 2.1.325; none for an
+        /// event that becket does not know.
         pub(crate) fn required_fields(event: &str) -> &'static [&'static str] {
             match event {
                 $(stringify!($name) => &[$($($needed),+)?],)*
@@ -192,7 +192,7 @@ macro_rules! events {
                 }
             }
 
-            /// The fields that every event may have.
+            /// Returns the fields that every event may have.
             pub fn common(&self) -> &Common {
                 match self {
                     $(Self::$name(event) => &event.common,)*
@@ -200,7 +200,7 @@ macro_rules! events {
                 }
             }
 
-            /// What this becket has no name or no type for.
+            /// Returns the fields that this becket has no name or no type for.
             pub fn rest(&self) -> &Rest {
                 match self {
                     $(Self::$name(event) => &event.rest,)*

@@ -1,17 +1,16 @@
-//! How a field is taken out of a JSON object and put back: leniently, and without loss. What is of
-//! another type than expected stays in the object, and reads as absent.
+//! Takes fields out of a JSON object and puts them back, without loss. A field of an unexpected type stays in
+//! the object, and reads as absent.
 
 use serde_json::error::Category;
 use serde_json::{Map, Number, Value};
 
 use crate::json;
 
-/// What nobody took out of an object: fields that are unknown here, or of an unexpected type.
+/// The fields that remain in an object: unknown ones, and those of an unexpected type.
 pub type Rest = Map<String, Value>;
 
-/// A type that a JSON value may have.
 pub(crate) trait Field: Sized {
-    /// Gives the value back if it has another type.
+    /// Reads a value. The error is the value itself, if it has another type.
     fn read(value: Value) -> Result<Self, Value>;
     fn write(&self) -> Value;
 }
@@ -32,7 +31,7 @@ pub(crate) fn put<T: Field>(field: Option<&T>, object: &mut Rest, key: &str) {
     }
 }
 
-/// A field without which its event cannot be judged is not there.
+/// The error for a missing field without which the event cannot be judged.
 #[derive(Debug)]
 pub(super) struct Missing(pub &'static str);
 
@@ -71,7 +70,7 @@ macro_rules! scalar {
 
 scalar!(bool, Bool);
 scalar!(String, String);
-// Kept as it came: `1`, `1.0` and `0.0062` are three different numbers to give back.
+// A `Number` stays as it came: `1`, `1.0` and `0.0062` are three different numbers to write back.
 scalar!(Number, Number);
 scalar!(Rest, Object);
 
@@ -85,7 +84,7 @@ impl Field for Value {
     }
 }
 
-/// `null` where Claude Code sends it on purpose.
+/// A field where Claude Code sends `null` on purpose.
 impl<T: Field> Field for Option<T> {
     fn read(value: Value) -> Result<Self, Value> {
         match value {
@@ -140,7 +139,7 @@ macro_rules! must {
 must!(String);
 must!(Value);
 
-/// Why a text could not be read as JSON.
+/// The reason why a text is not JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum JsonError {
     Syntax {
@@ -148,7 +147,7 @@ pub(crate) enum JsonError {
         column: usize,
         why: String,
     },
-    /// Nested deeper than serde_json goes (128).
+    /// JSON that is nested deeper than serde_json reads (128 levels).
     TooDeep,
 }
 
@@ -163,7 +162,7 @@ pub(crate) fn parse(text: &[u8]) -> Result<Value, JsonError> {
 fn explain(error: &serde_json::Error) -> JsonError {
     let whole = error.to_string();
     let why = whole.split(" at line ").next().unwrap_or_default();
-    // serde_json has no category of its own for this one.
+    // serde_json has no category for this error.
     if error.classify() == Category::Syntax && why == "recursion limit exceeded" {
         return JsonError::TooDeep;
     }
@@ -179,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn says_where_and_why() {
+    fn describes_position_and_reason() {
         assert_eq!(
             parse(b"{\"a\":\n nope}"),
             Err(JsonError::Syntax {

@@ -1,9 +1,9 @@
-//! The table of events. **A new event is added here**, and then in `answer/rules.rs`, where the
-//! compiler asks what it may be answered; a recorded payload in `fixtures/` proves it.
+//! The table of events. **A new event is added here**, and then in `answer/rules.rs`, where the compiler asks
+//! for what it may be answered; a recorded payload in `fixtures/` proves it.
 //!
-//! A field is an `Option` even where Claude Code has always sent it, because it changes every few
-//! weeks. Plain are only those without which a guard could not judge the event at all. `needs` lists
-//! the fields that Claude Code always sends: an event without one is kept with a fault.
+//! A field is an `Option` even where Claude Code has always sent it, because it changes every few weeks. Only
+//! the fields without which a guard could not judge the event at all are plain. `needs` lists the fields that
+//! Claude Code always sends: an event without one is kept with a fault.
 
 use serde_json::{Number, Value};
 
@@ -15,12 +15,12 @@ object! {
     /// The fields that every event may have.
     Common {
         session_id: Option<String>,
-        /// Not yet a file at the first events of a session.
+        /// The path of the transcript, which does not exist yet at the first events of a session.
         transcript_path: Option<String>,
         cwd: Option<String>,
         prompt_id: Option<String>,
         permission_mode: Option<PermissionMode>,
-        /// The subagent that acts; absent for the main agent.
+        /// The subagent of the event; absent for the main agent.
         agent_id: Option<String>,
         agent_type: Option<String>,
         effort: Option<EffortLevel>,
@@ -28,7 +28,7 @@ object! {
 }
 
 object! {
-    /// How hard the model is to think: Claude Code's effort level, not the work of [`crate::effort`].
+    /// The thinking level of the model: Claude Code's effort level, not the work of [`crate::effort`].
     EffortLevel {
         level: Option<String>,
         ..rest
@@ -73,7 +73,7 @@ object! {
 }
 
 object! {
-    /// A prompt that comes by the clock.
+    /// A scheduled prompt.
     SessionCron {
         id: Option<String>,
         schedule: Option<String>,
@@ -118,14 +118,14 @@ events! {
         tool_calls: Option<Vec<BatchCall>>,
     }
 
-    /// When Claude Code tells the user something.
+    /// When Claude Code notifies the user.
     Notification matching "notification_type" needs "message" "notification_type" {
         message: Option<String>,
         title: Option<String>,
         notification_type: Option<NotificationType>,
     }
 
-    /// Before a prompt goes out, a machine-made one too.
+    /// Before a prompt is sent, a generated one too.
     UserPromptSubmit needs "prompt" {
         prompt: String,
         source: Option<PromptSource>,
@@ -143,7 +143,7 @@ events! {
         prompt: String,
     }
 
-    /// When a window of the main agent begins.
+    /// When a context window of the main agent begins.
     SessionStart matching "source" needs "source" {
         source: Option<StartSource>,
         model: Option<String>,
@@ -174,7 +174,7 @@ events! {
         last_assistant_message: Option<String>,
     }
 
-    /// When a subagent begins; who it is stands in `common`.
+    /// When a subagent begins, which `common` names.
     SubagentStart matching "agent_type" needs "agent_id" "agent_type" {}
 
     /// Before a subagent ends; also the one that compacts, whose `agent_type` is empty.
@@ -303,12 +303,12 @@ events! {
         file_path: Option<String>,
     }
 
-    /// When a worktree is wanted: a hook here replaces git.
+    /// When a worktree is to be created: a hook here replaces git.
     WorktreeCreate needs "name" {
         name: Option<String>,
     }
 
-    /// When a worktree is to go.
+    /// When a worktree is to be removed.
     WorktreeRemove needs "worktree_path" {
         worktree_path: Option<String>,
     }

@@ -87,7 +87,7 @@ fn parse(payload: &Value) -> Event {
 }
 
 #[test]
-fn what_is_new_is_kept() {
+fn unknown_fields_are_kept() {
     let event = parse(&json!({
         "hook_event_name": "CoffeeReady", "session_id": "s", "agent_id": "a", "cups": [1, 2.0],
     }));
@@ -148,7 +148,7 @@ fn null_and_absent_are_two_things() {
 }
 
 #[test]
-fn says_what_is_wrong() {
+fn describes_the_error() {
     let why = |payload: &[u8]| Event::parse(payload).unwrap_err().to_string();
     assert_eq!(
         why(b""),

@@ -1,9 +1,9 @@
-//! The words that fields of events are made of. Each list is open: Claude Code adds to them.
+//! The sets of values of event fields. Each set is open: Claude Code adds to them.
 
 use super::define::words;
 
 words! {
-    /// How much Claude Code may do without asking.
+    /// The permission mode: how much Claude Code may do without asking.
     PermissionMode {
         Default = "default",
         AcceptEdits = "acceptEdits",
@@ -15,7 +15,7 @@ words! {
 }
 
 words! {
-    /// Where a prompt came from.
+    /// The source of a prompt.
     PromptSource {
         User = "user",
         Sdk = "sdk",
@@ -27,7 +27,7 @@ words! {
 }
 
 words! {
-    /// What kind of command expanded into a prompt.
+    /// The kind of command that expanded into a prompt.
     ExpansionType {
         SlashCommand = "slash_command",
         McpPrompt = "mcp_prompt",
@@ -35,7 +35,7 @@ words! {
 }
 
 words! {
-    /// How a window of a session began.
+    /// The way in which a context window began.
     StartSource {
         Startup = "startup",
         Resume = "resume",
@@ -46,7 +46,7 @@ words! {
 }
 
 words! {
-    /// Why a session ended. Claude Code's own word "other" is an `Other` too.
+    /// The reason why a session ended. Claude Code's own word "other" is an `Other` too.
     EndReason {
         Clear = "clear",
         Resume = "resume",
@@ -56,7 +56,7 @@ words! {
 }
 
 words! {
-    /// Why a turn failed.
+    /// The reason why a turn failed.
     TurnError {
         AuthenticationFailed = "authentication_failed",
         OauthOrgNotAllowed = "oauth_org_not_allowed",
@@ -75,7 +75,7 @@ words! {
 }
 
 words! {
-    /// What a notification is about.
+    /// The subject of a notification.
     NotificationType {
         PermissionPrompt = "permission_prompt",
         IdlePrompt = "idle_prompt",
@@ -84,7 +84,7 @@ words! {
 }
 
 words! {
-    /// Who asked for a compaction.
+    /// The origin of a compaction.
     CompactTrigger {
         Manual = "manual",
         Auto = "auto",
@@ -92,7 +92,7 @@ words! {
 }
 
 words! {
-    /// Who switched the model.
+    /// The origin of a model switch.
     SwitchSource {
         Command = "command",
         Picker = "picker",
@@ -103,7 +103,7 @@ words! {
 }
 
 words! {
-    /// How long the prompt cache lives.
+    /// The lifetime of the prompt cache.
     CacheTtl {
         FiveMinutes = "5m",
         OneHour = "1h",
@@ -111,7 +111,7 @@ words! {
 }
 
 words! {
-    /// Where the prices behind an estimate come from.
+    /// The source of the prices behind an estimate.
     Pricing {
         Configured = "configured",
         Catalog = "catalog",
@@ -120,7 +120,7 @@ words! {
 }
 
 words! {
-    /// Why Setup runs.
+    /// The reason why Setup runs.
     SetupTrigger {
         Init = "init",
         Maintenance = "maintenance",
@@ -128,7 +128,7 @@ words! {
 }
 
 words! {
-    /// How an MCP server asks.
+    /// The way in which an MCP server asks.
     ElicitationMode {
         Form = "form",
         Url = "url",
@@ -136,7 +136,7 @@ words! {
 }
 
 words! {
-    /// What the user did with an MCP server's question.
+    /// The user's reaction to an MCP server's question.
     ElicitationAction {
         Accept = "accept",
         Decline = "decline",
@@ -145,7 +145,7 @@ words! {
 }
 
 words! {
-    /// Which configuration changed.
+    /// The settings that changed.
     ConfigSource {
         UserSettings = "user_settings",
         ProjectSettings = "project_settings",
@@ -156,7 +156,7 @@ words! {
 }
 
 words! {
-    /// Whose instructions were loaded.
+    /// The owner of the instructions that were loaded.
     MemoryType {
         User = "User",
         Project = "Project",
@@ -166,7 +166,7 @@ words! {
 }
 
 words! {
-    /// Why instructions were loaded.
+    /// The reason why instructions were loaded.
     LoadReason {
         SessionStart = "session_start",
         NestedTraversal = "nested_traversal",
@@ -177,7 +177,7 @@ words! {
 }
 
 words! {
-    /// What happened to a watched file.
+    /// The change of a watched file.
     FileEvent {
         Change = "change",
         Add = "add",
@@ -186,7 +186,7 @@ words! {
 }
 
 words! {
-    /// Who added a directory.
+    /// The origin of an added directory.
     DirectorySource {
         SlashCommand = "slash_command",
         RegisterRepoRoot = "register_repo_root",

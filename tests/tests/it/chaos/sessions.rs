@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use becket_engine::session::{Moment, Session};
+use becket_engine::session::{Session, SessionEvent};
 use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::{World, call};
 use becket_wire::rpc::Envelope;
@@ -190,7 +190,7 @@ fn fold(id: &str, events: &[&Value]) -> Session {
             variables: BTreeMap::new(),
             cut: None,
         };
-        session.apply(&Moment::new(&head, &envelope));
+        session.apply(&SessionEvent::new(&head, &envelope));
     }
     session
 }

@@ -45,7 +45,7 @@ fn the_pack_is_sound() {
 }
 
 #[test]
-fn what_does_nothing_is_told() {
+fn a_table_without_effect_is_reported() {
     let level = Level::User;
     let of = |text: &str| told(&guards(&[(level, text)]));
     assert_eq!(
@@ -152,7 +152,7 @@ fn a_project_adds_and_tightens_and_never_relaxes() {
 }
 
 #[test]
-fn what_is_managed_is_as_it_says_there() {
+fn the_managed_file_defines_a_guard_alone() {
     let guards = guards(&[
         (
             Level::User,

@@ -98,7 +98,7 @@ fn every_key_of_a_hook_is_read() {
 }
 
 #[test]
-fn a_hook_that_says_little_takes_what_claude_code_would() {
+fn a_hook_with_few_keys_has_the_defaults_of_claude_code() {
     let named = named(&[(
         Level::User,
         "hooks.x = { on = \"UserPromptSubmit\", run = \"a | b\\nc\" }",
@@ -137,7 +137,7 @@ fn layers_are_put_on_each_other_key_by_key() {
 }
 
 #[test]
-fn no_other_file_changes_what_the_managed_file_defines() {
+fn no_other_file_changes_a_managed_hook() {
     let audit = "[hooks.audit]\non = \"Stop\"\nrun = \"audit\"\n";
     let user = "[hooks.audit]\nenabled = false\ntimeout = \"1s\"\nskip_agents = \"Explore\"\n";
     let defined = named(&[(Level::Managed, audit), (Level::User, user)]);
@@ -205,7 +205,7 @@ fn a_built_in_brings_its_defaults_and_its_own_keys() {
 }
 
 #[test]
-fn what_starts_a_file_or_a_tool_of_the_project_needs_trust() {
+fn a_hook_that_starts_a_file_or_a_tool_of_the_project_needs_trust() {
     let stop = |name: &str, run: &str| format!("[hooks.{name}]\non = \"Stop\"\nrun = {run}\n");
     let text = stop("list", r#"["scripts/check"]"#)
         + &stop("line", r#""./check""#)
@@ -273,7 +273,7 @@ fn one_wrong_hook_leaves_the_rest_of_the_file() {
 }
 
 #[test]
-fn what_is_not_known_is_a_warning_with_the_nearest() {
+fn an_unknown_name_is_a_warning_with_a_similar_one() {
     let text = "[hooks.x]\nrun = \"x\"\non = [\"PreTooluse\", \"Zzz\", \"WorktreeCreate\"]\ntimout = \"3s\"\n[hooks.typecheck-changed]\ncomand = \"x\"";
     let mut all = wrong(text);
     all.sort();

@@ -119,7 +119,7 @@ fn a_broken_file_leaves_its_last_good_copy_in_force() {
         "{told:?}"
     );
     assert!(
-        told[0].ends_with("(its last good copy stays in force)"),
+        told[0].ends_with("(the last version of this file without errors stays in force)"),
         "{told:?}"
     );
     let origin = snapshot.settings["store.keep_days"].origin.to_string();
@@ -131,10 +131,10 @@ fn a_broken_file_leaves_its_last_good_copy_in_force() {
     let other = world.loader(false).current();
     assert_eq!(other.config.store.keep_days, 10);
     world.write("home/config.toml", "store.keep_days = 12");
-    let mended = loader.current();
-    assert_eq!(mended.config.store.keep_days, 12);
-    assert_eq!(errors(&mended), [""; 0]);
-    assert_eq!(standing(&mended, Level::User), Standing::InForce);
+    let fixed = loader.current();
+    assert_eq!(fixed.config.store.keep_days, 12);
+    assert_eq!(errors(&fixed), [""; 0]);
+    assert_eq!(standing(&fixed, Level::User), Standing::InForce);
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn a_home_that_cannot_be_written_does_not_matter() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_and_never_waited_for() {
+fn an_unreadable_file_is_reported_and_never_blocks() {
     let world = World::new();
     fs::create_dir(world.path("home/config.toml")).unwrap();
     fs::write(world.path("system.toml"), b"\xff").unwrap();

@@ -1,54 +1,53 @@
-//! The open calls of an agent and what the person is asked: which event answers which question.
+//! The open calls of an agent, and the open questions to the user with the events that answer them.
 
 use becket_wire::Head;
 use serde::{Deserialize, Serialize};
 
-use super::doing::{self, Deed};
-use super::notified::asking_agent;
-use super::{INTERACTIVE, Moment};
+use super::notifications::asking_agent;
+use super::words::{self, CallWords};
+use super::{INTERACTIVE, SessionEvent};
 use crate::is_default;
 
-/// Calls that may be open at once, and questions that may be pending at once: more than there are.
-/// Past it the oldest call is forgotten, and the newest question. All of them are written with every
-/// event, so that a bound too high would be paid for.
+/// The most open calls, and the most open questions: more than there ever are. Past it the oldest call and the
+/// newest question are dropped. All of them are written with every event, so a higher limit would cost time.
 const MAX_CALLS: usize = 32;
 const MAX_QUESTIONS: usize = 64;
 
 /// A tool call that has begun and not ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Call {
+struct OpenCall {
     id: String,
     tool: String,
     prompt_id: Option<String>,
     /// [`hash`] of the input as it was when the call began.
     input: u64,
     at: i64,
-    /// What it does, in words.
+    /// The call in words.
     #[serde(default, skip_serializing_if = "is_default")]
     doing: Option<String>,
 }
 
 /// The open calls, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Calls(Vec<Call>);
+pub(super) struct OpenCalls(Vec<OpenCall>);
 
-impl Calls {
-    pub(super) fn begin(&mut self, moment: &Moment<'_>) {
-        // A call without an id could never be seen to end.
-        let Some(id) = moment.tool_use_id() else {
+impl OpenCalls {
+    pub(super) fn begin(&mut self, event: &SessionEvent<'_>) {
+        // No event could end a call without an id.
+        let Some(id) = event.tool_use_id() else {
             return;
         };
         self.end(Some(id));
         if self.0.len() >= MAX_CALLS {
             self.0.remove(0);
         }
-        self.0.push(Call {
+        self.0.push(OpenCall {
             id: id.to_owned(),
-            tool: moment.tool().to_owned(),
-            prompt_id: moment.prompt_id().map(str::to_owned),
-            input: hash(moment.head),
-            at: moment.at,
-            doing: Deed::of(moment).map(|deed| deed.ongoing()),
+            tool: event.tool().to_owned(),
+            prompt_id: event.prompt_id().map(str::to_owned),
+            input: hash(event.head),
+            at: event.at,
+            doing: CallWords::of(event).map(|deed| deed.ongoing()),
         });
     }
 
@@ -60,12 +59,12 @@ impl Calls {
         self.0.clear();
     }
 
-    /// The tool of the newest open call.
+    /// Returns the tool of the newest open call.
     pub(super) fn newest(&self) -> Option<&str> {
         self.0.last().map(|call| &*call.tool)
     }
 
-    /// The id of the open call, if there is just one.
+    /// Returns the id of the open call, if there is exactly one.
     pub(super) fn only(&self) -> Option<&str> {
         match &self.0[..] {
             [call] => Some(&call.id),
@@ -73,23 +72,26 @@ impl Calls {
         }
     }
 
-    /// What the newest open call does, in words.
+    /// Returns the newest open call in words.
     pub(super) fn newest_doing(&self) -> Option<String> {
         self.0.last()?.doing.clone()
     }
 
-    /// The open call that a permission is asked for: of that tool and input, and not asked for yet.
+    /// Finds the open call of a permission request: with the same tool and input, and without a question yet.
     /// The request itself does not name it.
-    pub(super) fn unasked(&self, moment: &Moment<'_>, asked: &[Pending]) -> Option<String> {
-        let input = hash(moment.head);
-        let prompt_id = moment.prompt_id();
-        let same = |call: &&Call| {
-            call.tool == moment.tool()
+    pub(super) fn unasked(
+        &self,
+        event: &SessionEvent<'_>,
+        asked: &[PendingQuestion],
+    ) -> Option<String> {
+        let input = hash(event.head);
+        let prompt_id = event.prompt_id();
+        let call = self.0.iter().find(|call| {
+            call.tool == event.tool()
                 && call.input == input
                 && agree(call.prompt_id.as_deref(), prompt_id)
-        };
-        let free = |call: &&Call| asked.iter().all(|one| one.call.as_ref() != Some(&call.id));
-        let call = self.0.iter().filter(same).find(free)?;
+                && asked.iter().all(|one| one.call.as_ref() != Some(&call.id))
+        })?;
         Some(call.id.clone())
     }
 
@@ -101,13 +103,12 @@ impl Calls {
     }
 }
 
-/// The calls of one turn that have failed. What two registrations tell of failed once, also where
-/// what they tell is not the same to the letter.
+/// The failed calls of one turn. A call that two registrations report counts once, even if their events differ.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Failures(Vec<String>);
+pub(super) struct FailedCalls(Vec<String>);
 
-impl Failures {
-    /// Whether nobody has told of it yet. Without an id every one is another.
+impl FailedCalls {
+    /// Returns true if no event reported this failure yet. A call without an id is always new.
     pub(super) fn is_news(&mut self, id: Option<&str>) -> bool {
         let Some(id) = id else { return true };
         if self.0.iter().any(|known| known == id) {
@@ -125,58 +126,59 @@ impl Failures {
     }
 }
 
-/// What a person is asked.
+/// A question to the user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Question {
-    /// May this tool run with this input? For an interactive tool: its own question.
+    /// Permission for a tool with this input. For an interactive tool: its own question.
     Tool { tool: String, input: u64 },
-    /// An MCP server wants to know something.
+    /// A question of an MCP server.
     Elicitation { server: String, id: Option<String> },
-    /// A dialog that only a notification told of.
+    /// A dialog that only a notification reported.
     Notice {
         reason: String,
-        /// The agent that the message names, where it is not the one that was told.
+        /// The agent that the message names, if it is not the agent of the event.
         agent: Option<String>,
     },
 }
 
-/// One question that is not answered.
+/// One open question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pending {
+pub struct PendingQuestion {
     pub question: Question,
     pub prompt_id: Option<String>,
-    /// The `tool_use_id` of the call that it is about, where that is known.
+    /// The `tool_use_id` of the call that it is about, if known.
     pub call: Option<String>,
     pub at: i64,
-    /// The question in words, where the event has any.
+    /// The question in words, if the event has any.
     #[serde(default, skip_serializing_if = "is_default")]
     pub words: Option<String>,
 }
 
-impl Pending {
-    pub(super) fn interactive(moment: &Moment<'_>) -> Self {
-        let call = moment.tool_use_id().map(str::to_owned);
-        Self::permission(moment, call)
+impl PendingQuestion {
+    pub(super) fn interactive(event: &SessionEvent<'_>) -> Self {
+        let call = event.tool_use_id().map(str::to_owned);
+        Self::permission(event, call)
     }
 
-    pub(super) fn permission(moment: &Moment<'_>, call: Option<String>) -> Self {
-        let tool = moment.tool().to_owned();
-        let input = hash(moment.head);
-        Self::new(moment, Question::Tool { tool, input }, call)
+    pub(super) fn permission(event: &SessionEvent<'_>, call: Option<String>) -> Self {
+        let tool = event.tool().to_owned();
+        let input = hash(event.head);
+        Self::new(event, Question::Tool { tool, input }, call)
     }
 
-    pub(super) fn elicitation(moment: &Moment<'_>) -> Self {
-        let server = moment.server().unwrap_or("unknown");
-        let id = moment.elicitation_id().map(str::to_owned);
+    pub(super) fn elicitation(event: &SessionEvent<'_>) -> Self {
+        let server = event.server().unwrap_or("unknown");
+        let id = event.elicitation_id().map(str::to_owned);
         let server = server.to_owned();
-        Self::new(moment, Question::Elicitation { server, id }, None)
+        Self::new(event, Question::Elicitation { server, id }, None)
     }
 
-    /// Without a reason the message is the reason, and says which agent asks.
-    pub(super) fn notice(moment: &Moment<'_>, reason: &str, call: Option<String>) -> Self {
-        let message = moment.head.message.as_deref().unwrap_or_default();
-        let words = doing::one_line(message);
+    /// Makes the question of a notification. Without a reason the message is the reason, and names the agent
+    /// that asks.
+    pub(super) fn notice(event: &SessionEvent<'_>, reason: &str, call: Option<String>) -> Self {
+        let message = event.head.message.as_deref().unwrap_or_default();
+        let words = words::one_line(message);
         let known = [reason, &words, "Input"];
         let agent = asking_agent(&words).filter(|_| reason.is_empty());
         let agent = agent.map(str::to_owned);
@@ -188,23 +190,26 @@ impl Pending {
         };
         Self {
             words: (!words.is_empty()).then_some(words),
-            ..Self::new(moment, question, call)
+            ..Self::new(event, question, call)
         }
     }
 
-    fn new(moment: &Moment<'_>, question: Question, call: Option<String>) -> Self {
+    fn new(event: &SessionEvent<'_>, question: Question, call: Option<String>) -> Self {
         Self {
             question,
-            prompt_id: moment.prompt_id().map(str::to_owned),
+            prompt_id: event.prompt_id().map(str::to_owned),
             call,
-            at: moment.at,
-            words: doing::question(moment),
+            at: event.at,
+            words: words::question(event),
         }
     }
 
-    /// What is asked, as a person reads it.
+    /// Returns the question in words.
     pub fn in_words(&self) -> String {
-        let plain = || match &self.question {
+        if let Some(words) = &self.words {
+            return words.clone();
+        }
+        match &self.question {
             Question::Tool { tool, .. } => match &**tool {
                 "AskUserQuestion" => "asks a question".to_owned(),
                 "EnterPlanMode" => "wants to plan first".to_owned(),
@@ -213,8 +218,7 @@ impl Pending {
             },
             Question::Elicitation { server, .. } => format!("{server} asks for input"),
             Question::Notice { reason, .. } => reason.clone(),
-        };
-        self.words.clone().unwrap_or_else(plain)
+        }
     }
 
     pub fn reason(&self) -> String {
@@ -230,7 +234,7 @@ impl Pending {
         matches!(self.question, Question::Notice { .. })
     }
 
-    /// The agent of a notice that is about another one.
+    /// Returns the agent of a notification about another agent.
     fn other_agent(&self) -> Option<&str> {
         match &self.question {
             Question::Notice { agent, .. } => agent.as_deref(),
@@ -239,7 +243,7 @@ impl Pending {
     }
 
     fn is_the_same_as(&self, new: &Self) -> bool {
-        // What a server asks without an id may be a second question.
+        // A server's question without an id may be a second one.
         let nameless = matches!(new.question, Question::Elicitation { id: None, .. });
         !nameless && self.question == new.question && self.is_of(new.prompt_id.as_deref())
     }
@@ -249,39 +253,39 @@ impl Pending {
     }
 }
 
-/// Two ids that do not contradict each other.
+/// Returns true if two ids do not contradict each other.
 fn agree(one: Option<&str>, other: Option<&str>) -> bool {
     one.is_none() || other.is_none() || one == other
 }
 
 /// The questions, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Asks(Vec<Pending>);
+pub(super) struct Questions(Vec<PendingQuestion>);
 
-impl Asks {
-    pub(super) fn all(&self) -> &[Pending] {
+impl Questions {
+    pub(super) fn all(&self) -> &[PendingQuestion] {
         &self.0
     }
 
-    /// Returns true if an event of its own told of a question.
-    pub(super) fn knows_more(&self) -> bool {
+    /// Returns true if a question has an event of its own.
+    pub(super) fn has_own_event(&self) -> bool {
         self.0.iter().any(|one| !one.is_notice())
     }
 
-    /// Forgets the dialog that only a notification told of.
+    /// Removes the dialog that only a notification reported.
     pub(super) fn end_notices(&mut self) {
         self.0
             .retain(|one| !one.is_notice() || one.other_agent().is_some());
     }
 
-    /// An agent that notices named has ended. False if none did.
+    /// Removes the questions of an agent that has ended. Returns false if it had none.
     pub(super) fn agent_ended(&mut self, agent: &str) -> bool {
         let before = self.0.len();
         self.0.retain(|one| one.other_agent() != Some(agent));
         self.0.len() < before
     }
 
-    /// What other agents ask, who go on when this one stops.
+    /// Returns the questions of other agents, which go on when this one stops.
     pub(super) fn of_other_agents(&self) -> Self {
         let theirs = self.0.iter().filter(|one| one.other_agent().is_some());
         Self(theirs.cloned().collect())
@@ -295,53 +299,52 @@ impl Asks {
         self.0.clear();
     }
 
-    /// Adds a question, unless it is one that stands there already. Two calls alike ask twice, and
-    /// each is linked to its own; a question without a link is the same as any other like it.
-    pub(super) fn push(&mut self, new: Pending) -> bool {
+    /// Adds a question, unless it is open already. Two equal calls ask twice, and each question is linked to
+    /// its call; a question without a link equals any other with the same content.
+    pub(super) fn push(&mut self, new: PendingQuestion) -> bool {
         // One dialog is open at a time.
         if new.is_notice() {
             self.0
                 .retain(|old| !old.is_notice() || old.other_agent() != new.other_agent());
         }
-        let stands = self.0.iter().any(|old| match (&old.call, &new.call) {
+        let is_open = self.0.iter().any(|old| match (&old.call, &new.call) {
             (Some(old), Some(new)) => old == new,
             (_, None) => old.is_the_same_as(&new),
             (None, Some(_)) => false,
         });
-        if stands || self.0.len() >= MAX_QUESTIONS {
+        if is_open || self.0.len() >= MAX_QUESTIONS {
             return false;
         }
         self.0.push(new);
         true
     }
 
-    /// A call has ended: the question that was about it is answered. The link to the call comes
-    /// first, because the input may have been rewritten since the question.
-    pub(super) fn call_ended(&mut self, moment: &Moment<'_>) {
+    /// Removes the question about a call that has ended. The link to the call comes first, because the input
+    /// may have been rewritten since the question.
+    pub(super) fn call_ended(&mut self, event: &SessionEvent<'_>) {
         if self.0.is_empty() {
             return;
         }
-        self.forget_elicitations_of(moment.tool());
-        let linked = moment.tool_use_id();
-        let by_call = |one: &Pending| linked.is_some() && one.call.as_deref() == linked;
+        self.forget_elicitations_of(event.tool());
+        let linked = event.tool_use_id();
         let before = self.0.len();
-        self.0.retain(|one| !by_call(one));
+        self.0
+            .retain(|one| linked.is_none() || one.call.as_deref() != linked);
         if self.0.len() < before {
             return;
         }
-        let input = hash(moment.head);
+        let input = hash(event.head);
         let place = self.0.iter().position(|one| {
             matches!(&one.question, Question::Tool { tool, input: asked }
-                if tool == moment.tool() && *asked == input)
-                && one.is_of(moment.prompt_id())
+                if tool == event.tool() && *asked == input)
+                && one.is_of(event.prompt_id())
         });
         if let Some(place) = place {
             self.0.remove(place);
         }
     }
 
-    /// The end of a server's tool ends what that server asked meanwhile: where a hook answered,
-    /// there is no ElicitationResult.
+    /// Removes the questions of a server when its tool ends: if a hook answered, there is no ElicitationResult.
     fn forget_elicitations_of(&mut self, tool: &str) {
         let Some(tool) = tool.strip_prefix("mcp__") else {
             return;
@@ -352,11 +355,11 @@ impl Asks {
         });
     }
 
-    pub(super) fn elicited(&mut self, moment: &Moment<'_>) {
-        let by = moment.server();
+    pub(super) fn elicited(&mut self, event: &SessionEvent<'_>) {
+        let by = event.server();
         let place = self.0.iter().position(|one| match &one.question {
             Question::Elicitation { server, id } => {
-                agree(Some(server), by) && agree(id.as_deref(), moment.elicitation_id())
+                agree(Some(server), by) && agree(id.as_deref(), event.elicitation_id())
             }
             Question::Tool { .. } | Question::Notice { .. } => false,
         });
@@ -370,13 +373,13 @@ impl Asks {
             .retain(|one| !one.is_of(prompt_id) || one.other_agent().is_some());
     }
 
-    pub(super) fn nothing_after(&mut self, now: i64) {
+    pub(super) fn clamp_times(&mut self, now: i64) {
         for one in &mut self.0 {
             one.at = one.at.min(now);
         }
     }
 
-    /// Forgets the question about that call, or all of this agent's own that were asked by then.
+    /// Removes the question about that call, or all of this agent's own questions up to `at`.
     pub(super) fn answered(&mut self, call: Option<&str>, at: i64) -> bool {
         let before = self.0.len();
         self.0.retain(|one| match call {
@@ -387,19 +390,19 @@ impl Asks {
     }
 }
 
-/// `SERVER__TOOL` against a server's name, which Claude Code writes there with `_` for all but
-/// letters, digits, `_` and `-`.
+/// Returns true if `SERVER__TOOL` belongs to the server. In tool names, Claude Code replaces all characters but
+/// letters, digits, `_` and `-` by `_`.
 fn is_tool_of(tool: &str, server: &str) -> bool {
-    let plain = |c: char| match c {
-        'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '-' => c,
-        _ => '_',
-    };
     let mut rest = tool.chars();
-    server.chars().all(|c| rest.next() == Some(plain(c))) && rest.as_str().starts_with("__")
+    let begins_with_server = server.chars().all(|c| {
+        let is_kept = c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        rest.next() == Some(if is_kept { c } else { '_' })
+    });
+    begins_with_server && rest.as_str().starts_with("__")
 }
 
-/// A hash of the tool's input that stays the same over restarts: made like FNV-1a, but with eight
-/// bytes at a step, because an input may be a whole file.
+/// Computes a hash of the tool's input that is the same after a restart: like FNV-1a, but with eight bytes at a
+/// step, because an input may be a whole file.
 fn hash(head: &Head<'_>) -> u64 {
     const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;

@@ -7,17 +7,17 @@ use becket_wire::session::Status;
 use becket_wire::{EventId, Head, Version};
 use serde_json::{Map, Value};
 
-use super::Moment;
+use super::SessionEvent;
 
-/// An event that is there as a payload and an envelope.
+/// A test event: payload and envelope.
 #[derive(Debug, Clone)]
-pub(crate) struct Line {
+pub(crate) struct TestEvent {
     pub(crate) payload: Vec<u8>,
     pub(crate) envelope: Envelope,
 }
 
-impl Line {
-    /// `EVENT key=value …`; a value that is JSON is taken so. `unattended` stands for itself.
+impl TestEvent {
+    /// Reads `EVENT key=value …`. Values may be JSON. `unattended` has no value.
     pub(crate) fn new(text: &str, at: i64) -> Self {
         let mut words = text.split(' ');
         let mut object = Map::new();
@@ -64,13 +64,13 @@ impl Line {
         variables.insert(name.to_owned(), value.to_owned());
     }
 
-    pub(crate) fn play<T>(&self, then: impl FnOnce(&Moment<'_>) -> T) -> T {
+    pub(crate) fn play<T>(&self, then: impl FnOnce(&SessionEvent<'_>) -> T) -> T {
         let head = Head::read(&self.payload).unwrap();
-        then(&Moment::new(&head, &self.envelope))
+        then(&SessionEvent::new(&head, &self.envelope))
     }
 }
 
-/// A status in one word: `working(Bash)`.
+/// Formats a status in one word: `working(Bash)`.
 pub(crate) fn word(status: &Status) -> String {
     match status.detail().or(status.reason()) {
         Some(more) => format!("{}({more})", status.word()),

@@ -1,5 +1,5 @@
-//! What an agent does, asks or failed of, in words for a person: made of the masked payload, on one
-//! line, and no longer than what is kept.
+//! Words for the activity, question or failure of an agent, made from the masked payload: one line, no longer
+//! than what is kept.
 
 use std::collections::HashMap;
 
@@ -7,13 +7,13 @@ use becket_wire::json;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{COMPACTING, Moment, THINKING};
+use super::{COMPACTING, SessionEvent, THINKING};
 
-/// How much of a command, a path or a question is kept, in characters.
+/// The longest command, path or question, in characters.
 const MAX_WORDS: usize = 160;
 
-/// A tool, the field of its input that says most, and what using it is called.
-const DEEDS: [(&str, &str, &str, &str); 13] = [
+/// The tools, with the field of their input that tells most, and the verb for their use.
+const TOOLS: [(&str, &str, &str, &str); 13] = [
     ("Bash", "command", "run", "running"),
     ("Monitor", "command", "run", "running"),
     ("Edit", "file_path", "edit", "editing"),
@@ -31,24 +31,24 @@ const DEEDS: [(&str, &str, &str, &str); 13] = [
 
 /// One tool call in words.
 #[derive(Debug)]
-pub(super) struct Deed {
+pub(super) struct CallWords {
     wanted: &'static str,
     ongoing: &'static str,
     what: String,
 }
 
-impl Deed {
-    /// None for a tool whose input is not known.
-    pub(super) fn of(moment: &Moment<'_>) -> Option<Self> {
-        let deed = DEEDS.iter().find(|deed| deed.0 == moment.tool())?;
-        let what: String = json::lenient(field(moment, deed.1)?.get()).ok()?;
-        // A path below the session's folder is known by the rest of it.
-        let cwd = moment.head.cwd.as_deref().filter(|cwd| cwd.len() > 1);
+impl CallWords {
+    /// Makes the words for a call; none for a tool whose input is not known.
+    pub(super) fn of(event: &SessionEvent<'_>) -> Option<Self> {
+        let (_, name, wanted, ongoing) = TOOLS.iter().find(|tool| tool.0 == event.tool())?;
+        let what: String = json::lenient(field(event, name)?.get()).ok()?;
+        // A path in the session's folder is shown relative to it.
+        let cwd = event.head.cwd.as_deref().filter(|cwd| cwd.len() > 1);
         let below = cwd.and_then(|cwd| what.strip_prefix(cwd)?.strip_prefix('/'));
         let what = one_line(below.unwrap_or(&what));
         (!what.is_empty()).then_some(Self {
-            wanted: deed.2,
-            ongoing: deed.3,
+            wanted,
+            ongoing,
             what,
         })
     }
@@ -58,30 +58,32 @@ impl Deed {
     }
 }
 
-fn field<'a>(moment: &Moment<'a>, name: &str) -> Option<&'a RawValue> {
-    let input: HashMap<String, &RawValue> = serde_json::from_str(moment.head.tool_input?).ok()?;
+fn field<'a>(event: &SessionEvent<'a>, name: &str) -> Option<&'a RawValue> {
+    let input: HashMap<String, &RawValue> = serde_json::from_str(event.head.tool_input?).ok()?;
     input.get(name).copied()
 }
 
-/// What an event asks the person, as far as it says it.
-pub(super) fn question(moment: &Moment<'_>) -> Option<String> {
+/// Returns the question of an event to the user, if the payload has it.
+pub(super) fn question(event: &SessionEvent<'_>) -> Option<String> {
     #[derive(Deserialize)]
-    struct Asked {
+    struct AskedQuestion {
         question: String,
     }
-    if let Some(server) = moment.server() {
-        let message = one_line(moment.head.message.as_deref()?);
+    if let Some(server) = event.server() {
+        let message = one_line(event.head.message.as_deref()?);
         return (!message.is_empty()).then(|| format!("{server} asks: {message}"));
     }
-    if moment.tool() == "AskUserQuestion" {
-        let asked: Vec<Asked> = serde_json::from_str(field(moment, "questions")?.get()).ok()?;
+    if event.tool() == "AskUserQuestion" {
+        let asked: Vec<AskedQuestion> =
+            serde_json::from_str(field(event, "questions")?.get()).ok()?;
         let text = one_line(&asked.first()?.question);
         return (!text.is_empty()).then_some(text);
     }
-    Deed::of(moment).map(|deed| format!("wants to {}: {}", deed.wanted, deed.what))
+    CallWords::of(event).map(|call| format!("wants to {}: {}", call.wanted, call.what))
 }
 
-/// What an agent works at: a tool's or an agent's name stays, becket's own words are no names.
+/// Returns the words for the detail of a working agent: the name of a tool or an agent stays, becket's own
+/// words are in lower case.
 pub(super) fn detail(detail: &str) -> String {
     match detail {
         THINKING | COMPACTING => detail.to_lowercase(),
@@ -89,7 +91,7 @@ pub(super) fn detail(detail: &str) -> String {
     }
 }
 
-/// Why a turn failed, by what Claude Code said of it, else by its word for the error.
+/// Returns the reason why a turn failed: Claude Code's message, else its word for the error.
 pub(super) fn failure(error: &str, said: Option<&str>) -> String {
     let said = said.and_then(|said| said.lines().find(|line| !line.trim().is_empty()));
     let why = match said {
@@ -106,7 +108,7 @@ pub(super) fn failure(error: &str, said: Option<&str>) -> String {
     }
 }
 
-/// The message of the API's own answer, where that is quoted.
+/// Finds the message of the API's own answer, if it is quoted.
 fn message_in(said: &str) -> Option<String> {
     let quoted: serde_json::Value = serde_json::from_str(&said[said.find('{')?..]).ok()?;
     Some(quoted["error"]["message"].as_str()?.to_owned())

@@ -11,29 +11,28 @@ use serde::{Deserialize, Serialize};
 /// The error of a turn that ran into a rate limit.
 const RATE_LIMIT: &str = "rate_limit";
 
-/// One event with what came beside it. Head and envelope are borrowed: nothing is owned before it
-/// changes something.
+/// One event with its envelope. Head and envelope are borrowed: a copy is made only of what changes the status.
 #[derive(Debug, Clone)]
-pub struct Moment<'a> {
+pub struct SessionEvent<'a> {
     pub head: &'a Head<'a>,
-    pub event: EventName,
-    /// When the event happened: milliseconds since 1970.
+    pub name: EventName,
+    /// The time of the event: milliseconds since 1970.
     pub at: i64,
     pub id: EventId,
     pub envelope: &'a Envelope,
-    /// Where the event comes from, as far as anybody looked.
+    /// The project of the event, if it was looked up.
     pub project: Option<&'a str>,
 }
 
-/// The place of an event in time.
+/// The order of events: by time, then by id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Mark {
+pub struct EventTime {
     pub at: i64,
     pub id: EventId,
 }
 
-impl Mark {
-    /// Every event of that millisecond is newer.
+impl EventTime {
+    /// Makes a mark that is older than every event of that millisecond.
     pub(super) fn before_all_of(at: i64) -> Self {
         Self {
             at,
@@ -42,7 +41,7 @@ impl Mark {
     }
 }
 
-/// Whether Claude Code itself wrote the prompt of this event.
+/// Returns true if Claude Code itself wrote the prompt of this event.
 pub fn is_machine_made(head: &Head<'_>) -> bool {
     let by_source = matches!(
         head.source.as_deref(),
@@ -55,7 +54,7 @@ pub fn is_machine_made(head: &Head<'_>) -> bool {
         })
 }
 
-/// Where a prompt that begins so came from: Claude Code itself.
+/// The starts of prompts that Claude Code itself writes.
 const MACHINE_MADE: [&str; 6] = [
     "<task-notification",
     "<system-reminder",
@@ -65,7 +64,7 @@ const MACHINE_MADE: [&str; 6] = [
     "<bash-stderr",
 ];
 
-/// Names and ids are short; what is not is cut, always alike, before it is remembered.
+/// The longest name or id that is kept. Longer ones are cut.
 const MAX_NAME: usize = 256;
 
 fn bounded<'a>(text: &'a Option<Cow<'_, str>>) -> Option<&'a str> {
@@ -76,7 +75,7 @@ pub(super) fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(MAX_NAME)]
 }
 
-/// A background task, as an event lists it.
+/// A background task in the list of an event.
 #[derive(Deserialize)]
 struct Task {
     #[serde(default)]
@@ -85,13 +84,13 @@ struct Task {
     kind: String,
 }
 
-impl<'a> Moment<'a> {
-    /// An event as its payload names it, else as its registration does.
+impl<'a> SessionEvent<'a> {
+    /// Makes the event. Its name is that in the payload, else that of the registration.
     pub fn new(head: &'a Head<'a>, envelope: &'a Envelope) -> Self {
         let name = head.event.as_deref().or(envelope.event.as_deref());
         Self {
             head,
-            event: EventName::from(name.unwrap_or_default()),
+            name: EventName::from(name.unwrap_or_default()),
             at: envelope.at,
             id: envelope.id,
             envelope,
@@ -103,14 +102,14 @@ impl<'a> Moment<'a> {
         Self { project, ..self }
     }
 
-    pub fn mark(&self) -> Mark {
-        Mark {
+    pub fn mark(&self) -> EventTime {
+        EventTime {
             at: self.at,
             id: self.id,
         }
     }
 
-    /// The subagent that it is of; none for the main agent.
+    /// Returns the subagent of the event; none for the main agent.
     pub fn agent_id(&self) -> Option<&'a str> {
         bounded(&self.head.agent_id).filter(|id| !id.is_empty())
     }
@@ -143,7 +142,7 @@ impl<'a> Moment<'a> {
         bounded(&self.head.error)
     }
 
-    /// Why a turn failed. What a rate limit says names the time when it ends.
+    /// Returns the reason why a turn failed. The message of a rate limit names the time when it ends.
     pub fn failure(&self) -> String {
         let error = self.error().unwrap_or("unknown");
         let said = bounded(&self.head.last_assistant_message);
@@ -153,24 +152,24 @@ impl<'a> Moment<'a> {
         }
     }
 
-    /// Whether no person wrote this prompt.
+    /// Returns true if Claude Code itself wrote this prompt.
     pub fn is_machine_made(&self) -> bool {
         is_machine_made(self.head)
     }
 
-    /// How many background tasks it lists.
+    /// Returns the number of listed background tasks.
     pub fn background_tasks(&self) -> Option<u32> {
         let tasks: Vec<IgnoredAny> = serde_json::from_str(self.head.background_tasks?).ok()?;
         Some(tasks.len() as u32)
     }
 
-    /// The ids of the background tasks that it lists.
+    /// Returns the ids of the listed background tasks.
     pub fn background_ids(&self) -> Option<Vec<String>> {
         let tasks = self.listed()?.into_iter();
         Some(tasks.map(|task| task.id).collect())
     }
 
-    /// Whether a teammate is among them: its id there is another than that of its events.
+    /// Returns true if a teammate is listed. Its id in the list differs from that in its events.
     pub fn lists_a_teammate(&self) -> bool {
         let tasks = self.listed().unwrap_or_default();
         tasks.iter().any(|task| task.kind == "teammate")

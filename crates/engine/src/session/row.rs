@@ -1,4 +1,4 @@
-//! A session as a person sees it: the most urgent of its agents, and the row of every view.
+//! The display of a session: the state of its most urgent agent, and the row of every view.
 
 use becket_wire::session::{AgentRow, Display, MAIN, SessionRow};
 
@@ -6,7 +6,7 @@ use super::{Child, Session};
 use crate::coverage::Coverage;
 use crate::status::Agent;
 
-/// After so long without a word a session is stale.
+/// The time without events after which a session is stale.
 const STALE: i64 = 8 * 60 * 60 * 1000;
 
 impl Session {
@@ -14,8 +14,8 @@ impl Session {
         now.saturating_sub(self.last_activity) > STALE
     }
 
-    /// The most urgent of the session and its live agents, the agent that needs the person, and
-    /// what for. A question is named beside an error too: neither hides the other.
+    /// Returns the most urgent state of the session and its live agents, the agent that needs the user, and its
+    /// reason. A question is named beside an error too: neither hides the other.
     pub fn display(&self) -> (Display, Option<&str>, Option<&str>) {
         if self.ended_at.is_some() {
             return (Display::Done, None, None);
@@ -37,7 +37,7 @@ impl Session {
         }
     }
 
-    /// What is displayed, in words: what the turn failed of, what is asked, what the main agent does.
+    /// Returns the words for the display: the failure, the question, or the main agent's activity.
     pub fn doing(&self) -> Option<String> {
         match self.display().0 {
             Display::Error => self.main.failed(),
@@ -48,15 +48,15 @@ impl Session {
         }
     }
 
-    /// What was displayed after the last thing that happened.
+    /// Returns the display after the last change.
     pub fn shown(&self) -> Display {
         self.shown
     }
 
-    /// The agent that needs the person: what was not looked at first, then what has waited longest.
+    /// Returns the agent that needs the user: unseen questions first, then the oldest one.
     fn waiting(&self) -> Option<(&str, &Agent)> {
         self.agents()
-            .filter(|(_, agent)| agent.needs_the_person())
+            .filter(|(_, agent)| agent.needs_user())
             .min_by_key(|(_, agent)| (agent.seen, agent.since))
     }
 
@@ -65,8 +65,8 @@ impl Session {
         [(MAIN, &self.main)].into_iter().chain(children)
     }
 
-    /// Notes since when the display is what it is: a question since it was asked.
-    pub(super) fn redisplay(&mut self, at: i64) -> bool {
+    /// Notes the display and its start: for a question, the time when it was asked.
+    pub(super) fn update_display(&mut self, at: i64) -> bool {
         let (display, ..) = self.display();
         let asked = match display {
             Display::Attention | Display::Checked => self.waiting().map(|(_, agent)| agent.since),
@@ -83,7 +83,8 @@ impl Session {
         changed
     }
 
-    /// The row of every view. `alive`, `effort` and `troubles` are for who knows more than events.
+    /// Makes the row of every view. The caller fills in `alive`, `effort` and `troubles`, which events do not
+    /// tell.
     pub fn row(&self, now: i64) -> SessionRow {
         let (display, waiting_for, reason) = self.display();
         SessionRow {
@@ -131,15 +132,14 @@ impl Session {
         }
     }
 
-    /// The live subagents, and those that ended since the person's last prompt: what a turn did
-    /// stays in sight until the next, and no clock is needed to take it away.
+    /// Makes the rows of the live subagents and of those that ended since the user's last prompt. They stay in
+    /// view until the next prompt, so no clock is needed to remove them.
     fn agent_rows(&self) -> Vec<AgentRow> {
         let turn = self.prompted_at.unwrap_or(self.started_at);
-        let shown = |child: &Child| child.ended_at.is_none_or(|end| end >= turn);
         let mut rows: Vec<AgentRow> = self
             .children
             .iter()
-            .filter(|(_, child)| shown(child))
+            .filter(|(_, child)| child.ended_at.is_none_or(|end| end >= turn))
             .map(|(id, child)| child.row(id))
             .collect();
         rows.sort_by_key(|row| row.started_at);

@@ -1,0 +1,89 @@
+//! The notifications of Claude Code: those that ask the user, those that end a wait, and the rest.
+
+/// The effect of a notification on the status of an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NotificationEffect {
+    /// A dialog is open. An event of its own usually tells more about it.
+    Asks(&'static str),
+    /// A dialog is open, and only the message has the question.
+    AsksInWords,
+    /// The dialog that notifications reported is closed.
+    Answered,
+    /// The agent that the message names has ended.
+    AgentEnded,
+    /// The prompt has been empty for a minute.
+    Idle,
+    Nothing,
+}
+
+/// Every `notification_type` of 2.1.325.
+const TYPES: [(&str, NotificationEffect); 19] = [
+    ("permission_prompt", NotificationEffect::Asks("Permission")),
+    ("elicitation_dialog", NotificationEffect::Asks("MCP input")),
+    (
+        "elicitation_url_dialog",
+        NotificationEffect::Asks("MCP input"),
+    ),
+    ("agent_needs_input", NotificationEffect::AsksInWords),
+    ("worker_permission_prompt", NotificationEffect::AsksInWords),
+    // "Usage limit reset — press enter to continue"
+    ("quota_auto_resume_stale", NotificationEffect::AsksInWords),
+    ("elicitation_complete", NotificationEffect::Answered),
+    ("elicitation_response", NotificationEffect::Answered),
+    ("quota_auto_resume_fired", NotificationEffect::Answered),
+    ("agent_completed", NotificationEffect::AgentEnded),
+    ("idle_prompt", NotificationEffect::Idle),
+    // The turn has failed already.
+    ("quota_auto_resume_disabled", NotificationEffect::Nothing),
+    ("auth_success", NotificationEffect::Nothing),
+    ("auth_storage_failure", NotificationEffect::Nothing),
+    ("computer_use_enter", NotificationEffect::Nothing),
+    ("computer_use_exit", NotificationEffect::Nothing),
+    ("model_refusal_fallback", NotificationEffect::Nothing),
+    ("plugin_notification", NotificationEffect::Nothing),
+    ("push_notification", NotificationEffect::Nothing),
+];
+
+impl NotificationEffect {
+    pub(super) fn of(notification_type: Option<&str>) -> Self {
+        let mut types = TYPES.iter();
+        let known = types.find(|(name, _)| Some(*name) == notification_type);
+        known.map_or(Self::Nothing, |(_, effect)| *effect)
+    }
+}
+
+/// Returns true if a notification of this type means a question to the user.
+pub fn asks_user(notification_type: Option<&str>) -> bool {
+    let effect = NotificationEffect::of(notification_type);
+    matches!(
+        effect,
+        NotificationEffect::Asks(_) | NotificationEffect::AsksInWords
+    )
+}
+
+/// Returns true if the question of such a notification has an event of its own, which names the agent.
+pub(crate) fn repeats_an_event(notification_type: Option<&str>) -> bool {
+    matches!(
+        NotificationEffect::of(notification_type),
+        NotificationEffect::Asks(_)
+    )
+}
+
+/// Returns the agent that a message is about, if it is not the agent of the event: `NAME needs your input: …`,
+/// `NAME needs permission for TOOL`. `Teammate setup needs your input` is a dialog of the session itself.
+pub(super) fn asking_agent(message: &str) -> Option<&str> {
+    let asks = [
+        " needs your input",
+        " needs permission for ",
+        " needs network access to ",
+    ];
+    let mut agents = asks.iter().filter_map(|words| message.split_once(words));
+    let (agent, _) = agents.next()?;
+    (agent != "Teammate setup").then_some(agent)
+}
+
+/// Returns the agent that ended: `NAME finished`, `NAME failed`.
+pub(super) fn ended_agent(message: &str) -> Option<&str> {
+    let ends = [" finished", " failed"];
+    ends.iter().find_map(|words| message.strip_suffix(words))
+}
