@@ -424,7 +424,7 @@ fn says_of_trust(project: &Project, config: &Snapshot, starts: bool) -> Option<S
         true => String::new(),
         false => format!(" These hooks do not run: {}.", resting.join(", ")),
     };
-    match project.says() {
+    match project.message() {
         Some(says) if project.trust == Trust::Changed => Some(format!("{says}{hooks}")),
         Some(says) => Some(says),
         None if resting.is_empty() || !starts || !project.can_be_trusted() => None,

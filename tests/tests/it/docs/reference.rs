@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use becket_engine::hooks::builtin::language::{Kind, LANGUAGES, Language};
 use becket_engine::hooks::builtin::{BUILT_INS, BuiltIn};
-use becket_engine::hooks::slash::Verb;
+use becket_engine::hooks::slash::SlashVerb;
 use becket_tests::world::{World, call};
 use becket_wire::answer::{Answer, Opinion};
 use becket_wire::event::EventName;
@@ -383,7 +383,7 @@ fn row(hook: &BuiltIn) -> String {
 #[test]
 fn the_slash_commands_are_all_there() {
     let page = page("docs/reference/commands.md");
-    for verb in Verb::ALL {
+    for verb in SlashVerb::ALL {
         let row = format!(
             "| `/hook:{0} NAME` | `/becket:hook:{0} NAME` |",
             verb.word()
