@@ -6,7 +6,7 @@ use becket_wire::Output;
 use becket_wire::event::EventName;
 use becket_wire::head::Head;
 
-use super::{BuiltIn, Call};
+use super::{BuiltIn, BuiltinCall};
 use crate::checkpoint::{
     CheckpointRequest, Git, GitError, KEEP, LARGEST_MB, WorkTreeSnapshot, make,
 };
@@ -23,7 +23,7 @@ pub const HOOK: BuiltIn = BuiltIn {
     run,
 };
 
-fn run(call: &Call<'_>) -> Output {
+fn run(call: &BuiltinCall<'_>) -> Output {
     match create(call) {
         Ok(()) => Output::silence(),
         // A failure never blocks Claude: becket reports it as a failure of this hook.
@@ -35,7 +35,7 @@ fn run(call: &Call<'_>) -> Output {
     }
 }
 
-fn create(call: &Call<'_>) -> Result<(), GitError> {
+fn create(call: &BuiltinCall<'_>) -> Result<(), GitError> {
     let Some(git) = Git::find(call.cwd)? else {
         return Ok(());
     };
