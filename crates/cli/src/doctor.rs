@@ -245,7 +245,7 @@ pub(super) fn config(snapshot: &Snapshot) -> Check {
 pub(super) fn trust(world: &World) -> Option<Check> {
     let snapshot = world.loader(Some(project_of(&world.cwd))).current();
     let project = snapshot.project.as_ref()?;
-    if let Some(says) = project.says() {
+    if let Some(says) = project.message() {
         let what = says.split_once(". Run").map_or(&*says, |(first, _)| first);
         return Some(Check::warning("trust", what, "becket trust"));
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use becket_engine::config::Snapshot;
-use becket_engine::hooks::slash::{ALL, Acted, Scene, Verb, act};
+use becket_engine::hooks::slash::{ALL, SlashContext, SlashReply, SlashVerb, act};
 use becket_wire::id::parse_uuid;
 use becket_wire::session::{SessionQuery, SessionRow};
 
@@ -42,12 +42,12 @@ pub struct SwitchArgs {
 }
 
 impl SwitchArgs {
-    pub fn run(self, verb: Verb, world: &World) -> Result<ExitCode> {
+    pub fn run(self, verb: SlashVerb, world: &World) -> Result<ExitCode> {
         let slash = self.slash;
         match self.act(verb, world) {
-            Ok(acted) => {
-                println!("{}", acted.lines);
-                let code = if slash { 0 } else { acted.exit };
+            Ok(reply) => {
+                println!("{}", reply.lines);
+                let code = if slash { 0 } else { reply.exit };
                 Ok(ExitCode::from(code))
             }
             // What a slash command prints is read by a person all the same.
@@ -59,14 +59,14 @@ impl SwitchArgs {
         }
     }
 
-    fn act(self, verb: Verb, world: &World) -> Result<Acted> {
+    fn act(self, verb: SlashVerb, world: &World) -> Result<SlashReply> {
         let name = match self.all {
             true => ALL.to_owned(),
             false => names(&self.hook)?,
         };
         let meant = Meant::find(world, self.session.as_deref())?;
         let config = configured(world, &meant.project);
-        let scene = Scene {
+        let context = SlashContext {
             place: &world.place,
             session: &meant.session,
             cwd: &world.cwd,
@@ -74,7 +74,7 @@ impl SwitchArgs {
             hooks: &config.hooks,
             guards: &config.guards,
         };
-        Ok(act(verb, &name, &scene))
+        Ok(act(verb, &name, &context))
     }
 }
 

@@ -16,9 +16,9 @@ use anyhow::{Context, Result};
 use becket_engine::hooks::Hook;
 use becket_engine::hooks::name::{self, Match};
 use becket_engine::hooks::plan::{HookSetup, program};
-use becket_engine::hooks::switch::{State, Switches, state};
+use becket_engine::hooks::switch::{HookState, Switches, state};
 use becket_engine::matcher::concerns;
-use becket_engine::merge::{Said, merge};
+use becket_engine::merge::{HookAnswer, merge};
 use becket_engine::process::{Cancel, Job, JobResult, Occasion, Outcome, RunningJobs};
 use becket_engine::trust::admit;
 use becket_wire::answer::Answer;
@@ -125,8 +125,8 @@ impl<'a> Bench<'a> {
         let session = head.session_id.as_deref().unwrap_or_default();
         let switches = Switches::read(&self.world.place, session).switches;
         match state(hook, &switches, head.agent_type.as_deref()) {
-            State::Enabled if self.wants(hook, sample) => None,
-            State::Enabled => Some("it does not want this event".to_owned()),
+            HookState::Enabled if self.wants(hook, sample) => None,
+            HookState::Enabled => Some("it does not want this event".to_owned()),
             state => Some(state.to_string()),
         }
     }
@@ -181,7 +181,7 @@ impl Tried {
     /// What Claude Code would get if no other hook had run.
     pub fn output(&self, sample: &Sample) -> Output {
         let silent = Answer::silent(sample.event.clone());
-        let said = self.answer.as_ref().ok().map(|answer| Said {
+        let said = self.answer.as_ref().ok().map(|answer| HookAnswer {
             hook: self.row.hook.clone(),
             answer: answer.clone(),
         });

@@ -1,6 +1,6 @@
-//! Snapshots of a work tree, in git and beside everything that is the person's own: commits that no
-//! branch knows, made with a temporary index, under refs of becket's (`refs/becket/checkpoints/…`).
-//! Index, stash, HEAD, reflogs and the work tree itself stay as they are, and no hook of git's runs.
+//! Snapshots of a work tree, kept in git apart from everything that is the user's: commits that no branch
+//! contains, made with a temporary index, under refs of becket's own (`refs/becket/checkpoints/…`). Index,
+//! stash, HEAD, reflogs and the work tree stay as they are, and no git hook runs.
 
 mod git;
 #[cfg(test)]
@@ -25,75 +25,74 @@ use tempfile::TempDir;
 
 pub use git::{Git, GitError};
 
-/// All checkpoints of a repository.
+/// The prefix of the refs of all checkpoints.
 const REFS: &str = "refs/becket/checkpoints/";
 
-/// Untracked files over this are not taken along.
+/// The size in MB up to which untracked files are part of a checkpoint.
 pub const LARGEST_MB: u64 = 50;
 
-/// So many of one session are kept.
+/// The number of checkpoints that one session keeps.
 pub const KEEP: usize = 10;
 
-/// In a repository are at most so many times what one session may have.
+/// A repository keeps at most this many times the checkpoints of one session.
 const SESSIONS: usize = 10;
-/// So many files are named in the title.
+/// The number of files that a title names.
 const NAMED: usize = 3;
+/// The number of skipped files that a message lists.
 const LONGEST_LIST: usize = 20;
-/// Who comes in the same millisecond takes a later one.
+/// The number of names that are tried: each millisecond can name one checkpoint of a session.
 const ATTEMPTS: i64 = 50;
 
-/// What kind of checkpoint is wanted.
+/// A request for a checkpoint.
 #[derive(Debug, Clone, Copy)]
-pub struct Wish<'a> {
+pub struct CheckpointRequest<'a> {
     pub session: Option<&'a str>,
-    /// What it is made on: an event, or a verb.
+    /// The event or verb that it is made on.
     pub event: &'a str,
-    /// Milliseconds since 1970.
+    /// The time in milliseconds since 1970.
     pub at: i64,
-    /// So many of this session stay, this one included.
+    /// The number of this session's checkpoints to keep, the new one included.
     pub keep: usize,
-    /// Also if nothing changed since the last one.
+    /// True to make a checkpoint even if nothing changed since the last one.
     pub always: bool,
 }
 
-/// What came of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Made {
-    /// Its name.
-    New(String),
-    /// There is nothing that is not kept already.
-    Same,
+pub enum CheckpointOutcome {
+    /// The name of the new checkpoint.
+    Created(String),
+    /// Nothing changed since the last checkpoint, or since the last commit.
+    Unchanged,
 }
 
-pub fn make(git: &Git, present: &Present, wish: &Wish<'_>) -> Result<Made, GitError> {
-    let folder = folder(wish.session);
+/// Makes a checkpoint of a work tree and deletes those that are too old.
+pub fn make(
+    git: &Git,
+    snapshot: &WorkTreeSnapshot,
+    request: &CheckpointRequest<'_>,
+) -> Result<CheckpointOutcome, GitError> {
+    let folder = folder(request.session);
     let head = git.head();
-    let known = list(git)?;
-    let mut own = known.iter().filter(|one| is_of(one, &folder));
-    let head_tree = || git.line(&["rev-parse", "--verify", "HEAD^{tree}"]);
-    let is_kept = match (own.next(), &head) {
-        (Some(last), _) => last.tree == present.tree,
-        (None, Some(_)) => head_tree()? == present.tree,
-        (None, None) => git.empty_tree()? == present.tree,
-    };
-    if is_kept && !wish.always {
-        return Ok(Made::Same);
-    }
     let base_tree = match &head {
-        Some(_) => head_tree()?,
+        Some(_) => git.line(&["rev-parse", "--verify", "HEAD^{tree}"])?,
         None => git.empty_tree()?,
     };
-    let files = changes(git, &base_tree, &present.tree)?;
-    let files: Vec<OsString> = files.into_iter().map(|(_, path)| path).collect();
+    let known = list(git)?;
+    let last = known.iter().find(|one| is_of(one, &folder));
+    let last_tree = last.map_or(&base_tree, |last| &last.tree);
+    if *last_tree == snapshot.tree && !request.always {
+        return Ok(CheckpointOutcome::Unchanged);
+    }
+    let files = paths_of(changes(git, &base_tree, &snapshot.tree)?);
     let commit = commit(
         git,
-        present,
+        snapshot,
         head.as_deref(),
-        &message(wish, &files, &present.skipped),
+        &message(request, &files, &snapshot.skipped),
     )?;
-    let name = name_it(git, &folder, wish.at, &commit)?;
-    prune(git, &name, &folder, wish.keep.max(1))?;
-    Ok(Made::New(name))
+    let name = create_ref(git, &folder, request.at, &commit)?;
+    prune(git, &name, &folder, request.keep.max(1))?;
+    Ok(CheckpointOutcome::Created(name))
 }
 
 fn is_of(one: &Checkpoint, folder: &str) -> bool {
@@ -102,7 +101,7 @@ fn is_of(one: &Checkpoint, folder: &str) -> bool {
         .is_some_and(|(session, _)| session == folder)
 }
 
-/// A session's checkpoints lie together. What is no UUID may hold anything, so its hash stands for it.
+/// Returns the ref folder of a session. An id that is not a UUID may hold any character, so its hash is used.
 fn folder(session: Option<&str>) -> String {
     const LENGTH: usize = 8;
     match session {
@@ -120,16 +119,11 @@ fn folder(session: Option<&str>) -> String {
     }
 }
 
-fn message(wish: &Wish<'_>, files: &[OsString], skipped: &[String]) -> String {
-    let one_line = |text: &str| -> String {
-        text.chars()
-            .map(|c| if is_hidden(c) { '�' } else { c })
-            .collect()
-    };
+fn message(request: &CheckpointRequest<'_>, files: &[OsString], skipped: &[String]) -> String {
     let named: Vec<String> = files
         .iter()
         .take(NAMED)
-        .map(|file| one_line(&file.to_string_lossy()))
+        .map(|file| visible(&file.to_string_lossy()))
         .collect();
     let more = match files.len().saturating_sub(NAMED) {
         0 => String::new(),
@@ -139,18 +133,14 @@ fn message(wish: &Wish<'_>, files: &[OsString], skipped: &[String]) -> String {
         [] => "as committed".to_owned(),
         _ => format!("{}{more}", named.join(", ")),
     };
-    let mut text = format!("{}: {about}\n\n", one_line(wish.event));
-    if let Some(session) = wish.session {
-        let _ = writeln!(text, "Session: {}", one_line(session));
+    let event = visible(request.event);
+    let mut text = format!("{event}: {about}\n\n");
+    if let Some(session) = request.session {
+        let _ = writeln!(text, "Session: {}", visible(session));
     }
-    let _ = writeln!(
-        text,
-        "Event: {}\nFiles: {}",
-        one_line(wish.event),
-        files.len()
-    );
-    for what in skipped.iter().take(LONGEST_LIST) {
-        let _ = writeln!(text, "Skipped: {}", one_line(what));
+    let _ = writeln!(text, "Event: {event}\nFiles: {}", files.len());
+    for file in skipped.iter().take(LONGEST_LIST) {
+        let _ = writeln!(text, "Skipped: {}", visible(file));
     }
     if let Some(more) = skipped
         .len()
@@ -164,19 +154,20 @@ fn message(wish: &Wish<'_>, files: &[OsString], skipped: &[String]) -> String {
 
 fn commit(
     git: &Git,
-    present: &Present,
+    snapshot: &WorkTreeSnapshot,
     head: Option<&str>,
     message: &str,
 ) -> Result<String, GitError> {
-    let mut args = vec!["commit-tree", "--no-gpg-sign", &present.tree];
+    let mut args = vec!["commit-tree", "--no-gpg-sign", &snapshot.tree];
     if let Some(head) = head {
         args.extend(["-p", head]);
     }
-    git.feed(&args, message.as_bytes()).map(|said| line(&said))
+    git.feed(&args, message.as_bytes())
+        .map(|output| line(&output))
 }
 
-/// Gives it a ref that nobody has.
-fn name_it(git: &Git, folder: &str, at: i64, commit: &str) -> Result<String, GitError> {
+/// Creates a new ref for a checkpoint and returns its name.
+fn create_ref(git: &Git, folder: &str, at: i64, commit: &str) -> Result<String, GitError> {
     let mut attempt = 0;
     loop {
         let name = format!("{folder}/{}", moment(at + attempt));
@@ -189,13 +180,13 @@ fn name_it(git: &Git, folder: &str, at: i64, commit: &str) -> Result<String, Git
     }
 }
 
-/// Lets go of what is too old, never of the one that was just made.
-fn prune(git: &Git, made: &str, folder: &str, keep: usize) -> Result<(), GitError> {
+/// Deletes the checkpoints that are too old, but never the new one.
+fn prune(git: &Git, new: &str, folder: &str, keep: usize) -> Result<(), GitError> {
     let all = list(git)?;
-    let others = || all.iter().filter(|one| one.name != made);
-    let own = others().filter(|one| is_of(one, folder)).skip(keep - 1);
-    let elder = others().skip(keep.saturating_mul(SESSIONS) - 1);
-    let mut old: Vec<&Checkpoint> = own.chain(elder).collect();
+    let others: Vec<&Checkpoint> = all.iter().filter(|one| one.name != new).collect();
+    let own = others.iter().filter(|one| is_of(one, folder));
+    let too_many = others.iter().skip(keep.saturating_mul(SESSIONS) - 1);
+    let mut old: Vec<&Checkpoint> = own.skip(keep - 1).chain(too_many).copied().collect();
     old.sort_by(|a, b| a.name.cmp(&b.name));
     old.dedup_by(|a, b| a.name == b.name);
     if old.is_empty() {
@@ -205,61 +196,62 @@ fn prune(git: &Git, made: &str, folder: &str, keep: usize) -> Result<(), GitErro
         let _ = writeln!(orders, "delete {REFS}{} {}", one.name, one.commit);
         orders
     });
-    // Another session may have let go of the same: then all of them wait for the next time.
+    // If another session has deleted one of them, git deletes none: the next checkpoint tries again.
     let _ = git.feed(&["update-ref", "--no-deref", "--stdin"], orders.as_bytes());
     Ok(())
 }
 
-/// More untracked files than this, or more in them, are no work but something that nobody ignores.
+/// The bounds of untracked files. More than this is not work but files that an ignore file should name.
 const MOST_FILES: usize = 50_000;
 const MOST_BYTES: u64 = 1 << 30;
 
-/// The present state.
+/// The present state of a work tree, as a git tree.
 #[derive(Debug)]
-pub struct Present {
+pub struct WorkTreeSnapshot {
     pub tree: String,
-    /// What was not taken along, and why.
+    /// The files that are not part of it, each with the reason.
     pub skipped: Vec<String>,
     index: TempDir,
 }
 
-impl Present {
-    /// Takes everything that git does not ignore; untracked files only up to `largest` bytes.
+impl WorkTreeSnapshot {
+    /// Takes a snapshot of all files that git does not ignore; of untracked ones only those up to `largest`
+    /// bytes.
     pub fn take(git: &Git, largest: u64) -> Result<Self, GitError> {
         let index = tempfile::Builder::new().prefix("becket-").tempdir()?;
-        let mut present = Self {
+        let mut snapshot = Self {
             tree: String::new(),
             skipped: Vec::new(),
             index,
         };
-        copy_index(git, &present.file())?;
-        let untracked = present.untracked(git, largest);
+        copy_index(git, &snapshot.file())?;
+        let untracked = snapshot.left_out(git, largest);
         let untracked = match untracked {
-            // A damaged index: the last commit will do.
+            // The index is damaged: the last commit is good enough.
             Err(GitError::Failed { .. }) => {
-                fs::remove_file(present.file()).or_else(unless_missing)?;
+                fs::remove_file(snapshot.file()).or_else(unless_missing)?;
                 if git.head().is_some() {
-                    git.with_index(&present.file(), &["read-tree", "HEAD"], b"")?;
+                    git.with_index(&snapshot.file(), &["read-tree", "HEAD"], b"")?;
                 }
-                present.untracked(git, largest)
+                snapshot.left_out(git, largest)
             }
             other => other,
         };
         match untracked {
-            Ok(Some(left_out)) => present.add(git, &["-A"], &pathspecs(&left_out))?,
+            Ok(Some(left_out)) => snapshot.add(git, &["-A"], &pathspecs(&left_out))?,
             Ok(None) | Err(GitError::TooMuch { .. }) => {
-                present
+                snapshot
                     .skipped
                     .push("all untracked files: there are too many".to_owned());
-                present.add(git, &["-u"], b":(top)\0")?;
+                snapshot.add(git, &["-u"], b":(top)\0")?;
             }
             Err(error) => return Err(error),
         }
-        present.write(git)?;
-        Ok(present)
+        snapshot.write(git)?;
+        Ok(snapshot)
     }
 
-    /// Takes these files too, ignored or not.
+    /// Adds these files, ignored or not.
     pub fn force(&mut self, git: &Git, files: &[OsString]) -> Result<(), GitError> {
         let mut specs = Vec::new();
         for file in files {
@@ -281,14 +273,14 @@ impl Present {
         Ok(())
     }
 
-    /// What of the untracked is left out; none if all of it has to be.
-    fn untracked(&mut self, git: &Git, largest: u64) -> Result<Option<Vec<OsString>>, GitError> {
+    /// Returns the untracked files to leave out; none if there are so many that all of them are left out.
+    fn left_out(&mut self, git: &Git, largest: u64) -> Result<Option<Vec<OsString>>, GitError> {
         let args = ["ls-files", "--others", "--exclude-standard", "-z"];
         let listed = git.with_index(&self.file(), &args, b"")?;
         let (mut files, mut bytes) = (0_usize, 0_u64);
         let mut left_out = Vec::new();
         for item in items(&listed) {
-            // Another repository: its own business.
+            // Another repository keeps its own files.
             if item.as_bytes().ends_with(b"/") {
                 left_out.push(item.to_owned());
                 continue;
@@ -305,7 +297,8 @@ impl Present {
                 String::new()
             };
             if !why.is_empty() {
-                self.skipped.push(format!("{} ({why})", shown(item)));
+                self.skipped
+                    .push(format!("{} ({why})", visible(&item.to_string_lossy())));
                 left_out.push(item.to_owned());
                 continue;
             }
@@ -315,13 +308,13 @@ impl Present {
         Ok((files <= MOST_FILES && bytes <= MOST_BYTES).then_some(left_out))
     }
 
-    /// One file that fails fails all: git may have taken none then, and what is not in the tree is
-    /// as good as lost once somebody relies on it.
+    /// Adds files to the index. One file that fails fails all: git may have added none then, and a file that is
+    /// missing in the tree would be lost when a user relies on the checkpoint.
     fn add(&self, git: &Git, how: &[&str], pathspecs: &[u8]) -> Result<(), GitError> {
         let from = ["--pathspec-from-file=-", "--pathspec-file-nul"];
         let mut args = [&["add"], how, &from].concat();
-        // Without it git refuses what lies outside; and a git that is too old for sparse checkouts
-        // does not know the word.
+        // Without `--sparse` git refuses files outside a sparse checkout; a git that is too old for sparse
+        // checkouts does not know the option.
         let key = ["config", "--type=bool", "--get", "core.sparseCheckout"];
         if git.line(&key).is_ok_and(|is_sparse| is_sparse == "true") {
             args.push("--sparse");
@@ -337,8 +330,8 @@ fn unless_missing(error: io::Error) -> io::Result<()> {
     }
 }
 
-/// The copy knows which files are unchanged since they were staged, so only the others are read. It
-/// has to be as old as the original: by that git knows which files it must not trust.
+/// Copies the user's index. The copy knows which files are unchanged since they were staged, so git reads only
+/// the others. It keeps the time of the original, by which git knows which files it must not trust.
 fn copy_index(git: &Git, to: &Path) -> Result<(), GitError> {
     let copied = File::open(git.index()?).and_then(|mut original| {
         let modified = original.metadata()?.modified()?;
@@ -360,51 +353,50 @@ fn pathspecs(left_out: &[OsString]) -> Vec<u8> {
     specs
 }
 
-/// A path on one line.
-fn shown(path: &OsStr) -> String {
-    let path = path.to_string_lossy();
-    path.chars()
+/// Replaces characters that a terminal would not show.
+fn visible(text: &str) -> String {
+    text.chars()
         .map(|c| if is_hidden(c) { '�' } else { c })
         .collect()
 }
 
-/// How a moment stands in the name of a checkpoint: the order of names is that of time.
+/// The format of the time in the name of a checkpoint: names sort by time.
 const MOMENT: &str = "%Y%m%dT%H%M%S%.3f";
 
-/// What is not taken for the beginning of a hash: it could mean too many.
+/// The number of characters from which a word can be the beginning of a hash: a shorter one fits too many.
 const SHORTEST_HASH: usize = 4;
 
-/// One snapshot.
+/// One checkpoint in a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// `SESSION/TIME`: the rest of its ref.
+    /// `SESSION/TIME`: its ref without the prefix.
     pub name: String,
     pub commit: String,
     pub tree: String,
     /// The commit that was checked out.
     pub base: Option<String>,
-    /// Milliseconds since 1970; none if somebody else named it.
+    /// The time in milliseconds since 1970; none if becket did not name it.
     pub at: Option<i64>,
     /// The whole id of its session.
     pub session: Option<String>,
-    /// What it was made on.
+    /// The event or verb that it was made on.
     pub event: Option<String>,
-    /// How many files differ from the base.
+    /// The number of files that differ from the base.
     pub files: Option<u64>,
     pub title: String,
-    /// What is not in it, and why.
+    /// The files that are not in it, each with the reason.
     pub skipped: Vec<String>,
 }
 
-/// What a word may mean.
+/// The checkpoints that a typed word fits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum CheckpointMatch {
     One(Box<Checkpoint>),
     Several(Vec<String>),
     None,
 }
 
-/// The name that a checkpoint of this moment gets.
+/// Formats a time as the name of a checkpoint.
 fn moment(at_ms: i64) -> String {
     let at = Timestamp::from_millisecond(at_ms).unwrap_or_default();
     at.to_zoned(TimeZone::UTC).strftime(MOMENT).to_string()
@@ -417,7 +409,7 @@ fn at(name: &str) -> Option<i64> {
     Some(moment.timestamp().as_millisecond())
 }
 
-/// All of them, the newest first.
+/// Lists all checkpoints, the newest first.
 pub fn list(git: &Git) -> Result<Vec<Checkpoint>, GitError> {
     const FIELDS: &str =
         "--format=%(refname)%00%(objectname)%00%(tree)%00%(parent)%00%(contents)%00";
@@ -434,16 +426,11 @@ fn read(fields: &[&str]) -> Option<Checkpoint> {
         return None;
     };
     let name = name.trim_start().strip_prefix(REFS)?;
-    // Whatever is no commit is none of ours.
+    // A ref to something other than a commit is not ours.
     if tree.is_empty() {
         return None;
     }
     let (title, body) = message.split_once('\n').unwrap_or((message, ""));
-    let said = |key: &'static str| {
-        let values = body.lines().filter_map(move |line| line.strip_prefix(key));
-        values.filter_map(|value| value.strip_prefix(": "))
-    };
-    let first = |key| said(key).next().map(str::to_owned);
     Some(Checkpoint {
         name: name.to_owned(),
         commit: commit.to_owned(),
@@ -454,58 +441,77 @@ fn read(fields: &[&str]) -> Option<Checkpoint> {
             .filter(|base| !base.is_empty())
             .map(str::to_owned),
         at: at(name),
-        session: first("Session"),
-        event: first("Event"),
-        files: first("Files").and_then(|files| files.parse().ok()),
+        session: trailers(body, "Session").next().map(str::to_owned),
+        event: trailers(body, "Event").next().map(str::to_owned),
+        files: trailers(body, "Files")
+            .next()
+            .and_then(|files| files.parse().ok()),
         title: title.to_owned(),
-        skipped: said("Skipped").map(str::to_owned).collect(),
+        skipped: trailers(body, "Skipped").map(str::to_owned).collect(),
     })
 }
 
-/// The checkpoint that a word means: its name, its time, or the beginning of its time or hash.
-pub fn find(all: &[Checkpoint], word: &str) -> Found {
+/// Returns the values of the lines `KEY: value` in a commit message.
+fn trailers<'a>(body: &'a str, key: &'a str) -> impl Iterator<Item = &'a str> {
+    body.lines()
+        .filter_map(move |line| line.strip_prefix(key)?.strip_prefix(": "))
+}
+
+/// Finds the checkpoint that a word means: its name, its time, or the beginning of its time or hash.
+pub fn find(all: &[Checkpoint], word: &str) -> CheckpointMatch {
     if let Some(exact) = all
         .iter()
         .find(|one| one.name == word || one.commit == word)
     {
-        return Found::One(Box::new(exact.clone()));
+        return CheckpointMatch::One(Box::new(exact.clone()));
     }
-    let fits = |one: &&Checkpoint| {
-        let time = one.name.rsplit('/').next().unwrap_or_default();
-        let by_hash = word.len() >= SHORTEST_HASH && one.commit.starts_with(word);
-        !word.is_empty() && (by_hash || time.starts_with(word) || one.name.starts_with(word))
-    };
-    let mut fitting: Vec<&Checkpoint> = all.iter().filter(fits).collect();
-    // Two that were made of the same in the same second are one commit.
+    let mut fitting: Vec<&Checkpoint> = all.iter().filter(|one| one.fits(word)).collect();
+    // Two that were made of the same tree in the same second are one commit.
     fitting.dedup_by(|a, b| a.commit == b.commit);
     match fitting.len() {
-        0 => Found::None,
-        1 => Found::One(Box::new(fitting.remove(0).clone())),
-        _ => Found::Several(fitting.iter().map(|one| one.name.clone()).collect()),
+        0 => CheckpointMatch::None,
+        1 => CheckpointMatch::One(Box::new(fitting.remove(0).clone())),
+        _ => CheckpointMatch::Several(fitting.iter().map(|one| one.name.clone()).collect()),
     }
 }
 
-/// What happened to a file between two trees.
+impl Checkpoint {
+    fn fits(&self, word: &str) -> bool {
+        if word.is_empty() {
+            return false;
+        }
+        let time = self.name.rsplit('/').next().unwrap_or_default();
+        let by_hash = word.len() >= SHORTEST_HASH && self.commit.starts_with(word);
+        by_hash || time.starts_with(word) || self.name.starts_with(word)
+    }
+}
+
+/// The difference of one file between two trees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
+pub enum FileStatus {
     Added,
     Changed,
     Deleted,
 }
 
-/// The files in which two trees differ. Submodules are not looked at.
-pub fn changes(git: &Git, from: &str, to: &str) -> Result<Vec<(Status, OsString)>, GitError> {
+/// Returns the files in which two trees differ. Submodules are ignored.
+pub fn changes(git: &Git, from: &str, to: &str) -> Result<Vec<(FileStatus, OsString)>, GitError> {
     changes_in(git, from, to, git.root(), &[])
 }
 
-/// The same, of these paths alone, as typed in `folder`; none is all.
+fn paths_of(changes: Vec<(FileStatus, OsString)>) -> Vec<OsString> {
+    changes.into_iter().map(|(_, path)| path).collect()
+}
+
+/// Returns the files below these paths in which two trees differ. Paths are as typed in `folder`; no path means
+/// all files.
 fn changes_in(
     git: &Git,
     from: &str,
     to: &str,
     folder: &Path,
     paths: &[OsString],
-) -> Result<Vec<(Status, OsString)>, GitError> {
+) -> Result<Vec<(FileStatus, OsString)>, GitError> {
     let args = [
         "diff-tree",
         "-r",
@@ -518,51 +524,51 @@ fn changes_in(
         "--",
     ];
     let paths: Vec<&OsStr> = paths.iter().map(OsString::as_os_str).collect();
-    let said = git.run_in(folder, &args, &paths)?;
-    Ok(read_changes(&said))
+    let output = git.run_in(folder, &args, &paths)?;
+    Ok(read_changes(&output))
 }
 
-fn read_changes(said: &[u8]) -> Vec<(Status, OsString)> {
+fn read_changes(output: &[u8]) -> Vec<(FileStatus, OsString)> {
     let mut changes = Vec::new();
-    let mut fields = items(said);
+    let mut fields = items(output);
     while let (Some(status), Some(path)) = (fields.next(), fields.next()) {
         let status = match status.to_str() {
-            Some("A") => Status::Added,
-            Some("D") => Status::Deleted,
-            _ => Status::Changed,
+            Some("A") => FileStatus::Added,
+            Some("D") => FileStatus::Deleted,
+            _ => FileStatus::Changed,
         };
         changes.push((status, path.to_owned()));
     }
     changes
 }
 
-/// What a restore would do.
+/// The changes that a restore would make.
 #[derive(Debug)]
-pub struct Plan {
-    /// Files that get another content, or come back.
-    pub write: Vec<(Status, OsString)>,
-    /// Files that came later.
+pub struct RestorePlan {
+    /// The files that get another content, or come back.
+    pub write: Vec<(FileStatus, OsString)>,
+    /// The files that were created after the checkpoint.
     pub later: Vec<OsString>,
-    /// Files that cannot be written, because something else stands in their place.
+    /// The files that cannot be written, because another file or folder is in the way.
     pub blocked: Vec<OsString>,
     tree: String,
-    present: Present,
+    present: WorkTreeSnapshot,
 }
 
-/// Compares the present with a checkpoint. Paths are as typed in `folder`; none is all.
-pub fn plan(
+/// Compares the work tree with a checkpoint. Paths are as typed in `folder`; no path means all files.
+pub fn plan_restore(
     git: &Git,
     checkpoint: &Checkpoint,
     folder: &Path,
     paths: &[OsString],
     largest: u64,
-) -> Result<Plan, GitError> {
-    let mut present = Present::take(git, largest)?;
+) -> Result<RestorePlan, GitError> {
+    let mut present = WorkTreeSnapshot::take(git, largest)?;
     let mut changes = changes_in(git, &present.tree, &checkpoint.tree, folder, paths)?;
-    // What is there and not in the present tree (ignored, or too large) would be lost.
+    // A file that exists but is not in the present tree (ignored, or too large) would be lost.
     let unseen = changes.iter().filter(|(status, path)| {
         let file = git.root().join(path);
-        *status == Status::Added && fs::symlink_metadata(file).is_ok_and(|file| !file.is_dir())
+        *status == FileStatus::Added && fs::symlink_metadata(file).is_ok_and(|file| !file.is_dir())
     });
     let unseen: Vec<OsString> = unseen.map(|(_, path)| path.clone()).collect();
     if !unseen.is_empty() {
@@ -571,23 +577,21 @@ pub fn plan(
     }
     let (gone, back): (Vec<_>, Vec<_>) = changes
         .into_iter()
-        .partition(|(status, _)| *status == Status::Deleted);
+        .partition(|(status, _)| *status == FileStatus::Deleted);
     let (blocked, write): (Vec<_>, Vec<_>) = back
         .into_iter()
         .partition(|(_, path)| is_blocked(git.root(), path));
-    let names =
-        |changes: Vec<(Status, OsString)>| changes.into_iter().map(|(_, path)| path).collect();
-    Ok(Plan {
+    Ok(RestorePlan {
         write,
-        later: names(gone),
-        blocked: names(blocked),
+        later: paths_of(gone),
+        blocked: paths_of(blocked),
         tree: checkpoint.tree.clone(),
         present,
     })
 }
 
-/// Whether a checkpoint has any of these paths, as typed in `folder`.
-pub fn holds(
+/// Returns true if a checkpoint contains one of these paths, as typed in `folder`.
+pub fn contains_any(
     git: &Git,
     checkpoint: &Checkpoint,
     folder: &Path,
@@ -598,27 +602,36 @@ pub fn holds(
     Ok(!git.run_in(folder, &args, &paths)?.is_empty())
 }
 
-/// git would remove a folder that stands where the file was, with all that is ignored in it; and
-/// what lies behind a link is not ours.
+/// Returns true if git must not write a file: it would remove a folder of that name with all ignored files in
+/// it, or follow a link, and the target of a link is not part of the work tree.
 fn is_blocked(root: &Path, path: &OsStr) -> bool {
-    let kind = |path: &Path| fs::symlink_metadata(root.join(path)).map(|file| file.is_dir());
     let path = Path::new(path);
     let mut above = path
         .ancestors()
         .skip(1)
         .filter(|above| !above.as_os_str().is_empty());
-    kind(path).is_ok_and(|is_folder| is_folder)
-        || above.any(|above| kind(above).is_ok_and(|is_folder| !is_folder))
+    is_folder(&root.join(path)) == Some(true)
+        || above.any(|above| is_folder(&root.join(above)) == Some(false))
 }
 
-impl Plan {
+/// Returns none if there is nothing at this path. A link is not a folder.
+fn is_folder(path: &Path) -> Option<bool> {
+    let metadata = fs::symlink_metadata(path).ok()?;
+    Some(metadata.is_dir())
+}
+
+impl RestorePlan {
     pub fn is_empty(&self) -> bool {
         self.write.is_empty() && self.later.is_empty()
     }
 
-    /// Keeps the present state first.
-    pub fn keep_present(&self, git: &Git, wish: &Wish<'_>) -> Result<Made, GitError> {
-        make(git, &self.present, wish)
+    /// Makes a checkpoint of the work tree as it is before the restore.
+    pub fn keep_present(
+        &self,
+        git: &Git,
+        request: &CheckpointRequest<'_>,
+    ) -> Result<CheckpointOutcome, GitError> {
+        make(git, &self.present, request)
     }
 
     /// Writes the files of the checkpoint.
@@ -638,7 +651,7 @@ impl Plan {
         git.with_index(&index, &args, &names).map(drop)
     }
 
-    /// Deletes what came later, and the folders that are empty then.
+    /// Deletes the files that were created later, and the folders that are empty then.
     pub fn delete_later(&self, git: &Git) -> Result<(), GitError> {
         for path in &self.later {
             let file = git.root().join(path);

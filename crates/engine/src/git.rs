@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::stamp::read_text;
 
-/// A pointer file of git holds one path or one ref.
+/// The most bytes that are read of a pointer file of git's: it holds one path or one ref.
 const LONGEST: u64 = 8 << 10;
 
 /// The branch and the linked worktree of a folder, as far as there are any.
@@ -17,11 +17,12 @@ pub struct Git {
 }
 
 impl Git {
+    /// Returns the branch and the worktree of the nearest work tree that a folder is in.
     pub fn of(folder: &Path) -> Self {
         folder.ancestors().find_map(Self::read).unwrap_or_default()
     }
 
-    /// None if this folder is not the top of a work tree.
+    /// Returns none if this folder is not the top of a work tree.
     fn read(top: &Path) -> Option<Self> {
         let git = top.join(".git");
         let linked = first_line(&git).and_then(|line| {
@@ -29,12 +30,12 @@ impl Git {
             Some(top.join(admin))
         });
         // A submodule has such a pointer too, to another place.
-        let is_worktree =
-            |admin: &&Path| admin.parent().is_some_and(|it| it.ends_with("worktrees"));
-        let worktree = linked.as_deref().filter(is_worktree);
+        let worktree = linked
+            .as_deref()
+            .filter(|admin| admin.parent().is_some_and(|it| it.ends_with("worktrees")));
         let worktree = worktree.and_then(|admin| Some(admin.file_name()?.to_str()?.to_owned()));
         let head = first_line(&linked.unwrap_or(git).join("HEAD"))?;
-        // A reftable repository keeps its HEAD elsewhere, and this in the file.
+        // A reftable repository keeps its HEAD elsewhere, and this ref in the file.
         let branch = head.strip_prefix("ref: refs/heads/");
         let branch = branch.filter(|branch| *branch != ".invalid");
         Some(Self {

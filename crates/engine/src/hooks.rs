@@ -1,4 +1,4 @@
-//! Named hooks: what each is, which events it wants, and whether it runs in this session.
+//! Named hooks: their definition, the events that they run on, and their switches.
 
 pub mod builtin;
 pub mod name;
@@ -19,65 +19,64 @@ use crate::process::Program;
 use crate::trust::Approved;
 use builtin::BuiltIn;
 
-/// A named hook, as the layers of the config together say it.
+/// A named hook, merged from all layers of the config.
 #[derive(Debug, Clone)]
 pub struct Hook {
     pub name: String,
-    /// One line; of a hook of the user's own that says none, its command.
+    /// One line; without one, the command of a user's own hook.
     pub description: String,
     pub on: Vec<EventName>,
-    /// What Claude Code would call the matcher.
+    /// The pattern that Claude Code calls the matcher.
     pub tools: Matcher,
-    /// The files that it wants to hear of; all, if empty.
+    /// The files whose events it runs on; all, if empty.
     pub paths: Paths,
-    /// Types of subagents in which it does not run.
+    /// The types of subagents in which it does not run.
     pub skip_agents: Vec<String>,
     pub action: Action,
-    /// Cut to fit what Claude Code waits.
+    /// The time limit, cut to the time that Claude Code waits.
     pub timeout: Duration,
-    /// It changes the input of the tool: such hooks run one after the other, before all others.
+    /// True if it changes the input of the tool: such hooks run one after the other, before all others.
     pub rewrites: bool,
-    /// Claude does not wait for it, and its answer is ignored.
+    /// True if Claude does not wait for it. Its answer is ignored.
     pub is_async: bool,
-    /// A tool call that it could not judge is denied (`fail = "closed"`).
+    /// True if a tool call that it could not judge is denied (`fail = "closed"`).
     pub fails_closed: bool,
-    /// Where it is named first.
+    /// The place in the config that first names it.
     pub declared: Origin,
-    /// Where the config switches it off.
+    /// The place in the config that switches it off.
     pub off: Option<Origin>,
-    /// It stands in a project that is not trusted, or starts such a project's tools or files: it is
-    /// listed, and never run.
+    /// True if it is part of a project that is not trusted, or starts such a project's tools or files: it is listed,
+    /// and never run.
     pub untrusted: bool,
-    /// It is untrusted because the project changed since it was approved: its runs are recorded as not
+    /// True if it is untrusted because the project changed since it was approved: its runs are recorded as not
     /// started.
     pub changed: bool,
-    /// The managed file defines or switches it: no other file and no session can.
+    /// True if the managed file defines or switches it: no other file and no session can.
     pub managed: bool,
-    /// The approved project whose `.becket/` says what it runs.
+    /// The approved project whose `.becket/` names its program.
     pub approved: Option<Arc<Approved>>,
     /// The project that it would run in, if that is not trusted.
     pub untrusted_project: Option<PathBuf>,
 }
 
 impl Hook {
-    /// How long it may run on that event until it is asked to end: Claude Code does not wait equally
-    /// long for all.
+    /// Returns the time limit on an event: Claude Code does not wait equally long for all events.
     pub fn timeout_on(&self, event: &EventName) -> Duration {
         self.timeout.min(longest_on(event, self.is_async))
     }
 }
 
-/// What a hook does.
+/// The action of a hook.
 #[derive(Debug, Clone)]
 pub enum Action {
     Run(Program),
-    /// One of ours, with its own keys as written.
+    /// A built-in hook, with its own keys as written in the config.
     BuiltIn(&'static BuiltIn, toml::Table),
 }
 
 #[cfg(test)]
 impl Hook {
-    /// A hook of the user's that runs this line of shell on the events that tests use.
+    /// Makes a hook of the user's that runs this line of shell on the events that tests use.
     pub(crate) fn of_test(name: &str, run: &str) -> Self {
         Self {
             name: name.to_owned(),

@@ -425,7 +425,7 @@ fn trust_message(project: &Project, config: &Snapshot, starts: bool) -> Option<S
     } else {
         format!(" These hooks do not run: {}.", resting.join(", "))
     };
-    match project.says() {
+    match project.message() {
         Some(says) if project.trust == Trust::Changed => Some(format!("{says}{hooks}")),
         Some(says) => Some(says),
         None if resting.is_empty() || !starts || !project.can_be_trusted() => None,

@@ -1,7 +1,7 @@
-//! Masks secrets before anything is stored: only the secret's own characters change, inside string
-//! values, so that what is kept reads as before and the same secret can be known again.
+//! Masks secrets before anything is stored. Only the secret's own characters change, inside string values, so that
+//! the rest stays readable and the same secret gets the same mask.
 
-mod kind;
+mod secret_kind;
 mod text;
 
 use std::borrow::Cow;
@@ -11,9 +11,9 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use becket_wire::rpc::Envelope;
-use kind::{HIDING, KINDS, Kind, PRIVATE_KEY};
 use memchr::memmem;
 use regex::bytes::{Regex, RegexBuilder};
+use secret_kind::{HIDING, KINDS, PRIVATE_KEY, SecretKind};
 use serde::de::IgnoredAny;
 use sha2::{Digest, Sha256};
 use text::{Text, strings, whole_characters};
@@ -21,14 +21,14 @@ use thiserror::Error;
 
 use crate::config::Config;
 
-/// A pattern may match anew once its first matches are masked (`\b[0-9]{4}` in a long number).
-/// Masking goes on until nothing matches, but not longer than this.
+/// The number of passes over a text. A pattern may match anew once its first matches are masked (`\b[0-9]{4}` in
+/// a long number), so masking goes on until nothing matches, up to this bound.
 const MAX_PASSES: usize = 16;
 
 const OPEN: &[u8] = "«masked:".as_bytes();
 const CLOSE: &[u8] = "»".as_bytes();
 
-/// Masks secrets. Made once, used for every event.
+/// Masks secrets. One masker serves all events.
 pub struct Masker {
     key: [u8; 32],
     search: Search,
@@ -40,7 +40,7 @@ pub struct Masker {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Masked<'a> {
     pub bytes: Cow<'a, [u8]>,
-    /// How many secrets were masked.
+    /// The number of secrets that were masked.
     pub count: u32,
 }
 
@@ -58,8 +58,8 @@ pub enum MaskError {
 }
 
 impl Masker {
-    /// `key` makes the hashes of this machine its own; `extra` are the user's patterns, as pairs of
-    /// name and regex. Where such a regex has a group, only the first group is masked.
+    /// Makes a masker. `key` makes the hashes of this machine its own; `extra` are the user's patterns, as pairs of
+    /// name and regex. Of a regex with a group, only the first group is masked.
     pub fn new(key: [u8; 32], extra: &[(String, String)]) -> Result<Self, MaskError> {
         let extra = extra
             .iter()
@@ -73,15 +73,17 @@ impl Masker {
         })
     }
 
-    /// Made as the config says. The config's patterns were checked when it was read.
+    /// Makes the masker of a config, whose patterns were checked when it was read.
     pub fn from_config(key: [u8; 32], config: &Config) -> Self {
-        let checked = |(name, pattern): (&String, &String)| {
-            Some((name.clone(), check_pattern(name, pattern).ok()?))
-        };
+        let patterns = config.mask.patterns.iter();
         Self {
             key,
             search: Search::new(),
-            extra: config.mask.patterns.iter().filter_map(checked).collect(),
+            extra: patterns
+                .filter_map(|(name, pattern)| {
+                    Some((name.clone(), check_pattern(name, pattern).ok()?))
+                })
+                .collect(),
             enabled: config.mask.enabled,
         }
     }
@@ -168,7 +170,7 @@ impl Masker {
         }
     }
 
-    /// Masks the inside of one string. `key` is the name that it stands under, if that may matter.
+    /// Masks the inside of one string. `key` is the name of its field, if that may matter.
     fn mask_text<'a>(&self, key: &[u8], source: &'a [u8]) -> (Cow<'a, [u8]>, u32) {
         let mut current = Cow::Borrowed(source);
         let mut count = 0;
@@ -204,9 +206,9 @@ impl Masker {
         Some((out, u32::try_from(secrets.len()).unwrap_or(u32::MAX)))
     }
 
-    /// What to mask in a text: in order, apart from each other and from what is masked already.
-    fn secrets(&self, key: &[u8], text: &[u8]) -> Vec<Found<'_>> {
-        let mut found: Vec<Found<'_>> = if key.is_empty() {
+    /// Returns the secrets in a text: in order, without overlaps and without those that are masked already.
+    fn secrets(&self, key: &[u8], text: &[u8]) -> Vec<Secret<'_>> {
+        let mut found: Vec<Secret<'_>> = if key.is_empty() {
             self.search.find(text)
         } else {
             self.named_secrets(key, text)
@@ -214,7 +216,7 @@ impl Masker {
         for (name, pattern) in &self.extra {
             found.extend(pattern.captures_iter(text).filter_map(|groups| {
                 let secret = groups.get(1).or(groups.get(0))?;
-                (!secret.is_empty()).then(|| Found {
+                (!secret.is_empty()).then(|| Secret {
                     kind: name,
                     at: whole_characters(text, secret.range()),
                 })
@@ -234,8 +236,8 @@ impl Masker {
         without_masks(found, &masks_in(text))
     }
 
-    /// The secrets of a value that is a secret because of its key, or for itself.
-    fn named_secrets(&self, key: &[u8], text: &[u8]) -> Vec<Found<'static>> {
+    /// Returns the secrets in a value, which may be secret because of its key.
+    fn named_secrets(&self, key: &[u8], text: &[u8]) -> Vec<Secret<'static>> {
         let mut named = Text::read(key).bytes.into_owned();
         named.extend_from_slice(b": ");
         let start = named.len();
@@ -260,7 +262,7 @@ impl Masker {
     }
 }
 
-/// The key stays out of logs.
+/// Leaves the key out, which must not get into logs.
 impl fmt::Debug for Masker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Masker")
@@ -269,10 +271,12 @@ impl fmt::Debug for Masker {
     }
 }
 
-/// Makes a pattern of the user's ready, or says what is wrong with it.
+/// Compiles a pattern of the user's, or returns its fault.
 pub fn check_pattern(name: &str, pattern: &str) -> Result<Regex, MaskError> {
-    let fits = |byte: u8| matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_');
-    if name.is_empty() || name.len() > 32 || !name.bytes().all(fits) {
+    let is_valid = name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+    if name.is_empty() || name.len() > 32 || !is_valid {
         return Err(MaskError::Name(name.to_owned()));
     }
     let regex = ascii(pattern).map_err(|source| MaskError::Pattern {
@@ -285,12 +289,12 @@ pub fn check_pattern(name: &str, pattern: &str) -> Result<Regex, MaskError> {
     Ok(regex)
 }
 
-/// Looks at the grammar only, without recursion: the depth of a payload is not ours to trust.
+/// Checks the grammar only, without recursion: a payload may be nested to any depth.
 fn is_json(payload: &[u8]) -> bool {
     serde_json::from_slice::<IgnoredAny>(payload).is_ok()
 }
 
-/// The marks that an earlier masking left in a text.
+/// Returns the masks that an earlier masking left in a text.
 fn masks_in(text: &[u8]) -> Vec<Range<usize>> {
     memmem::find_iter(text, OPEN)
         .filter_map(|start| {
@@ -307,18 +311,18 @@ fn masks_in(text: &[u8]) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// Leaves marks as they are: of a secret that covers some, what is beside them remains.
-fn without_masks<'a>(found: Vec<Found<'a>>, masks: &[Range<usize>]) -> Vec<Found<'a>> {
+/// Cuts earlier masks out of the secrets that cover them.
+fn without_masks<'a>(found: Vec<Secret<'a>>, masks: &[Range<usize>]) -> Vec<Secret<'a>> {
     if masks.is_empty() {
         return found;
     }
     let mut rest = Vec::new();
-    for Found { kind, mut at } in found {
+    for Secret { kind, mut at } in found {
         let end = at.end;
         let first = masks.partition_point(|mask| mask.end <= at.start);
         for mask in masks[first..].iter().take_while(|mask| mask.start < end) {
             if at.start < mask.start {
-                rest.push(Found {
+                rest.push(Secret {
                     kind,
                     at: at.start..mask.start,
                 });
@@ -326,7 +330,7 @@ fn without_masks<'a>(found: Vec<Found<'a>>, masks: &[Range<usize>]) -> Vec<Found
             at.start = mask.end;
         }
         if at.start < at.end {
-            rest.push(Found { kind, at });
+            rest.push(Secret { kind, at });
         }
     }
     rest
@@ -335,33 +339,33 @@ fn without_masks<'a>(found: Vec<Found<'a>>, masks: &[Range<usize>]) -> Vec<Found
 #[cfg(test)]
 mod tests;
 
-/// A private key is not looked for further than this.
+/// The number of bytes in which the end of a private key is searched.
 const MAX_PRIVATE_KEY: usize = 64 * 1024;
-/// Fewer characters of base64 in one run are no private key, but somebody's words about one.
+/// The length of a run of base64 from which a text is a private key, and not a text about one.
 const MIN_KEY_RUN: usize = 12;
 
-/// A secret, and where it stands.
+/// A secret and its place in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found<'a> {
+pub struct Secret<'a> {
     pub kind: &'a str,
     pub at: Range<usize>,
 }
 
-/// The search, made ready once. What a needle announces is compiled when it first turns up: alone
-/// mode makes a search for a single event, and would pay two milliseconds for nothing.
+/// The search for secrets. The pattern of a needle is compiled when the needle first turns up: a process without
+/// a daemon makes a search for a single event, and would pay two milliseconds for nothing.
 #[derive(Debug)]
 pub struct Search {
     needles: Regex,
-    kinds: Vec<(&'static Kind, Lazy)>,
-    /// Which kinds a needle announces, in order of the needles.
+    kinds: Vec<(&'static SecretKind, Lazy)>,
+    /// The kinds that a needle announces, in order of the needles.
     announced: BTreeMap<&'static [u8], Vec<usize>>,
     private_key_end: Lazy,
     private_key_cut: Lazy,
 }
 
-/// What ends a private key.
+/// The last line of a private key.
 const PRIVATE_KEY_END: &str = r"-----END [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----";
-/// What is left of one that was cut off: lines of base64.
+/// The rest of a private key that was cut off: lines of base64.
 const PRIVATE_KEY_CUT: &str = r"(?:\s|\\[nr])*[A-Za-z0-9+/]{40,}(?:[A-Za-z0-9+/=]|\s|\\[nr])*";
 
 impl Default for Search {
@@ -398,13 +402,13 @@ impl Search {
         }
     }
 
-    /// Where the next needle stands: before it, there is no secret.
+    /// Returns the place of the next needle. Before it, there is no secret.
     pub fn next_needle(&self, bytes: &[u8], from: usize) -> Option<usize> {
         Some(self.needles.find_at(bytes, from)?.start())
     }
 
-    /// The secrets in a text, in order.
-    pub fn find(&self, text: &[u8]) -> Vec<Found<'static>> {
+    /// Returns the secrets in a text, in order.
+    pub fn find(&self, text: &[u8]) -> Vec<Secret<'static>> {
         let mut found = Vec::new();
         let mut from = 0;
         while let Some(needle) = self.needles.find_at(text, from) {
@@ -420,8 +424,8 @@ impl Search {
         found
     }
 
-    /// The secret that the needle at `start` announces.
-    fn secret(&self, text: &[u8], start: usize, needle: &[u8]) -> Option<Found<'static>> {
+    /// Returns the secret that the needle at `start` announces.
+    fn secret(&self, text: &[u8], start: usize, needle: &[u8]) -> Option<Secret<'static>> {
         self.announced.get(needle)?.iter().find_map(|&index| {
             let (kind, pattern) = &self.kinds[index];
             if kind.alone && !stands_alone(text, start) {
@@ -438,26 +442,29 @@ impl Search {
             if kind.name == PRIVATE_KEY {
                 at.end = self.end_of_private_key(text, at.end)?;
             }
-            (kind.check)(&text[at.clone()]).then_some(Found {
+            (kind.check)(&text[at.clone()]).then_some(Secret {
                 kind: kind.name,
                 at,
             })
         })
     }
 
-    /// Where a private key ends whose first line ends at `from`. One that was cut off ends with its
-    /// last line of base64.
+    /// Returns the end of a private key whose first line ends at `from`. A key that was cut off ends with its last
+    /// line of base64.
     fn end_of_private_key(&self, text: &[u8], from: usize) -> Option<usize> {
         let rest = &text[from..text.len().min(from + MAX_PRIVATE_KEY)];
         let whole = memmem::find(rest, b"-----")
             .filter(|&body| rest[..body].is_ascii() && longest_run(&rest[..body]) >= MIN_KEY_RUN)
             .and_then(|body| Some(body + self.private_key_end.get().find(&rest[body..])?.end()));
-        let cut = || Some(self.private_key_cut.get().find(rest)?.end());
-        Some(from + whole.or_else(cut)?)
+        let end = match whole {
+            Some(end) => end,
+            None => self.private_key_cut.get().find(rest)?.end(),
+        };
+        Some(from + end)
     }
 }
 
-/// A regex in which classes, `.` and `\b` mean bytes: a payload need not be UTF-8.
+/// Compiles a regex in which classes, `.` and `\b` mean bytes: a payload need not be UTF-8.
 pub fn ascii(pattern: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(pattern).unicode(false).build()
 }
@@ -487,8 +494,8 @@ fn built_in(pattern: &str) -> Regex {
     ascii(pattern).expect("a built-in pattern compiles: the tests use every one")
 }
 
-/// Whether no word goes on at `at`. The letter before it may be the end of an escape that was
-/// escaped again (`\n` in a text in a text), of a colour for the terminal, or of `%3D`.
+/// Returns true if no word goes on at `at`. The letter before it may be the end of an escape that was escaped
+/// again (`\n` in a text in a text), of a colour for the terminal, or of `%3D`.
 fn stands_alone(text: &[u8], at: usize) -> bool {
     let before = &text[..at];
     match before {

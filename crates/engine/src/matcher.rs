@@ -1,4 +1,4 @@
-//! Which hooks an event concerns: Claude Code's matcher language, and paths. Pure.
+//! Matches events with hooks: Claude Code's matcher language, and paths. Pure.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -13,8 +13,8 @@ use serde_json::value::RawValue;
 
 use crate::hooks::Hook;
 
-/// A matcher as Claude Code reads it: a list of plain words, else a regular expression; empty or
-/// `*` is everything.
+/// A matcher as Claude Code reads it: a list of plain words, or else a regular expression. Empty or `*` matches
+/// everything.
 #[derive(Debug, Clone, Default)]
 pub struct Matcher(Rule);
 
@@ -26,7 +26,7 @@ enum Rule {
     Pattern(Regex),
 }
 
-/// Tools that Claude Code has renamed. It lets the old name match too.
+/// Tools that Claude Code has renamed, with the new name. A matcher with the old name matches too.
 const RENAMED: &[(&str, &str)] = &[
     ("Task", "Agent"),
     ("KillShell", "TaskStop"),
@@ -38,7 +38,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("ReadMcpResourceDir", "ReadMcpResourceDirTool"),
 ];
 
-/// Tools of Claude Code whose names people write into matchers. There are others.
+/// Tools of Claude Code that users name in matchers. There are others.
 const TOOLS: &[&str] = &[
     "Agent",
     "AskUserQuestion",
@@ -68,82 +68,94 @@ const TOOLS: &[&str] = &[
 ];
 
 impl Matcher {
-    /// Reads a matcher. What JavaScript would take and becket cannot (look-around, say), and what it
-    /// would not take (`(?i)`), is an error.
+    /// Reads a matcher. A regular expression that only JavaScript knows (look-around, for example) or that only
+    /// becket knows (`(?i)`) is an error.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() || text == "*" {
             return Ok(Self(Rule::All));
         }
-        let plain = |c: char| c.is_ascii_alphanumeric() || "_|, -".contains(c);
-        if !text.chars().all(plain) {
+        if !text.chars().all(is_plain) {
             return pattern(text).map(|pattern| Self(Rule::Pattern(pattern)));
         }
         let words = text.split(['|', ',']).map(str::trim);
         let words: Vec<String> = (words.filter(|word| !word.is_empty()))
             .map(str::to_owned)
             .collect();
-        match words.is_empty() {
-            true => Err(format!(
+        if words.is_empty() {
+            return Err(format!(
                 "\"{text}\" matches nothing (for everything, write \"*\")"
-            )),
-            false => Ok(Self(Rule::Words(words))),
+            ));
         }
+        Ok(Self(Rule::Words(words)))
     }
 
-    /// Returns a word that matches no tool because of its letters, and the tool that it must mean:
-    /// `bash` is never `Bash`.
+    /// Returns a word that matches no tool because of its upper or lower case, and the tool that it must mean:
+    /// `bash` never matches `Bash`.
     pub fn miswritten(text: &str) -> Option<(String, &'static str)> {
-        let tool = |matches: &dyn Fn(&str) -> bool| TOOLS.iter().copied().find(|it| matches(it));
         match Self::parse(text).ok()?.0 {
             Rule::All => None,
             Rule::Words(words) => words.into_iter().find_map(|word| {
-                let tool = tool(&|tool| tool.eq_ignore_ascii_case(&word))?;
+                let mut tools = TOOLS.iter().copied();
+                let tool = tools.find(|tool| tool.eq_ignore_ascii_case(&word))?;
                 (tool != word).then_some((word, tool))
             }),
             Rule::Pattern(pattern) => {
                 let small = Self::parse(&text.to_lowercase()).ok()?;
-                let is_one = tool(&|tool| pattern.is_match(tool.as_bytes())).is_some();
-                let meant = tool(&|tool| small.matches(&tool.to_lowercase()));
-                Some((text.to_owned(), meant.filter(|_| !is_one)?))
+                if TOOLS.iter().any(|tool| pattern.is_match(tool.as_bytes())) {
+                    return None;
+                }
+                let mut tools = TOOLS.iter().copied();
+                let meant = tools.find(|tool| small.matches(&tool.to_lowercase()))?;
+                Some((text.to_owned(), meant))
             }
         }
     }
 
-    /// Whether it takes everything.
+    /// Returns true if it matches everything.
     pub fn is_all(&self) -> bool {
         matches!(self.0, Rule::All)
     }
 
+    /// Returns true if it matches a value, or the old name of a renamed tool.
     pub fn matches(&self, value: &str) -> bool {
-        let is_one = |name: &str| match &self.0 {
+        let mut renamed = RENAMED.iter().filter(|(_, new)| *new == value);
+        self.matches_name(value) || renamed.any(|(old, _)| self.matches_name(old))
+    }
+
+    fn matches_name(&self, name: &str) -> bool {
+        match &self.0 {
             Rule::All => true,
             Rule::Words(words) => words.iter().any(|word| word == name),
             Rule::Pattern(pattern) => pattern.is_match(name.as_bytes()),
-        };
-        let is_renamed = |(old, new): &(&str, &str)| *new == value && is_one(old);
-        is_one(value) || RENAMED.iter().any(is_renamed)
+        }
     }
+}
+fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "_|, -".contains(c)
 }
 
 fn pattern(text: &str) -> Result<Regex, String> {
-    let not_usable =
-        |why: &str| format!("\"{text}\" is not a regular expression that becket can read: {why}");
     let mut groups = text.match_indices("(?").map(|(at, _)| &text[at + 2..]);
     if groups.any(|rest| !rest.starts_with([':', '<', '=', '!'])) {
-        return Err(not_usable("flags like (?i) are not supported"));
+        return Err(not_usable(text, "flags like (?i) are not supported"));
     }
     // As in JavaScript `\d` and `\w` are ASCII. A class with other letters in it needs Unicode.
-    let build = |unicode| RegexBuilder::new(text).unicode(unicode).build();
-    build(false).or_else(|_| build(true)).map_err(|error| {
+    let ascii = RegexBuilder::new(text).unicode(false).build();
+    let regex = ascii.or_else(|_| RegexBuilder::new(text).build());
+    regex.map_err(|error| {
         let whole = error.to_string();
         let why = whole.lines().last().unwrap_or_default();
-        not_usable(why.trim_start_matches("error: "))
+        not_usable(text, why.trim_start_matches("error: "))
     })
 }
 
-/// Whether the hook wants to hear of this event: it is one of those that it names, its `tools` match
-/// what Claude Code would compare, and its `paths` a file that the event is about. With `paths`, a
-/// hook hears of no event that names no file. Whether it is switched on is another question.
+fn not_usable(text: &str, why: &str) -> String {
+    format!("\"{text}\" is not a regular expression that becket can read: {why}")
+}
+
+/// Returns true if a hook matches an event: it names the event, its `tools` match the word that Claude Code would
+/// compare, and its `paths` match a file of the event. With `paths`, a hook never matches an event without a file.
+/// The switches of the hook are not checked.
 pub fn concerns(
     hook: &Hook,
     event: &EventName,
@@ -157,11 +169,11 @@ pub fn concerns(
 #[cfg(test)]
 mod tests;
 
-/// Globs over the files that an event is about; `!` takes away again. None means any event.
+/// Globs for the files of an event; `!` excludes. An empty list matches every event.
 ///
-/// They are relative to the project. One without a `/` but at its end matches at any depth; a folder
-/// stands for all that is in it; the last that matches wins. Where all begin with `!`, everything
-/// else is taken. A file outside of the project is none of theirs.
+/// Globs are relative to the project. One with a `/` only at its end, or none, matches at any depth. A folder
+/// means all files in it. The last glob that matches decides. If all begin with `!`, every other file matches. A
+/// file outside of the project never matches.
 #[derive(Debug, Clone, Default)]
 pub struct Paths(Vec<PathRule>);
 
@@ -169,7 +181,7 @@ pub struct Paths(Vec<PathRule>);
 struct PathRule {
     itself: GlobMatcher,
     below: GlobMatcher,
-    /// `dir/` means what is in it, not a file of that name.
+    /// True for `dir/`, which means the files in it, and not a file of that name.
     only_below: bool,
     takes: bool,
 }
@@ -187,7 +199,7 @@ impl Paths {
         self.0.is_empty()
     }
 
-    /// Whether the file is one of them. Symlinks are not followed; `..` is taken as it reads.
+    /// Returns true if a file matches. Symlinks are not followed; `..` is resolved in the text.
     pub fn matches(&self, file: &Path, project: &Path) -> bool {
         let (file, project) = (plain(file), plain(project));
         let Ok(file) = file.strip_prefix(&project) else {
@@ -222,20 +234,21 @@ fn rule(glob: &str) -> Result<PathRule, String> {
     if pattern.is_empty() || pattern == "**/" {
         return Err(format!("the path \"{glob}\" names nothing"));
     }
-    let build = |pattern: &str| {
-        let built = GlobBuilder::new(pattern).literal_separator(true).build();
-        let built = built.map_err(|error| format!("the path \"{glob}\": {}", error.kind()));
-        built.map(|glob| glob.compile_matcher())
-    };
     Ok(PathRule {
-        itself: build(&pattern)?,
-        below: build(&format!("{pattern}/**"))?,
+        itself: compile(glob, &pattern)?,
+        below: compile(glob, &format!("{pattern}/**"))?,
         only_below,
         takes,
     })
 }
 
-/// Without `.` and `..`.
+fn compile(glob: &str, pattern: &str) -> Result<GlobMatcher, String> {
+    let built = GlobBuilder::new(pattern).literal_separator(true).build();
+    let built = built.map_err(|error| format!("the path \"{glob}\": {}", error.kind()))?;
+    Ok(built.compile_matcher())
+}
+
+/// Resolves `.` and `..` in the text of a path.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -248,13 +261,12 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// Where the input of a tool names a file.
+/// The fields of a tool input that name a file.
 const FILES: [&str; 3] = ["file_path", "notebook_path", "path"];
 
 type Object = HashMap<String, Box<RawValue>>;
 
-/// One event, as matchers see it. What has to be read for them is read once, for any number of
-/// hooks.
+/// An event, as matchers see it. Each part is read once, for any number of hooks.
 #[derive(Debug)]
 pub struct Subject<'a> {
     event: &'a EventName,
@@ -262,12 +274,12 @@ pub struct Subject<'a> {
     payload: &'a [u8],
     word: OnceCell<Option<Cow<'a, str>>>,
     files: OnceCell<Vec<PathBuf>>,
-    calls: OnceCell<Vec<Call>>,
+    calls: OnceCell<Vec<BatchCall>>,
 }
 
 /// One call of a batch.
 #[derive(Debug)]
-struct Call {
+struct BatchCall {
     tool: String,
     files: Vec<PathBuf>,
 }
@@ -284,7 +296,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// See `matcher::concerns`.
+    /// Returns true if a hook matches this event: see [`concerns`].
     pub fn concerns(&self, hook: &Hook, project: &Path) -> bool {
         if !hook.on.contains(self.event) {
             return false;
@@ -292,23 +304,22 @@ impl<'a> Subject<'a> {
         if hook.tools.is_all() && hook.paths.is_empty() {
             return true;
         }
-        let any_file = |files: &[PathBuf]| {
-            let matches = |file: &PathBuf| hook.paths.matches(file, project);
-            hook.paths.is_empty() || files.iter().any(matches)
-        };
-        // Claude Code compares nothing here. That one of the calls matches is more help to a hook
-        // that checks what was changed.
+        // For a batch Claude Code compares nothing. A hook that checks changes wants each batch with a call
+        // that matches.
         if *self.event == EventName::PostToolBatch {
-            let mut calls = self.calls().iter();
-            return calls.any(|call| hook.tools.matches(&call.tool) && any_file(&call.files));
+            return self.calls().iter().any(|call| {
+                hook.tools.matches(&call.tool) && names_file(hook, &call.files, project)
+            });
         }
-        let no_matcher = hook.tools.is_all() || !self.event.has_matcher();
-        let matches = || self.word().is_some_and(|word| hook.tools.matches(word));
-        (no_matcher || matches()) && (hook.paths.is_empty() || any_file(self.files()))
+        let has_matcher = !hook.tools.is_all() && self.event.has_matcher();
+        if has_matcher && !self.word().is_some_and(|word| hook.tools.matches(word)) {
+            return false;
+        }
+        hook.paths.is_empty() || names_file(hook, self.files(), project)
     }
 
-    /// The files that the event is about, absolute as far as the event's cwd is: of a tool call
-    /// those that its input names, of FileChanged and the like theirs, of a batch all.
+    /// Returns the files of the event, absolute if the event's cwd is: the files that the input of a tool call
+    /// names, the file of FileChanged and the like, and the files of all calls of a batch.
     pub fn files(&self) -> &[PathBuf] {
         self.files.get_or_init(|| match self.event {
             EventName::FileChanged | EventName::InstructionsLoaded | EventName::ConfigChange => {
@@ -325,6 +336,7 @@ impl<'a> Subject<'a> {
         })
     }
 
+    /// Returns the word that Claude Code compares with matchers.
     fn word(&self) -> Option<&str> {
         let word = self.word.get_or_init(|| {
             let field = self.event.matcher_field()?;
@@ -356,7 +368,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    fn calls(&self) -> &[Call] {
+    fn calls(&self) -> &[BatchCall] {
         self.calls.get_or_init(|| {
             let top = self.top();
             let calls = top.get("tool_calls").map(|calls| calls.get());
@@ -370,10 +382,10 @@ impl<'a> Subject<'a> {
         })
     }
 
-    fn call(&self, call: &RawValue) -> Option<Call> {
+    fn call(&self, call: &RawValue) -> Option<BatchCall> {
         let call = object(call.get())?;
         let input = call.get("tool_input").and_then(|input| object(input.get()));
-        Some(Call {
+        Some(BatchCall {
             tool: call
                 .get("tool_name")
                 .and_then(|name| text(name))
@@ -394,6 +406,11 @@ impl<'a> Subject<'a> {
         let payload = std::str::from_utf8(self.payload).ok();
         payload.and_then(object).unwrap_or_default()
     }
+}
+
+/// Returns true if one of the files matches the hook's `paths`, or the hook has none.
+fn names_file(hook: &Hook, files: &[PathBuf], project: &Path) -> bool {
+    hook.paths.is_empty() || files.iter().any(|file| hook.paths.matches(file, project))
 }
 
 fn object(json: &str) -> Option<Object> {

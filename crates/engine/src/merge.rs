@@ -1,37 +1,38 @@
-//! Many answers, one decision: pure, total, and the same in whatever order the answers came.
+//! Merges the answers of several hooks into one decision. The result does not depend on the order of the answers.
 
 use std::path::{Path, PathBuf};
 
 use becket_wire::answer::{Answer, Change, Opinion};
 use becket_wire::event::EventName;
 
-/// What one hook said.
+/// The answer of one hook.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Said {
+pub struct HookAnswer {
     pub hook: String,
     pub answer: Answer,
 }
 
-/// The one answer.
+/// The merged answer.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Merged {
+pub struct MergedAnswer {
     pub answer: Answer,
-    /// The hooks whose decision it is. None if becket itself says so, or nobody says anything.
+    /// The hooks that made the decision. None if becket itself made it, or there is no decision.
     pub by: Option<String>,
 }
 
-/// One voice, and its name if it is a hook's.
+/// One answer, with the name of its hook; becket's own answer has none.
 type Voice<'a> = (Option<&'a str>, &'a Answer);
 
-/// Merges what becket itself says (`own`: guards and the like) with what the hooks said, in the
-/// order in which they are declared. deny > defer > ask > allow > nothing, a block wins, an end of
-/// the turn wins; those who agree are all quoted. Of changes the last declared one stands, and
-/// becket's own last of all; but paths to watch are put together, and a flag that one sets stays set.
-/// Where an agent may not stop, the terminal hears only who says so. What the event does not take is
-/// dropped.
-pub fn merge(event: &EventName, own: Answer, said: &[Said]) -> Merged {
+/// Merges becket's own answer (`own`: guards and the like) with the answers of the hooks, in the order in which
+/// the hooks are declared.
+///
+/// deny > defer > ask > allow > nothing. A block wins, and so does the end of the turn. The reasons of all that
+/// agree are quoted. Of several changes the one that is declared last is used, and becket's own after all
+/// others; but paths to watch are added up, and a flag that one hook sets stays set. Where an agent may not stop,
+/// only the answers that stop it reach the terminal. Changes that the event does not take are dropped.
+pub fn merge(event: &EventName, own: Answer, said: &[HookAnswer]) -> MergedAnswer {
     if said.is_empty() && own.event() == event {
-        return Merged {
+        return MergedAnswer {
             answer: own,
             by: None,
         };
@@ -62,27 +63,28 @@ pub fn merge(event: &EventName, own: Answer, said: &[Said]) -> Merged {
         for message in said.messages() {
             answer.tell(named(*hook, message));
         }
-        // Who would let it stop rings for an end that does not come.
+        // A hook that would let it stop signals an end that does not come.
         if !goes_on || said.blocks_stop() {
             answer.ring(said.terminal());
         }
     }
     let by = by(&answer, &voices);
-    Merged { answer, by }
+    MergedAnswer { answer, by }
 }
 
-/// Where nobody attends, nobody can be asked: it is denied.
+/// Turns an ask into a denial for a session without a user.
 pub fn unattended(answer: &mut Answer) {
     if let Some(Opinion::Ask { reason }) = answer.opinion() {
-        let reason = match reason.is_empty() {
-            true => "no user attends this session, so none can be asked".to_owned(),
-            false => format!("{reason} (no user attends this session, so none can be asked)"),
+        let reason = if reason.is_empty() {
+            "no user attends this session, so none can be asked".to_owned()
+        } else {
+            format!("{reason} (no user attends this session, so none can be asked)")
         };
         drop(answer.give(Opinion::Deny { reason }));
     }
 }
 
-/// How strong an opinion is.
+/// Returns the rank of an opinion: the higher one wins.
 pub(crate) fn weight(opinion: &Opinion) -> u8 {
     match opinion {
         Opinion::Deny { .. } | Opinion::Block { .. } | Opinion::Decline { .. } => 3,
@@ -107,7 +109,7 @@ fn agrees(said: &Answer, opinion: &Opinion) -> bool {
 }
 
 fn change(answer: &mut Answer, voices: &[Voice<'_>]) {
-    // What is changed along with a permission, or answered to a server, belongs to that opinion.
+    // A change that comes with a permission, or with an answer to a server, is used only with that opinion.
     let bound = matches!(
         answer.event(),
         EventName::PermissionRequest | EventName::Elicitation | EventName::ElicitationResult
@@ -127,7 +129,7 @@ fn change(answer: &mut Answer, voices: &[Voice<'_>]) {
     }
 }
 
-/// What two changes of one kind come to.
+/// Combines two changes of one kind.
 fn both(before: Option<&Change>, change: &Change) -> Change {
     match (before, change) {
         (Some(Change::WatchPaths(before)), Change::WatchPaths(paths)) => {
@@ -147,10 +149,10 @@ fn both(before: Option<&Change>, change: &Change) -> Change {
     }
 }
 
-/// Whose words the decision is made of.
+/// Returns the hooks whose answers make the decision.
 fn by(answer: &Answer, voices: &[Voice<'_>]) -> Option<String> {
     let (decision, _) = answer.decision()?;
-    let made_it = |(_, said): &&Voice<'_>| match decision {
+    let is_part = |(_, said): &&Voice<'_>| match decision {
         "stop" => said.stopped().is_some(),
         "change" => !said.changes().is_empty(),
         "context" => !said.contexts().is_empty(),
@@ -160,7 +162,7 @@ fn by(answer: &Answer, voices: &[Voice<'_>]) -> Option<String> {
     };
     let hooks: Option<Vec<&str>> = voices
         .iter()
-        .filter(made_it)
+        .filter(is_part)
         .map(|(hook, _)| *hook)
         .collect();
     hooks.map(|hooks| hooks.join(", "))
@@ -189,9 +191,9 @@ fn named(hook: Option<&str>, text: &str) -> String {
 #[cfg(test)]
 mod tests;
 
-/// Cuts what is longer than `limit` characters: contexts together, the reason, the messages, the
-/// reason of an end. Gives back what to write where, if anything was cut; `name` is asked for the
-/// file only then. Contexts that are short stay whole; the long ones share what is left.
+/// Shortens texts of more than `limit` characters: contexts together, the reason, the messages, the reason of an
+/// end. If anything was cut, returns the whole texts and the file to write them to; only then `name` is called.
+/// Short contexts stay whole; the long ones share the rest.
 pub fn fit(
     answer: Answer,
     limit: usize,
@@ -212,23 +214,22 @@ pub fn fit(
         return (answer, None);
     }
     let file = name();
-    let cut = |texts: &[String]| cut_all(texts, limit, &file);
     let mut short = Answer::silent(answer.event().clone());
     if let Some(opinion) = answer.opinion() {
-        let text = cut(groups[2].0).concat();
+        let text = cut_all(groups[2].0, limit, &file).concat();
         drop(short.give(opinion.clone().with_reason(text)));
     }
-    for context in cut(groups[0].0) {
+    for context in cut_all(groups[0].0, limit, &file) {
         drop(short.add_context(context));
     }
     for change in answer.changes() {
         drop(short.change(change.clone()));
     }
-    for message in cut(groups[1].0) {
+    for message in cut_all(groups[1].0, limit, &file) {
         short.tell(message);
     }
     if answer.stopped().is_some() {
-        short.stop(cut(groups[3].0).concat());
+        short.stop(cut_all(groups[3].0, limit, &file).concat());
     }
     short.ring(answer.terminal());
     (short, Some((file, whole(&long))))
@@ -238,7 +239,7 @@ fn texts(text: Option<&str>) -> Vec<String> {
     text.map(str::to_owned).into_iter().collect()
 }
 
-/// As it is written: joined by line ends.
+/// Returns the number of characters of texts that are joined by line ends.
 fn length(texts: &[String]) -> usize {
     let between = texts.len().saturating_sub(1);
     texts.iter().map(|text| text.chars().count()).sum::<usize>() + between
@@ -260,19 +261,18 @@ fn whole(long: &[(String, &str)]) -> String {
     whole
 }
 
-/// Cuts the longest so that all together have room.
+/// Shortens the longest texts so that all together fit.
 fn cut_all(texts: &[String], limit: usize, file: &Path) -> Vec<String> {
     if length(texts) <= limit {
         return texts.to_vec();
     }
     let lengths: Vec<usize> = texts.iter().map(|text| text.chars().count()).collect();
     let share = share(&lengths, limit.saturating_sub(texts.len() - 1));
-    let cut = |text: &String| cut(text, share, file);
-    texts.iter().map(cut).collect()
+    texts.iter().map(|text| cut(text, share, file)).collect()
 }
 
-/// The most that each may have, so that together they have `room`: who needs less leaves the rest to
-/// the others.
+/// Returns the length that each text may have, so that together they fit into `room`: a shorter text leaves its
+/// rest to the others.
 fn share(lengths: &[usize], room: usize) -> usize {
     let mut lengths = lengths.to_vec();
     lengths.sort_unstable();
@@ -297,14 +297,15 @@ fn cut(text: &str, limit: usize, file: &Path) -> String {
         .char_indices()
         .nth(room)
         .map_or(text.len(), |(at, _)| at);
-    // The line that would be cut in two goes to the file whole, unless it is all there is.
+    // A line that would be cut in two is left out, unless it is all there is.
     let at_line = text[..end].rfind('\n').filter(|at| *at > 0);
-    let kept = match text[end..].starts_with('\n') {
-        true => &text[..end],
-        false => &text[..at_line.unwrap_or(end)],
+    let kept = if text[end..].starts_with('\n') {
+        &text[..end]
+    } else {
+        &text[..at_line.unwrap_or(end)]
     };
-    match kept.is_empty() {
-        true => last,
-        false => format!("{kept}\n{last}"),
+    if kept.is_empty() {
+        return last;
     }
+    format!("{kept}\n{last}")
 }

@@ -19,7 +19,7 @@ use crate::guard::memory::Ends;
 use crate::guard::sight::{Around, Sight};
 use crate::hooks::output;
 use crate::hooks::plan::{AwaitedResults, HookEvent, HookPlan};
-use crate::hooks::slash::{self, Scene, Slash};
+use crate::hooks::slash::{self, SlashCommand, SlashContext};
 use crate::hooks::switch::Switches;
 use crate::judge::{Verdict, judge};
 use crate::mask::Masker;
@@ -44,7 +44,7 @@ pub struct PreparedEvent {
     pub masker: Arc<Masker>,
     switches: Switches,
     /// The slash command of becket that the user typed.
-    slash: Option<Slash>,
+    slash: Option<SlashCommand>,
     user_home: Arc<Path>,
     /// The findings of the guards.
     sight: Option<Sight>,
@@ -113,7 +113,7 @@ struct Facts {
     event: EventName,
     session: String,
     cwd: Option<String>,
-    slash: Option<Slash>,
+    slash: Option<SlashCommand>,
     ends: Option<Ends>,
 }
 
@@ -220,7 +220,7 @@ pub fn switch(event: &PreparedEvent, verdict: Verdict, place: &Place) -> Verdict
     let Some(slash) = &event.slash else {
         return verdict;
     };
-    let scene = Scene {
+    let context = SlashContext {
         place,
         session: head.session_id.as_deref().unwrap_or_default(),
         cwd: head.cwd.as_deref().unwrap_or_default().as_ref(),
@@ -228,8 +228,8 @@ pub fn switch(event: &PreparedEvent, verdict: Verdict, place: &Place) -> Verdict
         hooks: &event.config.hooks,
         guards: &event.config.guards,
     };
-    let acted = slash::act(slash.verb, &slash.argument, &scene);
-    let answer = slash::answer(verdict.event().clone(), &acted.lines);
+    let reply = slash::act(slash.verb, &slash.argument, &context);
+    let answer = slash::answer(verdict.event().clone(), &reply.lines);
     verdict.switched(answer)
 }
 

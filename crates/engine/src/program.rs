@@ -1,22 +1,22 @@
-//! Programs on PATH: where they are, and whether a file is one.
+//! Finds programs on PATH.
 
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
-/// The folders of PATH.
+/// Returns the folders of PATH.
 pub fn folders() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).collect()
 }
 
-/// The program of this name. A relative folder would lead into whatever folder we are called in, so
-/// none counts.
+/// Finds the program of this name. Relative folders are ignored: they would lead into the current folder.
 pub fn find(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
     let mut places = folders.iter().map(|folder| folder.join(name));
     places.find(|program| program.is_absolute() && is_executable(program))
 }
 
+/// Returns true if a path is a file that this process may run.
 pub fn is_executable(program: &Path) -> bool {
     program.is_file() && access(program, Access::EXEC_OK).is_ok()
 }

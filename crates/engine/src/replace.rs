@@ -1,5 +1,5 @@
-//! Replaces a file that others may write too: links are followed and kept, mode and owner stay,
-//! nobody ever sees half a file, and what was written in between is not lost.
+//! Replaces a file that other programs may write too: links are followed and kept, mode and owner stay, a reader
+//! never sees half a file, and a change that another program made in between is not lost.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -12,35 +12,36 @@ use tempfile::NamedTempFile;
 
 use crate::stamp::open_regular;
 
-/// How many links in a row are followed; as many as the kernel does.
+/// The number of links in a row that are followed, as many as the kernel does.
 const MAX_LINKS: usize = 40;
 
-/// No write takes so long: a temporary file of this age has no writer any more.
+/// The age from which a temporary file has no writer any more: no write takes so long.
 const ABANDONED: Duration = Duration::from_secs(60);
 
-/// A file as it was read. It need not exist.
+/// A file as it was read. It may be absent.
 #[derive(Debug)]
 pub struct Snapshot {
+    /// The path as given.
     asked: PathBuf,
-    /// Where the file really is.
+    /// The path of the file itself, with links resolved.
     path: PathBuf,
     bytes: Option<Vec<u8>>,
     metadata: Option<Metadata>,
 }
 
-/// What came of an attempt.
+/// The result of an attempt to replace or remove a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attempt {
     Done,
-    /// Somebody else wrote the file after we read it: nothing was done.
-    Outrun,
+    /// Another program wrote the file after it was read, so nothing was done.
+    Conflict,
 }
 
 impl Snapshot {
     /// Reads at most `limit` bytes; a larger file, or one that is no file, is an error.
     pub fn read(asked: &Path, limit: u64) -> io::Result<Self> {
         let path = resolve(asked)?;
-        // What was replaced between the two is found out when it is written.
+        // If the file is replaced between the two steps, the write finds it out.
         let read = read_file(&path, limit);
         let (bytes, metadata) = match read {
             Ok((bytes, metadata)) => (Some(bytes), Some(metadata)),
@@ -67,25 +68,26 @@ impl Snapshot {
         self.path.parent().unwrap_or(Path::new("/"))
     }
 
-    /// Nobody may write it, so neither do we, though a rename could.
+    /// Returns true if the file has no write permission at all. Then becket does not write it, though a rename
+    /// could.
     pub fn is_read_only(&self) -> bool {
         let mode = self.metadata.as_ref().map(Metadata::mode);
         mode.is_some_and(|mode| mode & 0o222 == 0)
     }
 
-    /// Replaces the file, or makes it with `mode` (before the umask).
+    /// Replaces the file, or creates it with `mode` (before the umask).
     pub fn replace(&self, bytes: &[u8], mode: u32) -> io::Result<Attempt> {
         self.sweep();
         let temporary = self.temporary(bytes, mode)?;
-        if self.is_outrun()? {
-            return Ok(Attempt::Outrun);
+        if self.has_changed()? {
+            return Ok(Attempt::Conflict);
         }
         if self.bytes.is_some() {
             temporary.persist(&self.path)?;
         } else {
             match temporary.persist_noclobber(&self.path) {
                 Err(error) if error.error.kind() == ErrorKind::AlreadyExists => {
-                    return Ok(Attempt::Outrun);
+                    return Ok(Attempt::Conflict);
                 }
                 result => result?,
             };
@@ -94,18 +96,17 @@ impl Snapshot {
         Ok(Attempt::Done)
     }
 
-    /// Removes the file; a link to it stays.
+    /// Removes the file. A link to it stays.
     pub fn remove(&self) -> io::Result<Attempt> {
-        if self.is_outrun()? {
-            return Ok(Attempt::Outrun);
+        if self.has_changed()? {
+            return Ok(Attempt::Conflict);
         }
         fs::remove_file(&self.path)?;
         sync_folder(self.folder())?;
         Ok(Attempt::Done)
     }
 
-    /// Writes what was read beside the file, under a name that nobody has; with the same mode and
-    /// owner.
+    /// Writes the content that was read beside the file, under a free name, with the same mode and owner.
     pub fn copy_beside(&self, suffix: &str) -> io::Result<Option<PathBuf>> {
         let Some(bytes) = &self.bytes else {
             return Ok(None);
@@ -117,7 +118,7 @@ impl Snapshot {
                 name.push(format!("-{number}"));
             }
             let path = self.path.with_file_name(name);
-            // Complete or not there: on a full disk no empty copy is left.
+            // On a full disk no empty copy is left.
             match self.temporary(bytes, 0o600)?.persist_noclobber(&path) {
                 Err(error) if error.error.kind() == ErrorKind::AlreadyExists => continue,
                 result => result?,
@@ -127,13 +128,13 @@ impl Snapshot {
         Ok(None)
     }
 
-    /// How the names of our temporary files begin and end.
+    /// Returns the beginning and the end of the names of temporary files for this file.
     fn temporary_name(&self) -> (String, &'static str) {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         (format!(".{name}.becket-"), ".tmp")
     }
 
-    /// These bytes in a file beside ours, with its mode and owner.
+    /// Writes these bytes to a temporary file in the same folder, with the mode and owner of the file.
     fn temporary(&self, bytes: &[u8], mode: u32) -> io::Result<NamedTempFile> {
         let (prefix, suffix) = self.temporary_name();
         let mut temporary = tempfile::Builder::new()
@@ -154,8 +155,8 @@ impl Snapshot {
             let name = entry.file_name();
             let name = name.to_string_lossy();
             let modified = entry.metadata().and_then(|about| about.modified());
-            let is_old = || modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > ABANDONED));
-            if name.starts_with(&prefix) && name.ends_with(suffix) && is_old() {
+            let is_old = modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > ABANDONED));
+            if name.starts_with(&prefix) && name.ends_with(suffix) && is_old {
                 drop(fs::remove_file(entry.path()));
             }
         }
@@ -172,7 +173,7 @@ impl Snapshot {
         file.set_permissions(Permissions::from_mode(old.mode() & 0o7777))
     }
 
-    fn is_outrun(&self) -> io::Result<bool> {
+    fn has_changed(&self) -> io::Result<bool> {
         let limit = self.bytes.as_ref().map_or(0, Vec::len) as u64;
         match Self::read(&self.asked, limit) {
             Ok(now) => Ok(now.path != self.path || now.bytes != self.bytes),
@@ -188,7 +189,7 @@ pub fn resolve(asked: &Path) -> io::Result<PathBuf> {
     for _ in 0..MAX_LINKS {
         match fs::read_link(&path) {
             Ok(target) => path = path.parent().unwrap_or(Path::new("/")).join(target),
-            // No link, or nothing there.
+            // This is not a link, or it is absent.
             Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::NotFound) => {
                 return Ok(in_real_folder(path));
             }
@@ -219,7 +220,7 @@ fn read_file(path: &Path, limit: u64) -> io::Result<(Vec<u8>, Metadata)> {
     Ok((bytes, metadata))
 }
 
-/// Makes a folder and those above it; says whether it was missing.
+/// Makes a folder and its parents. Returns true if it was missing.
 pub fn make_folder(folder: &Path, mode: u32) -> io::Result<bool> {
     if folder.is_dir() {
         return Ok(false);
@@ -231,8 +232,8 @@ pub fn make_folder(folder: &Path, mode: u32) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Takes a folder of ours away from all other users. Gives the mode that it had, if that was open.
-/// A folder for everyone, like /tmp, stays as it is.
+/// Takes a folder of becket's away from all other users. Returns its old mode if it was open to them. A folder
+/// for everyone, like /tmp, stays as it is.
 pub fn close_to_others(folder: &Path) -> io::Result<Option<u32>> {
     let about = fs::metadata(folder)?;
     let mode = about.mode() & 0o7777;
@@ -248,15 +249,15 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Takes the lock in this file, or gives up after `wait`. It is held until the file is dropped,
-/// also by a process that dies.
+/// Takes the lock in a file, or gives up after `wait`. The lock ends when the returned file is dropped or the
+/// process dies.
 pub fn lock(path: &Path, wait: Duration) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let options = options.create(true).truncate(false).write(true).mode(0o600);
     let file = options.open(path)?;
     let (send, receive) = mpsc::channel();
-    // The kernel's lock knows no deadline, so a thread does the waiting. If it comes too late, the
-    // lock goes with the channel.
+    // The kernel's lock has no deadline, so a thread waits for it. If it comes too late, the lock is dropped
+    // with the channel.
     std::thread::spawn(move || {
         let result = file.lock().map(|()| file);
         drop(send.send(result));
@@ -330,17 +331,17 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_wrote_in_between_is_not_lost() {
+    fn what_another_program_wrote_in_between_is_not_lost() {
         let folder = folder();
         let file = folder.path().join("a");
         let new = Snapshot::read(&file, 100).unwrap();
         fs::write(&file, "theirs").unwrap();
-        assert_eq!(new.replace(b"ours", 0o600).unwrap(), Attempt::Outrun);
+        assert_eq!(new.replace(b"ours", 0o600).unwrap(), Attempt::Conflict);
 
         let old = Snapshot::read(&file, 100).unwrap();
         fs::write(&file, "theirs, and more").unwrap();
-        assert_eq!(old.replace(b"ours", 0o600).unwrap(), Attempt::Outrun);
-        assert_eq!(old.remove().unwrap(), Attempt::Outrun);
+        assert_eq!(old.replace(b"ours", 0o600).unwrap(), Attempt::Conflict);
+        assert_eq!(old.remove().unwrap(), Attempt::Conflict);
         assert_eq!(fs::read(&file).unwrap(), b"theirs, and more");
         assert_eq!(names(folder.path()), ["a"]);
     }

@@ -1,4 +1,4 @@
-//! What tells one state of a file from another without reading it.
+//! File stamps, which tell two states of a file apart without reading it, and readers of regular files.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
@@ -6,8 +6,8 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Opens a regular file to read it. Of a pipe, a device or a file like `/proc/kmsg` in its place, opening or
-/// reading fails instead of waiting.
+/// Opens a regular file to read it. For a pipe, a device or a file like `/proc/kmsg`, opening or reading fails
+/// instead of waiting.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
     let mut options = OpenOptions::new();
@@ -15,38 +15,39 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
         .read(true)
         .custom_flags(flags.bits().cast_signed())
         .open(path)?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::other("it is not a regular file")),
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
     }
+    Ok(file)
 }
 
-/// The text of a regular file that is no longer than that.
+/// Reads a regular file of at most `longest` bytes as text.
 pub(crate) fn read_text(path: &Path, longest: u64) -> io::Result<String> {
     let text = String::from_utf8(read_bytes(path, longest)?);
     text.map_err(|_| io::Error::other("it is not UTF-8"))
 }
 
-/// The bytes of a regular file that is no longer than that. The size that a file claims is not enough: files
-/// in `/proc` claim none, and some never end.
+/// Reads a regular file of at most `longest` bytes. The size in its metadata is not enough: files in `/proc`
+/// have size 0, and some never end.
 pub(crate) fn read_bytes(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = open_regular(path)?
         .take(longest + 1)
         .read_to_end(&mut bytes);
-    match read? as u64 > longest {
-        true => Err(io::Error::other(format!(
+    if read? as u64 > longest {
+        return Err(io::Error::other(format!(
             "it is longer than {} KiB",
             longest >> 10
-        ))),
-        false => Ok(bytes),
+        )));
     }
+    Ok(bytes)
 }
 
-/// A file that was written so shortly before it was read may be written again without a new time:
-/// the clock of the file system ticks only every few milliseconds.
+/// The age from which a stamp can be relied on. A file that was written shortly before it was read may be written
+/// again without a new time: the clock of the file system ticks only every few milliseconds.
 const SETTLED: Duration = Duration::from_millis(50);
 
+/// The metadata that changes whenever a file changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     device: u64,
@@ -68,15 +69,15 @@ impl Stamp {
     }
 }
 
-/// What a look at a file showed.
+/// The stamp of a path, or the reason for which there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Seen {
+pub enum FileStamp {
     Absent,
     Stamp(Stamp),
     Refused(io::ErrorKind),
 }
 
-impl Seen {
+impl FileStamp {
     pub fn of(metadata: &io::Result<Metadata>) -> Self {
         match metadata {
             Ok(metadata) => Self::Stamp(Stamp::of(metadata)),
@@ -86,6 +87,7 @@ impl Seen {
     }
 }
 
+/// Returns true if an error means that there is no file.
 pub fn is_absence(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -93,9 +95,9 @@ pub fn is_absence(error: &io::Error) -> bool {
     )
 }
 
-/// Whether the stamp can be relied on. Anybody can give a file whatever time of modification they
-/// like, but nobody the time of its change. One to come is as good as one long past: the clock was
-/// set back, and a new change would have another time.
+/// Returns true if the stamp can be relied on. A user can set the time of a file's modification, but not the
+/// time of its change. A time in the future is as good as one long past: the clock was set back, and a new
+/// change would have another time.
 pub fn is_settled(metadata: &Metadata) -> bool {
     let changed = Duration::new(
         u64::try_from(metadata.ctime()).unwrap_or_default(),

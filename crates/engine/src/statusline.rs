@@ -67,7 +67,7 @@ pub fn answer(mut line: StatusLineContent, envelope: &Envelope, config: &Snapsho
     let project = config.project.as_ref();
     line.wrong.extend(
         project
-            .and_then(Project::says)
+            .and_then(Project::message)
             .map(|_| "not trusted".to_owned()),
     );
     let colour = envelope.variable("NO_COLOR").is_none_or(str::is_empty);

@@ -9,7 +9,7 @@ thread_local! {
     static CURRENT: ThreadFile = ThreadFile::open();
 }
 
-/// The file in which the system shows a thread of this process. None where it shows none.
+/// The file in which the system shows the state of a thread of this process; none if it shows none.
 #[derive(Debug, Clone)]
 pub struct ThreadFile(Option<PathBuf>);
 
@@ -19,7 +19,7 @@ impl ThreadFile {
         Self(link.map(|thread| PathBuf::from("/proc").join(thread).join("stat")))
     }
 
-    /// The file of the calling thread.
+    /// Returns the file of the calling thread.
     pub fn current() -> Self {
         CURRENT.with(Clone::clone)
     }

@@ -1,10 +1,10 @@
-//! Whether a project's `.becket/` counts: what it would run, pinned by content, approved once. Every
-//! start of a hook goes through [`admit`].
+//! Trust in a project's `.becket/`: the user approves once what it would run, pinned by content. Every start of
+//! a hook goes through [`admit`].
 
-mod book;
+mod admit;
+mod named_files;
 mod pin;
-mod start;
-mod words;
+mod store;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,20 +12,20 @@ use std::sync::Arc;
 
 use becket_wire::Place;
 
-pub use book::{Approval, Book, BookError, change, key_of};
+pub use admit::{Environment, admit};
+pub use named_files::names_project_file;
 pub(crate) use pin::hash_of;
-pub use pin::{Change, How, Pins, Refusal, pinned_text, pins_of};
-pub use start::{Environment, admit};
-pub use words::names_project_file;
+pub use pin::{PinChange, PinChangeKind, Pins, Refusal, pinned_text, pins_of};
+pub use store::{Approval, TrustStore, TrustStoreError, change, key_of};
 
-use crate::stamp::{Seen, is_settled};
-use pin::{FOLDER, Looked, collect};
+use crate::stamp::{FileStamp, is_settled};
+use pin::{CollectedPins, FOLDER, collect};
 
-/// Whether the user has approved a project.
+/// The user's approval of a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Trust {
     Yes,
-    /// It was approved, and has changed since.
+    /// The project was approved, and has changed since.
     Changed,
     #[default]
     No,
@@ -36,25 +36,25 @@ pub enum Trust {
 pub struct Project {
     pub folder: PathBuf,
     pub trust: Trust,
-    /// There is something in its `.becket/` that would count.
+    /// True if its `.becket/` has content that would count.
     pub holds: bool,
     pub has_git: bool,
-    /// Of one that changed since it was approved: the paths that differ.
+    /// The paths that differ from what was approved.
     pub changes: Vec<String>,
 }
 
-/// So many files that changed are named in a message.
+/// The number of changed files that a message names.
 const NAMED: usize = 3;
 
 impl Project {
-    /// Why its `.becket/` does nothing, and what to do; nothing if there is none, or it counts.
-    pub fn says(&self) -> Option<String> {
+    /// Returns a message for a project whose `.becket/` has no effect, with the reason and what to do.
+    pub fn message(&self) -> Option<String> {
         match (self.holds, self.trust) {
             (_, Trust::Yes) | (false, Trust::No) => None,
             (true, Trust::No) => Some(
                 "This project's .becket/ is not trusted, so it does nothing. Run `becket trust` to see what it would run.".to_owned(),
             ),
-            // Also where the whole folder is gone.
+            // Here even if the whole folder is gone.
             (_, Trust::Changed) => Some(format!(
                 "This project is not what you trusted{}, so its .becket/ does nothing. Run `becket trust` to see what changed.",
                 self.changed_files(),
@@ -62,7 +62,7 @@ impl Project {
         }
     }
 
-    /// Names come from the project: what is not plain in them is shown as its code.
+    /// Lists the changed files for a message. Names come from the project, so special characters are escaped.
     fn changed_files(&self) -> String {
         let named = self.changes.iter().take(NAMED);
         let named: Vec<String> = named.map(|path| path.escape_debug().to_string()).collect();
@@ -70,33 +70,34 @@ impl Project {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        match named.is_empty() {
-            true => String::new(),
-            false => format!(" ({}{rest} changed)", named.join(", ")),
+        if named.is_empty() {
+            return String::new();
         }
+        format!(" ({}{rest} changed)", named.join(", "))
     }
 
-    /// Whether `becket trust` takes it: a folder with a `.git`, or with a `.becket/` of its own.
+    /// Returns true if `becket trust` accepts it: a folder with a `.git`, or with a `.becket/` of its own.
     pub fn can_be_trusted(&self) -> bool {
         self.holds || self.has_git
     }
 }
 
-/// A project as it was approved. The hooks that it names keep it, to look again before they start.
+/// A project as it was approved. Its hooks keep it, to check it again before they start.
 #[derive(Debug)]
 pub struct Approved {
     project: PathBuf,
+    /// False if its `.becket/` is becket's home.
     own: bool,
-    looked: Looked,
+    collected: CollectedPins,
 }
 
 impl Approved {
-    /// A project with these pins; `own` says that its `.becket/` is not becket's home.
+    /// Makes an approved project with these pins.
     pub(crate) fn of(project: &Path, own: bool, pins: Pins) -> Self {
         Self {
             project: project.to_path_buf(),
             own,
-            looked: Looked::only(pins),
+            collected: CollectedPins::only(pins),
         }
     }
 
@@ -105,29 +106,29 @@ impl Approved {
     }
 
     pub fn pins(&self) -> &Pins {
-        &self.looked.pins
+        &self.collected.pins
     }
 
-    /// Whether every pinned file is still what was approved.
+    /// Returns true if every pinned file is as it was approved.
     fn still_holds(&self) -> bool {
-        let collected = || collect(&self.project, self.own);
-        self.looked.still_holds() || collected().is_ok_and(|now| now.pins == self.looked.pins)
+        self.collected.still_holds()
+            || collect(&self.project, self.own).is_ok_and(|now| now.pins == self.collected.pins)
     }
 }
 
-/// Looks at a project's trust on every event: stats only, as long as nothing has changed.
+/// Watches a project's trust from event to event. Without a change, a check costs stats only.
 #[derive(Debug)]
 pub(crate) struct Watch {
     place: Place,
-    /// The project's `.becket/` is its own, and not becket's home.
+    /// False if the project's `.becket/` is becket's home.
     own: bool,
-    book_seen: Option<Seen>,
-    book_settled: bool,
-    /// Why no approval can be read.
+    store_seen: Option<FileStamp>,
+    store_settled: bool,
+    /// The reason for which no approval can be read.
     pub(crate) trouble: Option<String>,
     approval: Option<Approval>,
-    folder_seen: Option<Seen>,
-    /// While it is as it was approved.
+    folder_seen: Option<FileStamp>,
+    /// The project, while it is as it was approved.
     approved: Option<Arc<Approved>>,
     state: Project,
 }
@@ -137,8 +138,8 @@ impl Watch {
         Self {
             place: place.clone(),
             own,
-            book_seen: None,
-            book_settled: false,
+            store_seen: None,
+            store_settled: false,
             trouble: None,
             approval: None,
             folder_seen: None,
@@ -157,7 +158,7 @@ impl Watch {
         &self.state
     }
 
-    /// Its folder, unless becket's own home is in it: then all of it is the user's.
+    /// Returns its folder, unless becket's own home is in it: then all of it is the user's.
     pub(crate) fn folder(&self) -> Option<&Path> {
         let home = self.place.home().canonicalize();
         let project = self.state.folder.canonicalize();
@@ -173,33 +174,33 @@ impl Watch {
         self.approved.as_ref()
     }
 
-    /// The project as if these pins were approved.
+    /// Returns the project as if these pins were approved.
     pub(crate) fn assume(&self, pins: Pins) -> Arc<Approved> {
         Arc::new(Approved::of(&self.state.folder, self.own, pins))
     }
 
-    /// Whether there is no `.becket/` at all.
+    /// Returns true if there is no `.becket/` at all.
     pub(crate) fn is_bare(&self) -> bool {
-        matches!(self.folder_seen, None | Some(Seen::Absent))
+        matches!(self.folder_seen, None | Some(FileStamp::Absent))
     }
 
-    /// Looks again. Returns whether anything is different now.
+    /// Checks the project again. Returns true if anything is different now.
     pub(crate) fn refresh(&mut self) -> bool {
         let before = (self.state.clone(), self.trouble.clone());
-        let anew = self.read_book();
+        let is_new = self.read_store();
         self.look_at_folder();
         let approved = self.approved.as_ref();
-        if anew || !approved.is_some_and(|it| it.looked.still_holds()) {
+        if is_new || !approved.is_some_and(|it| it.collected.still_holds()) {
             self.state.changes.clear();
             self.approved = self.approval.as_ref().and_then(|approval| {
-                let looked = collect(&self.state.folder, self.own).ok()?;
-                let changes = looked.pins.changes_since(&approval.pins).into_iter();
+                let collected = collect(&self.state.folder, self.own).ok()?;
+                let changes = collected.pins.changes_since(&approval.pins).into_iter();
                 self.state.changes = changes.map(|change| change.path).collect();
                 self.state.changes.is_empty().then(|| {
                     Arc::new(Approved {
                         project: self.state.folder.clone(),
                         own: self.own,
-                        looked,
+                        collected,
                     })
                 })
             });
@@ -212,21 +213,21 @@ impl Watch {
         before != (self.state.clone(), self.trouble.clone())
     }
 
-    /// Reads the approval again if the book has changed.
-    fn read_book(&mut self) -> bool {
+    /// Reads the approval again if the store has changed.
+    fn read_store(&mut self) -> bool {
         let metadata = fs::metadata(self.place.trust());
-        let seen = Seen::of(&metadata);
-        if self.book_settled && self.book_seen.as_ref() == Some(&seen) {
+        let seen = FileStamp::of(&metadata);
+        if self.store_settled && self.store_seen.as_ref() == Some(&seen) {
             return false;
         }
-        self.book_settled = metadata.as_ref().map_or(true, is_settled);
-        self.book_seen = Some(seen);
-        let (mut book, trouble) = match Book::read(&self.place) {
-            Ok(book) => (book, None),
-            Err(error) => (Book::default(), Some(error.to_string())),
+        self.store_settled = metadata.as_ref().map_or(true, is_settled);
+        self.store_seen = Some(seen);
+        let (mut store, trouble) = match TrustStore::read(&self.place) {
+            Ok(store) => (store, None),
+            Err(error) => (TrustStore::default(), Some(error.to_string())),
         };
         self.trouble = trouble;
-        let approval = key_of(&self.state.folder).and_then(|key| book.projects.remove(&key));
+        let approval = key_of(&self.state.folder).and_then(|key| store.projects.remove(&key));
         let changed = approval != self.approval;
         self.approval = approval;
         changed
@@ -239,7 +240,7 @@ impl Watch {
         }
         let folder = self.state.folder.join(FOLDER);
         let metadata = fs::metadata(&folder);
-        let seen = Seen::of(&metadata);
+        let seen = FileStamp::of(&metadata);
         if self.folder_seen.as_ref() == Some(&seen) && metadata.as_ref().map_or(true, is_settled) {
             return;
         }

@@ -76,7 +76,7 @@ fn give_back(
         };
         // What cannot be done to the config is found before the settings are written.
         let config = plan_config(records)?;
-        if !dry_run && write(&snapshot, &mut change, exact, scope.modes())? == Attempt::Outrun {
+        if !dry_run && write(&snapshot, &mut change, exact, scope.modes())? == Attempt::Conflict {
             continue;
         }
         let config = match config {
@@ -228,7 +228,7 @@ fn write_config(records: &[(PathBuf, Record)], (_, mode): (u32, u32)) -> Result<
             Some(after) => snapshot.replace(after.as_bytes(), mode),
             None => snapshot.remove(),
         };
-        if attempt.map_err(failed)? == Attempt::Outrun {
+        if attempt.map_err(failed)? == Attempt::Conflict {
             continue;
         }
         let configs = records

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use becket_engine::hooks::builtin::{BuiltIn, Call, options_from_json};
+use becket_engine::hooks::builtin::{BuiltIn, BuiltinCall, options_from_json};
 use becket_hook::{print, read_payload};
 use becket_wire::Head;
 use becket_wire::id::parse_uuid;
@@ -57,7 +57,7 @@ impl Builtin {
                 folder.join(hook.name)
             }
         };
-        let output = (hook.run)(&Call {
+        let output = (hook.run)(&BuiltinCall {
             hook,
             payload: &payload,
             cwd: &cwd,

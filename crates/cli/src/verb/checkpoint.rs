@@ -8,7 +8,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use becket_daemon::life::now_ms;
 use becket_engine::checkpoint as engine;
-use becket_engine::checkpoint::{Found, Git, LARGEST_MB, Made, Plan, Status, Wish};
+use becket_engine::checkpoint::{
+    CheckpointMatch, CheckpointOutcome, CheckpointRequest, FileStatus, Git, LARGEST_MB, RestorePlan,
+};
 use becket_engine::trust::Trust;
 use serde_json::{Value, json};
 
@@ -102,15 +104,15 @@ fn refuse_filters(world: &World, git: &Git) -> Result<()> {
 /// The one that a person means.
 fn the_one(git: &Git, word: &str) -> Result<engine::Checkpoint> {
     let failure = match engine::find(&engine::list(git)?, word) {
-        Found::One(one) => return Ok(*one),
-        Found::Several(names) => {
+        CheckpointMatch::One(one) => return Ok(*one),
+        CheckpointMatch::Several(names) => {
             let what = format!(
                 "several checkpoints begin with `{word}`: {}",
                 names.join(", ")
             );
             Failure::new(Code::Usage, what).hint("type more of its name")
         }
-        Found::None => {
+        CheckpointMatch::None => {
             let what = format!("there is no checkpoint `{word}` in this repository");
             Failure::new(Code::Missing, what).hint("becket checkpoint list")
         }
@@ -220,15 +222,15 @@ impl Show {
     }
 }
 
-fn change(status: Status, path: &OsStr) -> Value {
+fn change(status: FileStatus, path: &OsStr) -> Value {
     json!({"path": path.to_string_lossy(), "status": word(status)})
 }
 
-fn word(status: Status) -> &'static str {
+fn word(status: FileStatus) -> &'static str {
     match status {
-        Status::Added => "added",
-        Status::Changed => "changed",
-        Status::Deleted => "deleted",
+        FileStatus::Added => "added",
+        FileStatus::Changed => "changed",
+        FileStatus::Deleted => "deleted",
     }
 }
 
@@ -304,7 +306,7 @@ impl Restore {
         refuse_filters(world, &git)?;
         let one = the_one(&git, &self.id)?;
         let largest = LARGEST_MB << 20;
-        let plan = engine::plan(&git, &one, &world.cwd, &self.paths, largest)
+        let plan = engine::plan_restore(&git, &one, &world.cwd, &self.paths, largest)
             .context("could not read the present state, so nothing was changed")?;
         let untouched = plan.write.is_empty() && (!self.exact || plan.later.is_empty());
         if untouched && !self.is_in(&git, &one, world)? {
@@ -342,11 +344,11 @@ impl Restore {
     }
 
     fn is_in(&self, git: &Git, one: &engine::Checkpoint, world: &World) -> Result<bool> {
-        Ok(self.paths.is_empty() || engine::holds(git, one, &world.cwd, &self.paths)?)
+        Ok(self.paths.is_empty() || engine::contains_any(git, one, &world.cwd, &self.paths)?)
     }
 
     /// Asks, where there is a terminal.
-    fn agreed(&self, plan: &Plan, one: &engine::Checkpoint) -> Result<bool> {
+    fn agreed(&self, plan: &RestorePlan, one: &engine::Checkpoint) -> Result<bool> {
         if self.yes {
             return Ok(true);
         }
@@ -366,9 +368,9 @@ impl Restore {
     }
 
     /// Gives the name of the checkpoint that has the state before.
-    fn carry_out(&self, git: &Git, plan: &Plan) -> Result<String> {
+    fn carry_out(&self, git: &Git, plan: &RestorePlan) -> Result<String> {
         let session = std::env::var("CLAUDE_CODE_SESSION_ID").ok();
-        let wish = Wish {
+        let request = CheckpointRequest {
             session: session.as_deref().filter(|id| !id.is_empty()),
             event: "before a restore",
             at: now_ms(),
@@ -376,11 +378,11 @@ impl Restore {
             keep: usize::MAX,
             always: true,
         };
-        let made = plan.keep_present(git, &wish);
+        let made = plan.keep_present(git, &request);
         let made = made.context("could not keep the present state, so nothing was changed")?;
         let kept = match made {
-            Made::New(name) => name,
-            Made::Same => String::new(),
+            CheckpointOutcome::Created(name) => name,
+            CheckpointOutcome::Unchanged => String::new(),
         };
         let failed = || format!("only a part was restored; what was there is kept as {kept}");
         plan.write(git).with_context(failed)?;
@@ -390,14 +392,14 @@ impl Restore {
         Ok(kept)
     }
 
-    fn tell(&self, plan: &Plan) {
+    fn tell(&self, plan: &RestorePlan) {
         let line = |what: &str, path: &OsStr| {
             let path = one_line(&path.to_string_lossy());
             anstream::println!("{what}  {path}");
         };
         for (status, path) in &plan.write {
             match status {
-                Status::Added => line("bring back", path),
+                FileStatus::Added => line("bring back", path),
                 _ => line("write     ", path),
             }
         }
@@ -412,7 +414,7 @@ impl Restore {
         }
     }
 
-    fn print_json(&self, one: &engine::Checkpoint, plan: &Plan, kept: Option<&str>) {
+    fn print_json(&self, one: &engine::Checkpoint, plan: &RestorePlan, kept: Option<&str>) {
         let names = |paths: &[OsString]| -> Vec<String> {
             paths
                 .iter()

@@ -139,7 +139,7 @@ impl List {
         };
         let rows: Vec<_> = config.guards.iter().map(row).collect();
         anstream::print!("{}", grid(LIST, &rows, &Look::of_stdout()));
-        if let Some(says) = config.project.as_ref().and_then(Project::says) {
+        if let Some(says) = config.project.as_ref().and_then(Project::message) {
             anstream::println!("\n{says}");
         }
         Ok(ExitCode::SUCCESS)

@@ -9,8 +9,8 @@ use anyhow::Result;
 use becket_engine::config::Origin;
 use becket_engine::hooks::builtin::{BUILT_INS, BuiltIn};
 use becket_engine::hooks::name::{self, Match};
-use becket_engine::hooks::slash::{Scene, Verb, act, nothing_configured, states};
-use becket_engine::hooks::switch::{self, State, Switches};
+use becket_engine::hooks::slash::{SlashContext, SlashVerb, act, nothing_configured, states};
+use becket_engine::hooks::switch::{self, HookState, Switches};
 use becket_engine::hooks::{Action, Hook};
 use becket_wire::event::EventName;
 use serde_json::{Value, json};
@@ -225,7 +225,7 @@ impl Hooks {
             println!("{none} `becket hooks --all` shows the built-in ones.");
         } else {
             anstream::print!("{}", table(&rows, &Look::of_stdout()));
-            let is_resting = |row: &Row<'_>| matches!(row, Row::Named(_, State::NotTrusted));
+            let is_resting = |row: &Row<'_>| matches!(row, Row::Named(_, HookState::NotTrusted));
             if rows.iter().any(is_resting)
                 && let Some(rest) = resting(world, &project)
             {
@@ -273,7 +273,7 @@ fn say(
     name: &str,
     slash: bool,
 ) -> ExitCode {
-    let scene = Scene {
+    let context = SlashContext {
         place: &world.place,
         session: meant.map_or("", |meant| &meant.session),
         cwd: &world.cwd,
@@ -281,9 +281,9 @@ fn say(
         hooks,
         guards: &[],
     };
-    let acted = act(Verb::Status, name, &scene);
-    println!("{}", acted.lines);
-    ExitCode::from(if slash { 0 } else { acted.exit })
+    let reply = act(SlashVerb::Status, name, &context);
+    println!("{}", reply.lines);
+    ExitCode::from(if slash { 0 } else { reply.exit })
 }
 
 /// The session's switches. A damaged file is set aside, and told of.
@@ -304,7 +304,7 @@ fn switches(world: &World, meant: &Meant) -> Switches {
 
 /// One line of the list.
 enum Row<'a> {
-    Named(&'a Hook, State),
+    Named(&'a Hook, HookState),
     /// A built-in that no config names.
     Unnamed(&'static BuiltIn),
 }
@@ -379,7 +379,7 @@ const COLUMNS: [Column; 4] = [
 fn table(rows: &[Row<'_>], look: &Look) -> String {
     let cells = |row: &Row<'_>| {
         let style = match row {
-            Row::Named(_, State::Enabled) => GOOD,
+            Row::Named(_, HookState::Enabled) => GOOD,
             Row::Named(..) => WARN,
             Row::Unnamed(_) => DIM,
         };

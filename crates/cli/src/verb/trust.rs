@@ -11,7 +11,8 @@ use anyhow::{Context, Result};
 use becket_engine::config::{Level, Loader, Origin, Problem, Setting, Snapshot};
 use becket_engine::hooks::{Action, Hook};
 use becket_engine::trust::{
-    self, Approval, Book, BookError, Change, How, Pins, Trust as State, names_project_file,
+    self, Approval, PinChange, PinChangeKind, Pins, Trust as State, TrustStore, TrustStoreError,
+    names_project_file,
 };
 use becket_wire::event::EventName;
 use serde_json::{Value as Json, json};
@@ -128,8 +129,8 @@ impl Here {
         let now = Loader::for_project(&world.place, &self.folder).current();
         let loader = Loader::for_project(&world.place, &self.folder);
         let then = loader.as_if_approved(self.pins.clone()).current();
-        let book = Book::read(&world.place).unwrap_or_default();
-        let before = book.projects.get(&self.key);
+        let store = TrustStore::read(&world.place).unwrap_or_default();
+        let before = store.projects.get(&self.key);
         Ok(Report {
             before: now.project.as_ref().map_or(State::No, |it| it.trust),
             changes: before.map(|before| self.pins.changes_since(&before.pins)),
@@ -157,8 +158,8 @@ impl Here {
             hash: self.pins.hash(),
             pins: self.pins.clone(),
         };
-        change(world, |book| {
-            book.projects.insert(self.key.clone(), approval.clone());
+        change(world, |store| {
+            store.projects.insert(self.key.clone(), approval.clone());
         })
     }
 }
@@ -175,13 +176,13 @@ fn key_of(folder: &Path) -> Result<String> {
 
 fn revoke(world: &World, folder: &Path, json: bool) -> Result<ExitCode> {
     let key = key_of(folder)?;
-    let book = Book::read(&world.place).unwrap_or_default();
-    if !book.projects.contains_key(&key) {
+    let store = TrustStore::read(&world.place).unwrap_or_default();
+    if !store.projects.contains_key(&key) {
         let what = format!("{} is not trusted", folder.display());
         let hint = "becket trust --list shows what is";
         return Err(Failure::new(Code::Missing, what).hint(hint).into());
     }
-    change(world, |book| drop(book.projects.remove(&key)))?;
+    change(world, |store| drop(store.projects.remove(&key)))?;
     match json {
         true => anstream::println!("{:#}", json!({ "project": folder, "trusted": false })),
         false => anstream::println!(
@@ -192,11 +193,13 @@ fn revoke(world: &World, folder: &Path, json: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Changes the book. Says so where it was damaged and set aside.
-fn change(world: &World, edit: impl Fn(&mut Book)) -> Result<()> {
+/// Changes the store. Prints a note if it was damaged and set aside.
+fn change(world: &World, edit: impl Fn(&mut TrustStore)) -> Result<()> {
     let aside = trust::change(&world.place, edit).map_err(|error| {
         let (code, hint) = match &error {
-            BookError::Held { .. } => (Code::TimedOut, "wait for the other becket, or end it"),
+            TrustStoreError::Held { .. } => {
+                (Code::TimedOut, "wait for the other becket, or end it")
+            }
             _ => (
                 Code::Failed,
                 "becket's home must be writable; --home names another",
@@ -231,8 +234,8 @@ fn ask() -> Result<bool> {
 }
 
 fn list(world: &World, json: bool) -> Result<ExitCode> {
-    let book = Book::read(&world.place).context("could not list what is trusted")?;
-    let rows = book.projects.iter().map(|(key, approval)| {
+    let store = TrustStore::read(&world.place).context("could not list what is trusted")?;
+    let rows = store.projects.iter().map(|(key, approval)| {
         let folder = Path::new(&approval.project);
         let state = match trust::pins_of(folder, &world.place) {
             _ if !folder.exists() => "gone",
@@ -257,7 +260,7 @@ fn list(world: &World, json: bool) -> Result<ExitCode> {
         anstream::println!("{:#}", Json::from(rows));
         return Ok(ExitCode::SUCCESS);
     }
-    if book.projects.is_empty() {
+    if store.projects.is_empty() {
         anstream::println!("No project is trusted.");
     }
     for (_, approval, state) in rows {
@@ -275,7 +278,7 @@ struct Report {
     key: String,
     pins: Pins,
     /// Since the last approval; none if there was none.
-    changes: Option<Vec<Change>>,
+    changes: Option<Vec<PinChange>>,
     /// What would hold.
     then: Arc<Snapshot>,
 }
@@ -384,12 +387,14 @@ impl Report {
                 section("files that are pinned", files.collect());
             }
             Some(changes) => {
-                let lines = changes.iter().map(|Change { path, how }| {
-                    let (style, path) = (style(*how), visible(path));
-                    format!("{style}{:<7}{style:#}  {path}", word(*how))
+                let lines = changes.iter().map(|PinChange { path, kind }| {
+                    let (style, path) = (style(*kind), visible(path));
+                    format!("{style}{:<7}{style:#}  {path}", word(*kind))
                 });
                 section("since you trusted it", lines.collect());
-                for Change { path, .. } in changes.iter().filter(|it| it.how != How::Gone) {
+                for PinChange { path, .. } in
+                    changes.iter().filter(|it| it.kind != PinChangeKind::Gone)
+                {
                     let title = format!("{}, as it is now", visible(path));
                     section(&title, self.content(path));
                 }
@@ -461,7 +466,7 @@ impl Report {
             .map(|(key, setting)| json!({ "key": key, "value": setting.value.to_string() }))
             .collect();
         let changes = self.changes.as_ref().map(|changes| {
-            let change = |it: &Change| json!({ "path": it.path, "how": word(it.how) });
+            let change = |it: &PinChange| json!({ "path": it.path, "how": word(it.kind) });
             changes.iter().map(change).collect::<Vec<_>>()
         });
         json!({
@@ -489,18 +494,18 @@ fn events(hook: &Hook) -> String {
     visible(&on.join(", "))
 }
 
-fn word(how: How) -> &'static str {
+fn word(how: PinChangeKind) -> &'static str {
     match how {
-        How::New => "new",
-        How::Changed => "changed",
-        How::Gone => "gone",
+        PinChangeKind::New => "new",
+        PinChangeKind::Changed => "changed",
+        PinChangeKind::Gone => "gone",
     }
 }
 
-fn style(how: How) -> Style {
+fn style(how: PinChangeKind) -> Style {
     match how {
-        How::New => GOOD,
-        How::Changed => WARN,
-        How::Gone => BAD,
+        PinChangeKind::New => GOOD,
+        PinChangeKind::Changed => WARN,
+        PinChangeKind::Gone => BAD,
     }
 }

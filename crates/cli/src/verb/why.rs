@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use becket_daemon::store::{FoundRun, RunQuery};
-use becket_engine::hooks::switch::{State, Switches, state};
+use becket_engine::hooks::switch::{HookState, Switches, state};
 use becket_engine::matcher::concerns;
 use becket_wire::event::EventName;
 use becket_wire::rpc::EventRow;
@@ -110,7 +110,7 @@ fn skipped(world: &World, event: &EventRow, ran: &[FoundRun]) -> Vec<Skipped> {
         !has_run && concerns(hook, &name, &head, payload, project)
     });
     let why = missing.map(|hook| (hook, state(hook, &switches, head.agent_type.as_deref())));
-    why.filter(|(_, state)| *state != State::Enabled)
+    why.filter(|(_, state)| *state != HookState::Enabled)
         .map(|(hook, state)| Skipped {
             hook: hook.name.clone(),
             reason: state.to_string(),

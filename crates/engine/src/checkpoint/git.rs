@@ -1,4 +1,4 @@
-//! git as a program: in the repository that was found, without its hooks, within bounds.
+//! Runs git: in the repository that was found, without its hooks, within bounds.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -11,12 +11,12 @@ use thiserror::Error;
 use crate::process::{Bounds, run_command};
 use crate::program;
 
-/// What git may say, in bytes.
+/// The number of bytes that git may print.
 const MOST: usize = 64 << 20;
 const LONGEST_WHY: usize = 4000;
 
-/// Of git's own variables these stay: where git and the person's settings are, and how far it looks
-/// for a repository. All others would lead it elsewhere: the session may run below a hook of git's.
+/// The variables of git's that it keeps: where git and the user's settings are, and how far it looks for a
+/// repository. All others would point it elsewhere, because the session may run below a git hook.
 const STAY: [&str; 6] = [
     "GIT_EXEC_PATH",
     "GIT_CONFIG_GLOBAL",
@@ -26,8 +26,8 @@ const STAY: [&str; 6] = [
     "GIT_DISCOVERY_ACROSS_FILESYSTEM",
 ];
 
-/// No hooks, no monitor, no cleaning up in the background, no reflog; and an index in one piece. A
-/// folder that only looks like a bare repository may be part of somebody's, with settings of its own.
+/// Settings without hooks, monitor, background maintenance and reflog, and with an index in one piece. A folder
+/// that only looks like a bare repository may be part of another one, with settings of its own.
 const SETTINGS: [&str; 12] = [
     "safe.bareRepository=explicit",
     "core.hooksPath=/dev/null",
@@ -43,18 +43,17 @@ const SETTINGS: [&str; 12] = [
     "i18n.commitEncoding=UTF-8",
 ];
 
-/// What a repository says is far away is not fetched: it says by which program, too.
+/// Keeps git from fetching: a repository can name the program that fetches.
 const NO_FETCHING: [(&str, &str); 2] = [("GIT_NO_LAZY_FETCH", "1"), ("GIT_ALLOW_PROTOCOL", "")];
 
-/// Its own name, so that it works where nobody has said theirs.
-const WHO: [(&str, &str); 4] = [
+/// The name that becket commits under, so that commits work where the user has set none.
+const IDENTITY: [(&str, &str); 4] = [
     ("GIT_AUTHOR_NAME", "becket"),
     ("GIT_AUTHOR_EMAIL", "becket@localhost"),
     ("GIT_COMMITTER_NAME", "becket"),
     ("GIT_COMMITTER_EMAIL", "becket@localhost"),
 ];
 
-/// Why git did not do it.
 #[derive(Debug, Error)]
 pub enum GitError {
     #[error("could not run git: {0}")]
@@ -73,7 +72,7 @@ pub struct Git {
 }
 
 impl Git {
-    /// The repository that a folder is in; none if it is in none, or in one without a work tree.
+    /// Finds the repository that a folder is in. Returns none if there is none, or it has no work tree.
     pub fn find(folder: &Path) -> Result<Option<Self>, GitError> {
         let program = program::find("git", &program::folders())
             .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "it is not on PATH"))?;
@@ -99,7 +98,7 @@ impl Git {
         }
     }
 
-    /// Where the person's own index is.
+    /// Returns the path of the user's own index.
     pub fn index(&self) -> Result<PathBuf, GitError> {
         let folder = self.run(&["rev-parse", "--absolute-git-dir"])?;
         Ok(path(&folder).join("index"))
@@ -109,12 +108,12 @@ impl Git {
         &self.root
     }
 
-    /// Runs git at the root, and gives what it prints.
+    /// Runs git at the root, and returns what it prints.
     pub fn run(&self, args: &[&str]) -> Result<Vec<u8>, GitError> {
         run(&self.program, &self.root, None, args, b"")
     }
 
-    /// The same from a folder below, for paths as its person types them.
+    /// Runs git in a folder below the root, for paths as the user typed them.
     pub fn run_in(
         &self,
         folder: &Path,
@@ -129,7 +128,7 @@ impl Git {
         run(&self.program, folder, None, &args, b"")
     }
 
-    /// The same with another index.
+    /// Runs git with another index.
     pub fn with_index(
         &self,
         index: &Path,
@@ -139,22 +138,23 @@ impl Git {
         run(&self.program, &self.root, Some(index), args, stdin)
     }
 
+    /// Runs git with this text on stdin.
     pub fn feed(&self, args: &[&str], stdin: &[u8]) -> Result<Vec<u8>, GitError> {
         run(&self.program, &self.root, None, args, stdin)
     }
 
-    /// One line of what it prints.
+    /// Runs git, and returns the first line that it prints.
     pub fn line(&self, args: &[&str]) -> Result<String, GitError> {
         self.run(args).map(|bytes| line(&bytes))
     }
 
-    /// The commit that is checked out; none where there is none yet.
+    /// Returns the commit that is checked out; none before the first commit.
     pub fn head(&self) -> Option<String> {
         let head = self.line(&["rev-parse", "--quiet", "--verify", "HEAD^{commit}"]);
         head.ok().filter(|head| !head.is_empty())
     }
 
-    /// The settings of this repository's own that name filters: programs that git runs on its files.
+    /// Returns the repository's own settings that name filters: programs that git runs on its files.
     pub fn own_filters(&self) -> Result<Vec<String>, GitError> {
         let pattern = r"^filter\..*\.(clean|smudge|process)$";
         let args = [
@@ -166,7 +166,7 @@ impl Git {
             pattern,
         ];
         let listed = match self.run(&args) {
-            // There is none.
+            // Without an error text there is no such setting.
             Err(GitError::Failed { why, .. }) if why.is_empty() => return Ok(Vec::new()),
             listed => listed?,
         };
@@ -178,7 +178,7 @@ impl Git {
             .collect())
     }
 
-    /// The tree of nothing, by the hash that this repository uses.
+    /// Returns the hash of the empty tree, in the hash algorithm of this repository.
     pub fn empty_tree(&self) -> Result<String, GitError> {
         let tree = self.feed(&["hash-object", "-t", "tree", "--stdin"], b"")?;
         Ok(line(&tree))
@@ -194,7 +194,7 @@ fn path(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes.to_vec()))
 }
 
-/// Texts that end with a NUL each.
+/// Splits texts that end with a NUL each.
 pub fn items(bytes: &[u8]) -> impl Iterator<Item = &OsStr> {
     bytes
         .split(|byte| *byte == 0)
@@ -216,11 +216,11 @@ fn git(program: &Path, folder: &Path, index: Option<&Path>) -> Command {
         }
     }
     command
-        .envs(WHO)
+        .envs(IDENTITY)
         .envs(NO_FETCHING)
         .env("LC_ALL", "C")
         .env("GIT_TERMINAL_PROMPT", "0");
-    // Not the person's, even to read: it may be damaged, and some verbs write what they have learnt.
+    // Never the user's own index, even to read: it may be damaged, and some verbs write to it.
     command.env(
         "GIT_INDEX_FILE",
         index.unwrap_or(Path::new("/nonexistent/index")),
@@ -240,25 +240,23 @@ fn run<S: AsRef<OsStr>>(
     args: &[S],
     stdin: &[u8],
 ) -> Result<Vec<u8>, GitError> {
-    let verb = || {
-        args.first().map_or_else(String::new, |verb| {
-            verb.as_ref().to_string_lossy().into_owned()
-        })
-    };
+    let verb = args.first().map_or_else(String::new, |verb| {
+        verb.as_ref().to_string_lossy().into_owned()
+    });
     let bounds = Bounds {
         bytes: MOST,
         ..Bounds::default()
     };
     let done = run_command(git(program, folder, index).args(args), stdin, &bounds)?;
     if done.dropped > 0 {
-        return Err(GitError::TooMuch { verb: verb() });
+        return Err(GitError::TooMuch { verb });
     }
     if done.success() {
         return Ok(done.stdout);
     }
     let why = &done.stderr[..done.stderr.len().min(LONGEST_WHY)];
     Err(GitError::Failed {
-        verb: verb(),
+        verb,
         why: line(why).replace('\n', "; "),
     })
 }

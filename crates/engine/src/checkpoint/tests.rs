@@ -14,17 +14,17 @@ use tempfile::TempDir;
 use super::*;
 
 /// Makes a checkpoint, and looks that nothing else has changed.
-fn kept(repo: &Repo) -> Made {
+fn kept(repo: &Repo) -> CheckpointOutcome {
     let before = repo.state();
     let made = repo.keep(SESSION);
     assert_eq!(repo.state(), before);
     made
 }
 
-fn name(made: Made) -> String {
+fn name(made: CheckpointOutcome) -> String {
     match made {
-        Made::New(name) => name,
-        Made::Same => panic!("no checkpoint was made"),
+        CheckpointOutcome::Created(name) => name,
+        CheckpointOutcome::Unchanged => panic!("no checkpoint was made"),
     }
 }
 
@@ -77,10 +77,10 @@ fn it_holds_what_is_there_and_touches_nothing() {
 #[test]
 fn nothing_new_makes_none() {
     let repo = Repo::with_commit();
-    assert_eq!(kept(&repo), Made::Same, "as committed");
+    assert_eq!(kept(&repo), CheckpointOutcome::Unchanged, "as committed");
     repo.write("a", "changed");
     name(kept(&repo));
-    assert_eq!(kept(&repo), Made::Same);
+    assert_eq!(kept(&repo), CheckpointOutcome::Unchanged);
     repo.write("a", "again");
     name(kept(&repo));
     repo.git(&["checkout", "-q", "a"]);
@@ -91,7 +91,7 @@ fn nothing_new_makes_none() {
 #[test]
 fn a_repository_without_commits() {
     let repo = Repo::new();
-    assert_eq!(kept(&repo), Made::Same);
+    assert_eq!(kept(&repo), CheckpointOutcome::Unchanged);
     repo.write("a", "1");
     name(kept(&repo));
     assert_eq!(held(&repo, "a").as_deref(), Some("1"));
@@ -162,7 +162,7 @@ fn other_repositories_within_are_left_alone() {
     repo.write("empty/x", "1");
     repo.git(&["init", "-q", "full"]);
     repo.beside("repo/full").commit("x", "1");
-    assert_eq!(kept(&repo), Made::Same);
+    assert_eq!(kept(&repo), CheckpointOutcome::Unchanged);
     repo.write("a", "changed");
     name(kept(&repo));
     let one = list(&repo.there()).unwrap().remove(0);
@@ -177,8 +177,8 @@ fn what_is_too_large_is_left_out_and_said() {
         repo.write(file, &"x".repeat(3 << 20));
     }
     let git = repo.there();
-    let present = Present::take(&git, 2 << 20).unwrap();
-    name(make(&git, &present, &repo.wish(SESSION)).unwrap());
+    let snapshot = WorkTreeSnapshot::take(&git, 2 << 20).unwrap();
+    name(make(&git, &snapshot, &repo.request(SESSION)).unwrap());
     assert_eq!(held(&repo, "small").as_deref(), Some("1"));
     assert_eq!(held(&repo, "huge"), None);
     let said = list(&git).unwrap().remove(0).skipped;
@@ -216,12 +216,12 @@ fn the_newest_stay() {
     for round in 0..5 {
         repo.write("a", &format!("{round}"));
         let git = repo.there();
-        let present = Present::take(&git, 1 << 20).unwrap();
-        let wish = Wish {
+        let snapshot = WorkTreeSnapshot::take(&git, 1 << 20).unwrap();
+        let request = CheckpointRequest {
             keep: 3,
-            ..repo.wish(SESSION)
+            ..repo.request(SESSION)
         };
-        made.push(name(make(&git, &present, &wish).unwrap()));
+        made.push(name(make(&git, &snapshot, &request).unwrap()));
     }
     let mut left: Vec<String> = list(&repo.there())
         .unwrap()
@@ -241,13 +241,13 @@ fn a_word_finds_one() {
     let git = repo.there();
     for (text, at) in [("1", 1_000_000_000_000), ("2", 1_000_000_001_000)] {
         repo.write("a", text);
-        let present = Present::take(&git, 1 << 20).unwrap();
+        let snapshot = WorkTreeSnapshot::take(&git, 1 << 20).unwrap();
         make(
             &git,
-            &present,
-            &Wish {
+            &snapshot,
+            &CheckpointRequest {
                 at,
-                ..repo.wish(SESSION)
+                ..repo.request(SESSION)
             },
         )
         .unwrap();
@@ -257,9 +257,9 @@ fn a_word_finds_one() {
     assert_eq!(old.name, "85d6d150/20010909T014640.000");
     assert_eq!(old.at, Some(1_000_000_000_000));
     let found = |word: &str| match find(&all, word) {
-        Found::One(one) => Ok(one.name),
-        Found::Several(names) => Err(names.len()),
-        Found::None => Err(0),
+        CheckpointMatch::One(one) => Ok(one.name),
+        CheckpointMatch::Several(names) => Err(names.len()),
+        CheckpointMatch::None => Err(0),
     };
     assert_eq!(found(&old.name), Ok(old.name.clone()));
     assert_eq!(found("20010909T014640"), Ok(old.name.clone()));
@@ -362,8 +362,8 @@ impl Repo {
         Git::find(&self.root).unwrap().unwrap()
     }
 
-    pub fn wish<'a>(&self, session: &'a str) -> Wish<'a> {
-        Wish {
+    pub fn request<'a>(&self, session: &'a str) -> CheckpointRequest<'a> {
+        CheckpointRequest {
             session: Some(session),
             event: "Stop",
             at: now(),
@@ -372,10 +372,10 @@ impl Repo {
         }
     }
 
-    pub fn keep(&self, session: &str) -> Made {
+    pub fn keep(&self, session: &str) -> CheckpointOutcome {
         let git = self.there();
-        let present = Present::take(&git, 50 << 20).unwrap();
-        make(&git, &present, &self.wish(session)).unwrap()
+        let snapshot = WorkTreeSnapshot::take(&git, 50 << 20).unwrap();
+        make(&git, &snapshot, &self.request(session)).unwrap()
     }
 
     /// Every file but the objects, what git says, and every ref that is not ours.
@@ -422,17 +422,17 @@ impl Repo {
 }
 
 /// Back to the newest checkpoint.
-fn restored(repo: &Repo, paths: &[&str], exact: bool) -> Plan {
+fn restored(repo: &Repo, paths: &[&str], exact: bool) -> RestorePlan {
     let git = repo.there();
     let one = list(&git).unwrap().remove(0);
     let paths: Vec<_> = paths.iter().map(|path| (*path).into()).collect();
     let index = fs::read(repo.path(".git/index")).ok();
-    let plan = plan(&git, &one, repo.root(), &paths, 1 << 20).unwrap();
+    let plan = plan_restore(&git, &one, repo.root(), &paths, 1 << 20).unwrap();
     plan.keep_present(
         &git,
-        &Wish {
+        &CheckpointRequest {
             always: true,
-            ..repo.wish("x")
+            ..repo.request("x")
         },
     )
     .unwrap();
@@ -532,7 +532,7 @@ fn what_cannot_be_kept_is_not_overwritten() {
     repo.git(&["config", "filter.gone.required", "true"]);
     let git = repo.there();
     let one = list(&git).unwrap().remove(0);
-    let refused = plan(&git, &one, repo.root(), &[], 1 << 20).unwrap_err();
+    let refused = plan_restore(&git, &one, repo.root(), &[], 1 << 20).unwrap_err();
     assert!(
         refused.to_string().contains("clean filter 'gone' failed"),
         "{refused}"
@@ -688,7 +688,7 @@ proptest! {
             work(&repo, step);
         }
         let then = files(&repo);
-        if kept(&repo) == Made::Same {
+        if kept(&repo) == CheckpointOutcome::Unchanged {
             return Ok(());
         }
         let one = list(&repo.there()).unwrap().remove(0);
@@ -696,7 +696,7 @@ proptest! {
             work(&repo, step);
         }
         let git = repo.there();
-        let plan = plan(&git, &one, repo.root(), &[], 1 << 20).unwrap();
+        let plan = plan_restore(&git, &one, repo.root(), &[], 1 << 20).unwrap();
         plan.write(&git).unwrap();
         plan.delete_later(&git).unwrap();
         if plan.blocked.is_empty() {

@@ -23,7 +23,7 @@ use crate::effort::skill::Skills;
 use crate::guard::rule::Rules;
 use crate::hooks::Hook;
 use crate::replace;
-use crate::stamp::{Seen, is_absence, is_settled, read_text};
+use crate::stamp::{FileStamp, is_absence, is_settled, read_text};
 use crate::trust::{Approved, Pins, Project, Trust, Watch, hash_of};
 
 /// The files of the config, lowest first.
@@ -366,7 +366,7 @@ impl FileState {
 struct ConfigFile {
     source: Source,
     /// The stamp of the last look; none before the first.
-    seen: Option<Seen>,
+    seen: Option<FileStamp>,
     /// True if the stamp is reliable.
     settled: bool,
     text: Option<String>,
@@ -425,7 +425,7 @@ impl ConfigFile {
     /// Looks at the file, and reads it if it changed. Returns true if the state changed.
     fn refresh(&mut self, last_good: &LastGood) -> bool {
         let metadata = fs::metadata(&self.source.file);
-        let seen = Seen::of(&metadata);
+        let seen = FileStamp::of(&metadata);
         if self.settled && self.seen.as_ref() == Some(&seen) {
             return false;
         }
@@ -564,7 +564,7 @@ mod tests {
     fn write_unseen(file: &mut ConfigFile, text: &str) {
         fs::write(&file.source.file, text).unwrap();
         let metadata = fs::metadata(&file.source.file).unwrap();
-        file.seen = Some(Seen::of(&Ok(metadata)));
+        file.seen = Some(FileStamp::of(&Ok(metadata)));
     }
 
     #[test]

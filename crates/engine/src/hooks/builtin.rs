@@ -1,7 +1,8 @@
-//! The hooks that becket brings along: one row each in [`BUILT_INS`]. They run as
-//! processes of their own (`becket builtin NAME`), so that none can hurt the daemon. What they say does
-//! not begin with their name: `merge` puts that before the words of every hook.
+//! The built-in hooks, one row each in [`BUILT_INS`]. They run as processes of their own (`becket builtin NAME`),
+//! so that none can hurt the daemon. Their texts do not begin with their name: `merge` puts it before the texts of
+//! every hook.
 
+mod arguments;
 mod capture;
 mod changed;
 mod check;
@@ -18,7 +19,6 @@ mod on_stop;
 mod report;
 mod self_review;
 mod source;
-mod target;
 #[cfg(test)]
 mod tests;
 mod tool;
@@ -29,45 +29,45 @@ use std::time::Duration;
 
 use becket_wire::Output;
 use becket_wire::event::EventName;
-use language::{Kind, LANGUAGES};
-use tool::Search;
+use language::{CheckKind, LANGUAGES};
+use tool::ToolSearch;
 
 /// A built-in hook. All are off until the config names them.
 #[derive(Debug)]
 pub struct BuiltIn {
     pub name: &'static str,
-    /// One line, as lists show it.
+    /// A description of one line, as lists show it.
     pub description: &'static str,
     pub on: &'static [EventName],
-    /// The matcher of Claude Code; empty is all.
+    /// The matcher of Claude Code; empty matches everything.
     pub tools: &'static str,
     pub timeout: Duration,
-    /// It starts programs of the project, so the project has to be trusted.
+    /// True if it starts programs of the project, so that the project has to be trusted.
     pub starts_project_tools: bool,
     /// The keys that it takes besides those of every hook.
     pub keys: &'static [&'static str],
     pub run: Run,
 }
 
-/// One call of a built-in.
+/// One invocation of a built-in.
 #[derive(Debug, Clone, Copy)]
-pub struct Call<'a> {
+pub struct BuiltinCall<'a> {
     pub hook: &'a BuiltIn,
-    /// The event as Claude Code gave it.
+    /// The event as Claude Code sent it.
     pub payload: &'a [u8],
-    /// Where the session works, links resolved.
+    /// The folder in which the session works, links resolved.
     pub cwd: &'a Path,
-    /// The git root above it, else itself.
+    /// The git root above `cwd`, or else `cwd`.
     pub project: &'a Path,
-    /// Its own keys of the config.
+    /// The keys of this built-in in the config.
     pub options: &'a toml::Table,
-    /// A folder of this hook's in this session, to remember things; it may not exist yet.
+    /// The folder in which this hook stores data about the session; it may not exist yet.
     pub memory: &'a Path,
 }
 
-type Run = fn(&Call<'_>) -> Output;
+type Run = fn(&BuiltinCall<'_>) -> Output;
 
-/// A hook that checks the files that were just written.
+/// Makes a hook that checks the files that were just written.
 const fn of_edits(
     name: &'static str,
     description: &'static str,
@@ -86,7 +86,7 @@ const fn of_edits(
     }
 }
 
-/// A hook that checks the whole project before a turn ends.
+/// Makes a hook that checks the whole project before a turn ends.
 const fn of_project(name: &'static str, description: &'static str, run: Run) -> BuiltIn {
     BuiltIn {
         on: &[EventName::Stop],
@@ -95,40 +95,40 @@ const fn of_project(name: &'static str, description: &'static str, run: Run) -> 
     }
 }
 
-/// Every built-in, in the order in which lists show them.
+/// All built-ins, in the order in which lists show them.
 pub const BUILT_INS: &[BuiltIn] = &[
     of_edits(
         "typecheck-changed",
         "Check the types of the files that were just changed",
         60,
-        |call| on_edit::run(call, Kind::Typecheck),
+        |call| on_edit::run(call, CheckKind::Typecheck),
     ),
     of_edits(
         "lint-changed",
         "Lint the files that were just changed",
         60,
-        |call| on_edit::run(call, Kind::Lint),
+        |call| on_edit::run(call, CheckKind::Lint),
     ),
     of_edits(
         "test-changed",
         "Run the tests that belong to the files that were just changed",
         120,
-        |call| on_edit::run(call, Kind::Test),
+        |call| on_edit::run(call, CheckKind::Test),
     ),
     of_project(
         "typecheck-project",
         "Check the types of the whole project before Claude stops",
-        |call| on_stop::run(call, Kind::Typecheck),
+        |call| on_stop::run(call, CheckKind::Typecheck),
     ),
     of_project(
         "lint-project",
         "Lint the whole project before Claude stops",
-        |call| on_stop::run(call, Kind::Lint),
+        |call| on_stop::run(call, CheckKind::Lint),
     ),
     of_project(
         "test-project",
         "Run all tests of the project before Claude stops",
-        |call| on_stop::run(call, Kind::Test),
+        |call| on_stop::run(call, CheckKind::Test),
     ),
     check_todos::HOOK,
     check_any_changed::HOOK,
@@ -144,19 +144,19 @@ impl BuiltIn {
     }
 }
 
-/// Returns the hooks on edits that have something to do in a project: a tool of its languages, found
-/// in it or in these folders, or TypeScript.
+/// Returns the hooks on edits that have work to do in a project: a tool for its languages, found in it or in these
+/// folders, or TypeScript.
 pub fn fitting(project: &Path, path: &[PathBuf]) -> Vec<&'static BuiltIn> {
-    let search = Search { project, path };
+    let search = ToolSearch { project, path };
     let fitting = BUILT_INS.iter().filter(|hook| fits(hook, &search));
     fitting.collect()
 }
 
-fn fits(hook: &BuiltIn, search: &Search<'_>) -> bool {
+fn fits(hook: &BuiltIn, search: &ToolSearch<'_>) -> bool {
     let kind = match hook.name {
-        "typecheck-changed" => Kind::Typecheck,
-        "lint-changed" => Kind::Lint,
-        "test-changed" => Kind::Test,
+        "typecheck-changed" => CheckKind::Typecheck,
+        "lint-changed" => CheckKind::Lint,
+        "test-changed" => CheckKind::Test,
         "check-any-changed" => return search.project.join("tsconfig.json").is_file(),
         _ => return false,
     };
@@ -166,7 +166,7 @@ fn fits(hook: &BuiltIn, search: &Search<'_>) -> bool {
     })
 }
 
-/// A hook's own keys, as `becket builtin --options` is given them.
+/// Parses the keys of a hook, as `becket builtin --options` gets them.
 pub fn options_from_json(text: &str) -> Result<toml::Table, serde_json::Error> {
     serde_json::from_str(text)
 }

@@ -1,30 +1,29 @@
-//! Which hook a person means: exact, then a part of the name, then the nearest by typing errors.
+//! Finds the hook that a typed name means: an exact name, then a part of a name, then the nearest by typing errors.
 
-/// Whom a typed name means.
+/// The names that a typed name fits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Match<'a> {
     One(&'a str),
-    /// Each has it in its name.
+    /// Several names contain the typed one.
     Several(Vec<&'a str>),
-    /// None has it; `nearest` is for a "Did you mean", never for an act.
+    /// No name contains the typed one. `nearest` is for a "Did you mean" only; nothing is done with it.
     None {
         nearest: Option<&'a str>,
     },
 }
 
-/// Splits what was typed into names. Spaces and commas separate them, and quotes around a name are
-/// no part of it.
+/// Splits typed text into names. Spaces and commas separate them; quotes around a name are dropped.
 pub fn words(typed: &str) -> Vec<&str> {
     let words = typed.split(|c: char| c.is_whitespace() || c == ',');
     let words = words.map(|word| word.trim_matches(['\'', '"', '`', '“', '”', '‘', '’']));
     words.filter(|word| !word.is_empty()).collect()
 }
 
-/// A shorter word is not taken for a plural.
+/// The length from which a typed word may be a plural.
 const PLURAL: usize = 4;
 
-/// Finds the hook that is meant, in capital or small letters, by its name or a part of it, which may
-/// be in the plural (`types` of `typecheck-changed`). An empty name means none.
+/// Finds the hook that is meant, in any case, by its name or a part of it. The part may be in the plural (`types`
+/// of `typecheck-changed`). An empty name means no hook.
 pub fn find<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Match<'a> {
     let names: Vec<&str> = names.into_iter().collect();
     let typed = typed.to_lowercase();
@@ -32,11 +31,11 @@ pub fn find<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Match<
         return Match::One(exact);
     }
     let mut parts = having(&typed, &names);
-    if let (true, Some(one)) = (
-        typed.len() >= PLURAL && parts.is_empty(),
-        typed.strip_suffix('s'),
-    ) {
-        parts = having(one, &names);
+    if parts.is_empty()
+        && typed.len() >= PLURAL
+        && let Some(singular) = typed.strip_suffix('s')
+    {
+        parts = having(singular, &names);
     }
     match parts[..] {
         [] => Match::None {
@@ -47,31 +46,40 @@ pub fn find<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Match<
     }
 }
 
-/// Returns the names that have this part, which is in small letters.
+/// Returns the names that contain a part, which is in lower case.
 fn having<'a>(part: &str, names: &[&'a str]) -> Vec<&'a str> {
-    let has_it = |name: &&str| !part.is_empty() && name.to_lowercase().contains(part);
-    names.iter().copied().filter(has_it).collect()
+    if part.is_empty() {
+        return Vec::new();
+    }
+    let names = names.iter().copied();
+    names
+        .filter(|name| name.to_lowercase().contains(part))
+        .collect()
 }
 
-/// The name that takes the fewest typing errors, if they are few. Whoever types a part of a name
-/// mistypes a part of it, so each run of its words counts too.
+/// Returns the name that takes the fewest typing errors, if they are few. A user may also mistype a part of a name,
+/// so each run of its words counts too.
 fn nearest<'a>(typed: &str, names: &[&'a str]) -> Option<&'a str> {
     let few = typed.chars().count().div_ceil(3);
-    let errors = |name: &str| {
-        let name = name.to_lowercase();
-        let whole = strsim::damerau_levenshtein(typed, &name);
-        let parts = runs_of_words(&name).map(|part| strsim::damerau_levenshtein(typed, part));
-        (parts.min().unwrap_or(whole).min(whole), whole)
-    };
-    let counted = names.iter().map(|name| (errors(name), *name));
+    let counted = names.iter().map(|name| (typing_errors(typed, name), *name));
     let ((part, _), name) = counted.min_by_key(|(errors, _)| *errors)?;
     (part <= few && part < typed.chars().count()).then_some(name)
 }
 
-/// `a-b-c`: `a`, `a-b`, `a-b-c`, `b`, `b-c`, `c`.
+/// Counts the errors to the nearest run of words in a name, and to the whole name.
+fn typing_errors(typed: &str, name: &str) -> (usize, usize) {
+    let name = name.to_lowercase();
+    let whole = strsim::damerau_levenshtein(typed, &name);
+    let parts = runs_of_words(&name).map(|part| strsim::damerau_levenshtein(typed, part));
+    (parts.min().unwrap_or(whole).min(whole), whole)
+}
+
+/// Splits `a-b-c` into `a`, `a-b`, `a-b-c`, `b`, `b-c`, `c`.
 fn runs_of_words(name: &str) -> impl Iterator<Item = &str> {
-    let is_gap = |c: char| c == '-' || c == '_' || c == '.';
-    let gaps: Vec<usize> = name.match_indices(is_gap).map(|(at, _)| at).collect();
+    let gaps: Vec<usize> = name
+        .match_indices(['-', '_', '.'])
+        .map(|(at, _)| at)
+        .collect();
     let begins: Vec<usize> = std::iter::once(0)
         .chain(gaps.iter().map(|at| at + 1))
         .collect();
@@ -91,7 +99,7 @@ mod tests {
 
     use super::*;
 
-    /// The seed's own.
+    /// The names in the seed's examples.
     const HOOKS: [&str; 3] = ["typecheck-changed", "lint-changed", "check-todos"];
 
     #[test]
@@ -158,7 +166,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whoever_is_found_has_it(names in prop::collection::vec("[a-c-]{0,6}", 0..6), typed in "\\PC{0,3}|[a-c-]{0,4}") {
+        fn a_found_name_contains_the_typed_one(names in prop::collection::vec("[a-c-]{0,6}", 0..6), typed in "\\PC{0,3}|[a-c-]{0,4}") {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let typed = typed.to_lowercase();
             let with_it = names.iter().filter(|name| name.contains(&typed)).count();

@@ -1,5 +1,5 @@
-//! What hooks said, as it is answered and recorded: long texts are cut with the whole in a file, and runs
-//! are masked.
+//! Prepares hooks' answers to be sent and recorded: shortens long texts, with the whole in a file, and masks the
+//! notes of runs.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -13,20 +13,20 @@ use becket_wire::{EventId, Place};
 use crate::mask::Masker;
 use crate::merge::fit;
 
-/// Claude Code puts longer texts into a file of its own, and shows the model their beginning only.
+/// The length from which Claude Code puts a text into a file of its own, and shows the model only its beginning.
 const LONGEST_TEXT: usize = 9_000;
 
-/// Cuts what is too long for an answer, and leaves all of it in a file that the answer names.
+/// Shortens an answer that is too long, and writes all of it to a file that the answer names.
 pub fn shorten(answer: Answer, place: &Place, event: EventId, masker: &Masker) -> Answer {
     let (answer, rest) = fit(answer, LONGEST_TEXT, || place.said(event));
     if let Some((file, text)) = rest {
-        // Without the file the answer is still the beginning of it.
-        drop(leave(&file, &masker.mask(text.as_bytes()).bytes));
+        // Without the file the shortened answer is still useful.
+        drop(write_private(&file, &masker.mask(text.as_bytes()).bytes));
     }
     answer
 }
 
-fn leave(file: &Path, text: &[u8]) -> io::Result<()> {
+fn write_private(file: &Path, text: &[u8]) -> io::Result<()> {
     let folder = file.parent().unwrap_or(file);
     DirBuilder::new()
         .recursive(true)
@@ -39,9 +39,9 @@ fn leave(file: &Path, text: &[u8]) -> io::Result<()> {
 
 /// Masks the notes of runs.
 pub fn masked(runs: Vec<RunRow>, masker: &Masker) -> Vec<RunRow> {
-    let one = |run: RunRow| RunRow {
+    let masked = runs.into_iter().map(|run| RunRow {
         note: run.note.map(|note| masker.text(&note)),
         ..run
-    };
-    runs.into_iter().map(one).collect()
+    });
+    masked.collect()
 }

@@ -17,7 +17,7 @@ use super::{Action, Hook};
 use crate::config::room_on;
 use crate::judge::Verdict;
 use crate::matcher::Subject;
-use crate::merge::{Said, merge, unattended};
+use crate::merge::{HookAnswer, merge, unattended};
 use crate::process::{
     Cancel, ENDING, Job, JobResult, Listing, Occasion, Outcome, Program, RunningJobs,
 };
@@ -308,7 +308,7 @@ impl AwaitedResults<'_> {
                 rows.push(row);
             }
             let hook = result.hook;
-            said.extend(answer.ok().map(|answer| Said { hook, answer }));
+            said.extend(answer.ok().map(|answer| HookAnswer { hook, answer }));
         }
         let mut merged = merge(&plan.event, own.answer().clone(), &said);
         if let Some(input) = changed_input(&merged.answer) {

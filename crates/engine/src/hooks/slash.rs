@@ -1,5 +1,5 @@
-//! `/hook:disable`, `/hook:enable`, `/hook:status` as a person types them in Claude Code, and what
-//! they do. `becket disable`, `enable` and `hooks` do the same and print the same.
+//! The slash commands `/hook:disable`, `/hook:enable` and `/hook:status`. `becket disable`, `enable` and
+//! `hooks` do the same and print the same.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -15,19 +15,19 @@ use becket_wire::{Head, Place};
 use super::Hook;
 use super::builtin::BUILT_INS;
 use super::name::{self, Match};
-use super::switch::{self, State, SwitchError, Switched, Switches, state};
+use super::switch::{self, HookState, SwitchError, SwitchOutcome, Switches, state};
 use crate::config::Origin;
 use crate::guard::rule::Rule;
 
-/// What the switch is told.
+/// The verb of a slash command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verb {
+pub enum SlashVerb {
     Disable,
     Enable,
     Status,
 }
 
-impl Verb {
+impl SlashVerb {
     pub const ALL: [Self; 3] = [Self::Disable, Self::Enable, Self::Status];
 
     pub fn word(self) -> &'static str {
@@ -39,23 +39,23 @@ impl Verb {
     }
 }
 
-/// A slash command of ours.
+/// A slash command of becket's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Slash {
-    pub verb: Verb,
-    /// What stands after it; empty if nothing does.
+pub struct SlashCommand {
+    pub verb: SlashVerb,
+    /// The text after the verb; empty if there is none.
     pub argument: String,
 }
 
-/// What stands for all hooks.
+/// The argument that means all hooks.
 pub const ALL: &str = "--all";
 
-/// What Claude Code puts before the commands of the plugin.
+/// The prefix that Claude Code puts before the commands of the plugin.
 const PLUGIN: &str = "becket:";
 
-/// The slash command that an event brings. It is the whole prompt, on one line, and a person's or
-/// their program's: what a machine made up switches nothing.
-pub fn parse(head: &Head<'_>, envelope: &Envelope) -> Option<Slash> {
+/// Returns the slash command of an event. It has to be the whole prompt, on one line, and typed by a user or
+/// sent by their program: a prompt that a machine made up switches nothing.
+pub fn parse(head: &Head<'_>, envelope: &Envelope) -> Option<SlashCommand> {
     let is_typed = matches!(head.source.as_deref(), None | Some("user" | "sdk"));
     if !comes_first(head, envelope) || !is_typed || head.agent_id.is_some() {
         return None;
@@ -71,14 +71,16 @@ pub fn parse(head: &Head<'_>, envelope: &Envelope) -> Option<Slash> {
         Some((word, argument)) => (word, argument.trim()),
         None => (command, ""),
     };
-    let verb = Verb::ALL.into_iter().find(|verb| verb.word() == word)?;
+    let verb = SlashVerb::ALL
+        .into_iter()
+        .find(|verb| verb.word() == word)?;
     let argument = argument.to_owned();
-    Some(Slash { verb, argument })
+    Some(SlashCommand { verb, argument })
 }
 
-/// Whether this is the first event of a prompt. Claude Code up to 2.1.260 sends the expansion, runs
-/// what the command file names, and then sends the prompt: by then the switch would be set already.
-/// Those versions do not say whether a user attends.
+/// Returns true for the first event of a prompt. Claude Code up to 2.1.260 sends the expansion, runs what the
+/// command file names, and only then sends the prompt: by then the switch would be set already. Those versions
+/// do not tell if a user attends.
 fn comes_first(head: &Head<'_>, envelope: &Envelope) -> bool {
     match head.event.as_deref().map(EventName::from) {
         Some(EventName::UserPromptSubmit) => true,
@@ -87,30 +89,30 @@ fn comes_first(head: &Head<'_>, envelope: &Envelope) -> bool {
     }
 }
 
-/// Where a switch is set.
+/// The session, project and config that a slash command works on.
 #[derive(Debug, Clone, Copy)]
-pub struct Scene<'a> {
+pub struct SlashContext<'a> {
     pub place: &'a Place,
     pub session: &'a str,
     pub cwd: &'a Path,
-    /// The type of the subagent that asks, if it is one.
+    /// The type of the subagent that calls, if it is one.
     pub agent_type: Option<&'a str>,
-    /// Those that the config of this project names, in its order.
+    /// The hooks of this project's config, in its order.
     pub hooks: &'a [Arc<Hook>],
-    /// Its guards, which no session switches.
+    /// The guards of this project's config, which no session switches.
     pub guards: &'a [Arc<Rule>],
 }
 
-/// What was done, in words for the person.
+/// The result of a slash command, as text for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Acted {
-    /// Without the last line's end.
+pub struct SlashReply {
+    /// The text without the last line end.
     pub lines: String,
-    /// 0 done or already so, 1 it failed, 2 ambiguous, 3 no match.
+    /// 0: done, or nothing to do. 1: it failed. 2: the name is ambiguous. 3: no hook has the name.
     pub exit: u8,
 }
 
-impl Acted {
+impl SlashReply {
     fn new(lines: impl Into<String>, exit: u8) -> Self {
         let lines = lines.into();
         Self { lines, exit }
@@ -124,108 +126,110 @@ impl Acted {
     }
 }
 
-/// Does what was asked. It may wait for a lock, and writes a file.
-pub fn act(verb: Verb, argument: &str, scene: &Scene<'_>) -> Acted {
-    if argument == ALL && verb != Verb::Status && !scene.hooks.is_empty() {
-        return joined(scene.hooks.iter().map(|hook| one(verb, hook, scene)));
+/// Runs a slash command. It may wait for a lock, and writes a file.
+pub fn act(verb: SlashVerb, argument: &str, context: &SlashContext<'_>) -> SlashReply {
+    if argument == ALL && verb != SlashVerb::Status && !context.hooks.is_empty() {
+        return joined(context.hooks.iter().map(|hook| one(verb, hook, context)));
     }
-    let words = distinct(name::words(argument), scene);
+    let words = distinct(name::words(argument), context);
     if let [] | [_] = words[..] {
-        return act_on(verb, words.first().unwrap_or(&""), scene);
+        return act_on(verb, words.first().unwrap_or(&""), context);
     }
-    // Words of which none is a name are one name, or a sentence.
-    if !words.iter().any(|word| is_known(word, scene)) {
-        return act_on(verb, argument.trim(), scene);
+    // Words of which none is a name are read as one name.
+    if !words.iter().any(|word| is_known(word, context)) {
+        return act_on(verb, argument.trim(), context);
     }
     let (clear, unclear): (Vec<&str>, Vec<&str>) =
-        words.iter().partition(|word| is_clear(verb, word, scene));
+        words.iter().partition(|word| is_clear(verb, word, context));
     // Either all of them are clear, or nothing is done.
     let meant = if unclear.is_empty() { &clear } else { &unclear };
-    let acted = joined(meant.iter().map(|word| act_on(verb, word, scene)));
-    acted.and((!unclear.is_empty()).then(|| NOTHING_CHANGED.to_owned()))
+    let reply = joined(meant.iter().map(|word| act_on(verb, word, context)));
+    reply.and((!unclear.is_empty()).then(|| NOTHING_CHANGED.to_owned()))
 }
 
-fn joined(acted: impl Iterator<Item = Acted>) -> Acted {
-    let acted: Vec<Acted> = acted.collect();
-    let lines: Vec<&str> = acted.iter().map(|it| &*it.lines).collect();
-    let exit = acted.iter().map(|it| it.exit).max().unwrap_or(0);
-    Acted::new(lines.join("\n"), exit)
+fn joined(reply: impl Iterator<Item = SlashReply>) -> SlashReply {
+    let reply: Vec<SlashReply> = reply.collect();
+    let lines: Vec<&str> = reply.iter().map(|it| &*it.lines).collect();
+    let exit = reply.iter().map(|it| it.exit).max().unwrap_or(0);
+    SlashReply::new(lines.join("\n"), exit)
 }
 
-/// Leaves out words that mean a hook which an earlier one means already.
-fn distinct<'w>(words: Vec<&'w str>, scene: &Scene<'_>) -> Vec<&'w str> {
+/// Drops words that mean a hook which an earlier word means already.
+fn distinct<'w>(words: Vec<&'w str>, context: &SlashContext<'_>) -> Vec<&'w str> {
     let mut taken = HashSet::new();
-    let is_new = |word: &&str| match name::find(word, names_of(scene)) {
-        Match::One(name) => taken.insert(name),
-        _ => true,
-    };
-    words.into_iter().filter(is_new).collect()
+    words
+        .into_iter()
+        .filter(|word| match name::find(word, names_of(context)) {
+            Match::One(name) => taken.insert(name),
+            _ => true,
+        })
+        .collect()
 }
 
-/// Returns true if a word may mean a hook, configured or built in, or a guard.
-fn is_known(word: &str, scene: &Scene<'_>) -> bool {
-    let hooks = names_of(scene).chain(BUILT_INS.iter().map(|hook| hook.name));
-    !matches!(name::find(word, hooks), Match::None { .. }) || guard(word, scene).is_some()
+/// Returns true if a word can mean a hook, configured or built in, or a guard.
+fn is_known(word: &str, context: &SlashContext<'_>) -> bool {
+    let hooks = names_of(context).chain(BUILT_INS.iter().map(|hook| hook.name));
+    !matches!(name::find(word, hooks), Match::None { .. }) || guard(word, context).is_some()
 }
 
-fn guard<'a>(typed: &str, scene: &Scene<'a>) -> Option<&'a str> {
-    let mut ids = scene.guards.iter().map(|guard| &*guard.id);
+fn guard<'a>(typed: &str, context: &SlashContext<'a>) -> Option<&'a str> {
+    let mut ids = context.guards.iter().map(|guard| &*guard.id);
     ids.find(|id| id.eq_ignore_ascii_case(typed))
 }
 
 /// Returns true if a word names one hook, or several that are only listed.
-fn is_clear(verb: Verb, word: &str, scene: &Scene<'_>) -> bool {
-    match name::find(word, names_of(scene)) {
+fn is_clear(verb: SlashVerb, word: &str, context: &SlashContext<'_>) -> bool {
+    match name::find(word, names_of(context)) {
         Match::One(_) => true,
-        Match::Several(_) => verb == Verb::Status,
+        Match::Several(_) => verb == SlashVerb::Status,
         Match::None { .. } => false,
     }
 }
 
-fn names_of<'a>(scene: &Scene<'a>) -> impl Iterator<Item = &'a str> + use<'a> {
-    scene.hooks.iter().map(|hook| hook.name.as_str())
+fn names_of<'a>(context: &SlashContext<'a>) -> impl Iterator<Item = &'a str> + use<'a> {
+    context.hooks.iter().map(|hook| hook.name.as_str())
 }
 
-fn act_on(verb: Verb, argument: &str, scene: &Scene<'_>) -> Acted {
-    let found = name::find(argument, names_of(scene));
-    if let (Match::None { .. }, Some(guard)) = (&found, guard(argument, scene)) {
-        return Acted::new(is_guard(guard), 3);
+fn act_on(verb: SlashVerb, argument: &str, context: &SlashContext<'_>) -> SlashReply {
+    let found = name::find(argument, names_of(context));
+    if let (Match::None { .. }, Some(guard)) = (&found, guard(argument, context)) {
+        return SlashReply::new(is_guard(guard), 3);
     }
     match found {
-        _ if argument.is_empty() => with_switches(scene, |switches| {
-            let hooks: Vec<&Hook> = scene.hooks.iter().map(AsRef::as_ref).collect();
+        _ if argument.is_empty() => with_switches(context, |switches| {
+            let hooks: Vec<&Hook> = context.hooks.iter().map(AsRef::as_ref).collect();
             let listed = match verb {
-                Verb::Status => status(&hooks, switches, scene.agent_type),
-                _ => usage(verb, &hooks, switches, scene.agent_type),
+                SlashVerb::Status => status(&hooks, switches, context.agent_type),
+                _ => usage(verb, &hooks, switches, context.agent_type),
             };
-            Acted::new(listed, 0)
+            SlashReply::new(listed, 0)
         }),
         Match::One(name) => {
-            let Some(hook) = scene.hooks.iter().find(|hook| hook.name == name) else {
-                return Acted::new(nothing_configured(), 3);
+            let Some(hook) = context.hooks.iter().find(|hook| hook.name == name) else {
+                return SlashReply::new(nothing_configured(), 3);
             };
-            one(verb, hook, scene)
+            one(verb, hook, context)
         }
-        Match::Several(names) if verb == Verb::Status => with_switches(scene, |switches| {
-            let meant = scene.hooks.iter().map(AsRef::as_ref);
+        Match::Several(names) if verb == SlashVerb::Status => with_switches(context, |switches| {
+            let meant = context.hooks.iter().map(AsRef::as_ref);
             let meant: Vec<&Hook> = meant
                 .filter(|hook| names.contains(&hook.name.as_str()))
                 .collect();
-            Acted::new(status(&meant, switches, scene.agent_type), 0)
+            SlashReply::new(status(&meant, switches, context.agent_type), 0)
         }),
-        Match::Several(names) => Acted::new(several(verb, argument, &names), 2),
-        Match::None { nearest } => with_switches(scene, |switches| {
-            let hooks: Vec<&Hook> = scene.hooks.iter().map(AsRef::as_ref).collect();
-            let list = list(&hooks, switches, scene.agent_type);
-            Acted::new(no_match(verb, argument, nearest, &list), 3)
+        Match::Several(names) => SlashReply::new(several(verb, argument, &names), 2),
+        Match::None { nearest } => with_switches(context, |switches| {
+            let hooks: Vec<&Hook> = context.hooks.iter().map(AsRef::as_ref).collect();
+            let list = list(&hooks, switches, context.agent_type);
+            SlashReply::new(no_match(verb, argument, nearest, &list), 3)
         }),
     }
 }
 
 /// Reads the switches for a message to the user. A damaged file is set aside, and the message says so.
-fn with_switches(scene: &Scene<'_>, tell: impl Fn(&Switches) -> Acted) -> Acted {
-    let aside = switch::set_aside(scene.place, scene.session);
-    let read = Switches::read(scene.place, scene.session);
+fn with_switches(context: &SlashContext<'_>, tell: impl Fn(&Switches) -> SlashReply) -> SlashReply {
+    let aside = switch::set_aside(context.place, context.session);
+    let read = Switches::read(context.place, context.session);
     let trouble = match aside {
         Ok(aside) => aside.as_deref().map(set_aside),
         Err(error) => Some(trouble(&error)),
@@ -233,64 +237,68 @@ fn with_switches(scene: &Scene<'_>, tell: impl Fn(&Switches) -> Acted) -> Acted 
     tell(&read.switches).and(trouble)
 }
 
-fn one(verb: Verb, hook: &Hook, scene: &Scene<'_>) -> Acted {
-    if verb == Verb::Status {
-        return with_switches(scene, |switches| {
-            Acted::new(status(&[hook], switches, scene.agent_type), 0)
+fn one(verb: SlashVerb, hook: &Hook, context: &SlashContext<'_>) -> SlashReply {
+    if verb == SlashVerb::Status {
+        return with_switches(context, |switches| {
+            SlashReply::new(status(&[hook], switches, context.agent_type), 0)
         });
     }
     if let Some(origin) = &hook.off {
-        return Acted::new(off_in_config(&hook.name, origin), 0);
+        return SlashReply::new(off_in_config(&hook.name, origin), 0);
     }
     if hook.managed {
-        return Acted::new(managed(&hook.name, &hook.declared), 0);
+        return SlashReply::new(managed(&hook.name, &hook.declared), 0);
     }
-    let Scene {
+    let SlashContext {
         place,
         session,
         cwd,
         ..
-    } = *scene;
+    } = *context;
     let switched = match verb {
-        Verb::Enable => switch::enable(place, session, &hook.name, cwd),
+        SlashVerb::Enable => switch::enable(place, session, &hook.name, cwd),
         _ => switch::disable(place, session, &hook.name, cwd),
     };
     match switched {
         Ok(switched) => tell(verb, hook, &switched),
-        Err(error) => Acted::new(failed(verb, &hook.name, &error), 1),
+        Err(error) => SlashReply::new(failed(verb, &hook.name, &error), 1),
     }
 }
 
-fn tell(verb: Verb, hook: &Hook, switched: &Switched) -> Acted {
+fn tell(verb: SlashVerb, hook: &Hook, switched: &SwitchOutcome) -> SlashReply {
     let line = match (verb, switched.changed) {
-        (Verb::Enable, true) => enabled(&hook.name),
-        (Verb::Enable, false) => not_disabled(&hook.name),
+        (SlashVerb::Enable, true) => enabled(&hook.name),
+        (SlashVerb::Enable, false) => not_disabled(&hook.name),
         (_, true) => disabled(&hook.name),
         (_, false) => already_disabled(&hook.name),
     };
     let untrusted = hook.untrusted.then(not_trusted);
     let aside = switched.set_aside.as_deref();
-    Acted::new(line, 0).and(untrusted).and(aside.map(set_aside))
+    SlashReply::new(line, 0)
+        .and(untrusted)
+        .and(aside.map(set_aside))
 }
 
-fn failed(verb: Verb, hook: &str, error: &SwitchError) -> String {
+fn failed(verb: SlashVerb, hook: &str, error: &SwitchError) -> String {
     format!("❌ Could not {} {hook}: {error}", verb.word())
 }
 
-/// The hooks with whether each runs, as lists show them.
+/// Returns the hooks with their states, as lists show them.
 pub fn states<'a>(
     hooks: &'a [Arc<Hook>],
     switches: &Switches,
     agent_type: Option<&str>,
-) -> Vec<(&'a Hook, State)> {
-    let with_state = |hook: &'a Arc<Hook>| (hook.as_ref(), state(hook, switches, agent_type));
-    hooks.iter().map(with_state).collect()
+) -> Vec<(&'a Hook, HookState)> {
+    hooks
+        .iter()
+        .map(|hook| (hook.as_ref(), state(hook, switches, agent_type)))
+        .collect()
 }
 
-/// How it is answered at the event that brought it, so that no model is asked. Of what Claude Code offers, a
-/// block without the original prompt shows the lines as they are, each on a line of its own, and
-/// leaves nothing of it in the context. (`continue: false` puts "Operation stopped by hook:" before
-/// the first; with a `systemMessage` the prompt goes on to the model.)
+/// Returns the answer to the event of a slash command. It is a block without the original prompt: of what
+/// Claude Code offers, only this shows the lines as they are and leaves nothing in the context, and no model is
+/// asked. (`continue: false` puts "Operation stopped by hook:" before the first line; with a `systemMessage`
+/// the prompt goes on to the model.)
 pub fn answer(event: EventName, lines: &str) -> Answer {
     let mut answer = Answer::silent(event);
     let reason = lines.to_owned();
@@ -301,9 +309,9 @@ pub fn answer(event: EventName, lines: &str) -> Answer {
     answer
 }
 
-/// Names are padded to so many columns, longer ones to the longest.
+/// The width of the column of names; longer names widen it.
 const NAME: usize = 20;
-/// So much of what was typed is said again.
+/// The number of typed characters that a message repeats.
 const TYPED: usize = 80;
 
 fn disabled(hook: &str) -> String {
@@ -351,7 +359,7 @@ fn trouble(error: &SwitchError) -> String {
     format!("⚠️  The switches of this session count as empty: {error}")
 }
 
-/// Of the hooks that becket does not run.
+/// A note about the hooks that becket does not run.
 const IN_SETTINGS: &str = "Hooks in Claude Code's settings files have no switch until \
     `becket adopt` moves them here.";
 
@@ -362,7 +370,7 @@ pub fn nothing_configured() -> String {
 
 const NOTHING_CHANGED: &str = "Nothing was changed.";
 
-/// The built-in hooks that a name may mean where no configured hook has it.
+/// Returns a note about the built-in hooks that a name may mean if no configured hook has it.
 fn built_in(typed: &str) -> Option<String> {
     let names = match name::find(typed, BUILT_INS.iter().map(|hook| hook.name)) {
         Match::One(name) => vec![name],
@@ -380,7 +388,7 @@ fn built_in(typed: &str) -> Option<String> {
     ))
 }
 
-fn several(verb: Verb, typed: &str, names: &[&str]) -> String {
+fn several(verb: SlashVerb, typed: &str, names: &[&str]) -> String {
     let mut text = format!("🤔 Multiple hooks match '{}':\n", said(typed));
     for name in names {
         // Writing into a String does not fail.
@@ -389,7 +397,7 @@ fn several(verb: Verb, typed: &str, names: &[&str]) -> String {
     text + &format!("Be more specific: /hook:{} [exact-name]", verb.word())
 }
 
-fn no_match(verb: Verb, typed: &str, nearest: Option<&str>, list: &str) -> String {
+fn no_match(verb: SlashVerb, typed: &str, nearest: Option<&str>, list: &str) -> String {
     let typed = said(typed);
     let mut text = format!("❌ No hook found matching '{typed}'\n");
     let built_in = built_in(&typed);
@@ -405,14 +413,14 @@ fn no_match(verb: Verb, typed: &str, nearest: Option<&str>, list: &str) -> Strin
     text += &format!(
         "Available hooks for this project:\n{list}Try: /hook:{verb} [exact-name-from-above]"
     );
-    // What is near to a configured hook is a slip of the keyboard.
+    // A name near to a configured hook is a typing error.
     if built_in.is_some() || nearest.is_none() {
         text += &format!("\n{IN_SETTINGS}");
     }
     text
 }
 
-fn usage(verb: Verb, hooks: &[&Hook], switches: &Switches, agent: Option<&str>) -> String {
+fn usage(verb: SlashVerb, hooks: &[&Hook], switches: &Switches, agent: Option<&str>) -> String {
     let usage = format!("Usage: /hook:{} [hook-name-or-partial]", verb.word());
     match hooks {
         [] => format!("{}\n{usage}", nothing_configured()),
@@ -423,7 +431,7 @@ fn usage(verb: Verb, hooks: &[&Hook], switches: &Switches, agent: Option<&str>) 
     }
 }
 
-/// Each hook with its state, the enabled ones too.
+/// Lists each hook with its state, the enabled ones too.
 fn status(hooks: &[&Hook], switches: &Switches, agent: Option<&str>) -> String {
     if hooks.is_empty() {
         return nothing_configured();
@@ -433,14 +441,14 @@ fn status(hooks: &[&Hook], switches: &Switches, agent: Option<&str>) -> String {
     format!("Hooks for this project, in this session:\n{list}")
 }
 
-/// Each hook on a line, with its state if it does not run.
+/// Lists each hook on a line, with its state if it does not run.
 fn list(hooks: &[&Hook], switches: &Switches, agent: Option<&str>) -> String {
     lines(hooks, |hook| {
-        Some(state(hook, switches, agent)).filter(|state| *state != State::Enabled)
+        Some(state(hook, switches, agent)).filter(|state| *state != HookState::Enabled)
     })
 }
 
-fn lines(hooks: &[&Hook], shown: impl Fn(&Hook) -> Option<State>) -> String {
+fn lines(hooks: &[&Hook], shown: impl Fn(&Hook) -> Option<HookState>) -> String {
     let longest = hooks.iter().map(|hook| hook.name.chars().count()).max();
     let width = longest.unwrap_or(0).max(NAME);
     let mut text = String::new();
@@ -455,7 +463,7 @@ fn lines(hooks: &[&Hook], shown: impl Fn(&Hook) -> Option<State>) -> String {
     text
 }
 
-/// What was typed, as far as it is fit to be said again.
+/// Shortens typed text to repeat it in a message.
 fn said(typed: &str) -> String {
     let typed = one_line(typed);
     match typed.char_indices().nth(TYPED) {
@@ -464,8 +472,8 @@ fn said(typed: &str) -> String {
     }
 }
 
-/// A description may come from a foreign project, and a path have any character: what a terminal would obey or
-/// not show goes.
+/// Replaces characters that a terminal would obey or not show. A description may come from a foreign project,
+/// and a path may have any character.
 fn one_line(text: &str) -> String {
     text.replace(is_hidden, " ").trim().to_owned()
 }

@@ -1,5 +1,5 @@
-//! The switch: which hooks are off in one session, kept in one JSON file a session. A person may
-//! read, edit or delete it; becket never deletes it.
+//! The switches of a session: the hooks that are off in it, kept in one JSON file a session. The user may read,
+//! edit or delete the file; becket never deletes it.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -33,7 +33,6 @@ pub struct Switches {
     disabled: Vec<String>,
 }
 
-/// Why a switch could not be set.
 #[derive(Debug, Error)]
 pub enum SwitchError {
     #[error("the session `{0}` has no switches: its id is not a UUID")]
@@ -48,39 +47,39 @@ pub enum SwitchError {
     KeepsChanging(PathBuf),
 }
 
-/// What came of it.
+/// The result of a change to a switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Switched {
-    /// False: it was so already, and nothing was written.
+pub struct SwitchOutcome {
+    /// False if nothing was to do, and nothing was written.
     pub changed: bool,
-    /// Where the damaged file went that stood there.
+    /// The new path of the damaged file that was there before.
     pub set_aside: Option<PathBuf>,
 }
 
-/// The switches as the file says them.
+/// The switches as the file has them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Read {
+pub struct SwitchesRead {
     pub switches: Switches,
-    /// Why the file counts as empty, if it should not be.
+    /// The reason for which the file counts as empty, if it should not.
     pub trouble: Option<String>,
 }
 
 impl Switches {
-    /// Reads a session's switches. One that has no file, or can have none, has nothing off.
-    pub fn read(place: &Place, session: &str) -> Read {
+    /// Reads a session's switches. Without a file all hooks are on.
+    pub fn read(place: &Place, session: &str) -> SwitchesRead {
         let Some(path) = path(place, session) else {
-            return Read::default();
+            return SwitchesRead::default();
         };
         let read = match Snapshot::read(&path, MAX_SIZE) {
             Ok(snapshot) => Content::of(snapshot.bytes()),
             Err(why) => Err(why.to_string()),
         };
         match read {
-            Ok(content) => Read {
+            Ok(content) => SwitchesRead {
                 switches: content.switches(),
                 trouble: None,
             },
-            Err(why) => Read {
+            Err(why) => SwitchesRead {
                 switches: Self::default(),
                 trouble: Some(format!("{}: {why}", path.display())),
             },
@@ -95,34 +94,34 @@ impl Switches {
         self.disabled.iter().any(|name| name == hook)
     }
 
-    /// The names, as the file has them.
+    /// Returns the names of the hooks that are off, as the file has them.
     pub fn disabled(&self) -> &[String] {
         &self.disabled
     }
 }
 
-/// Where a session's switches stand. None if its id is not a UUID: such a session has none.
+/// Returns the file of a session's switches; none if its id is not a UUID: such a session has none.
 pub fn path(place: &Place, session: &str) -> Option<PathBuf> {
     parse_uuid(session)?;
-    // On a file system that does not tell cases apart, nor do we.
+    // A file system may ignore case.
     let name = format!("{}.json", session.to_ascii_lowercase());
     Some(place.sessions().join(name))
 }
 
-/// Whether a hook runs in a session, and why not.
+/// The state of a hook in a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
+pub enum HookState {
     Enabled,
-    /// For good, by the config.
+    /// Off for good, by the config.
     OffInConfig(Origin),
-    /// `becket trust` was not given for this project.
+    /// The project is not trusted.
     NotTrusted,
     DisabledForSession,
     SkippedForAgent,
 }
 
-impl State {
-    /// The word for scripts.
+impl HookState {
+    /// Returns the word for scripts.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Enabled => "enabled",
@@ -134,7 +133,7 @@ impl State {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for HookState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Enabled => f.write_str("enabled"),
@@ -146,28 +145,28 @@ impl fmt::Display for State {
     }
 }
 
-/// Config off > not trusted > session > subagent > on. What the machine's owner manages, no session
-/// switches off.
-pub fn state(hook: &Hook, switches: &Switches, agent_type: Option<&str>) -> State {
+/// Returns the state of a hook: off in config, then not trusted, then off in the session, then off for the
+/// subagent, then on. A session cannot switch off a managed hook.
+pub fn state(hook: &Hook, switches: &Switches, agent_type: Option<&str>) -> HookState {
     match hook.off {
-        None if hook.untrusted => State::NotTrusted,
+        None if hook.untrusted => HookState::NotTrusted,
         _ => state_if_trusted(hook, switches, agent_type),
     }
 }
 
-/// Whether it runs, or would if its project had not changed since it was approved.
+/// Returns true if a hook runs, or would run if its project had not changed since it was approved.
 pub(super) fn is_due(hook: &Hook, switches: &Switches, agent_type: Option<&str>) -> bool {
     (!hook.untrusted || hook.changed)
-        && state_if_trusted(hook, switches, agent_type) == State::Enabled
+        && state_if_trusted(hook, switches, agent_type) == HookState::Enabled
 }
 
-fn state_if_trusted(hook: &Hook, switches: &Switches, agent_type: Option<&str>) -> State {
+fn state_if_trusted(hook: &Hook, switches: &Switches, agent_type: Option<&str>) -> HookState {
     let skips = |agent: &str| hook.skip_agents.iter().any(|skipped| skipped == agent);
     match &hook.off {
-        Some(origin) => State::OffInConfig(origin.clone()),
-        None if !hook.managed && switches.is_off(&hook.name) => State::DisabledForSession,
-        None if agent_type.is_some_and(skips) => State::SkippedForAgent,
-        None => State::Enabled,
+        Some(origin) => HookState::OffInConfig(origin.clone()),
+        None if !hook.managed && switches.is_off(&hook.name) => HookState::DisabledForSession,
+        None if agent_type.is_some_and(skips) => HookState::SkippedForAgent,
+        None => HookState::Enabled,
     }
 }
 
@@ -177,7 +176,7 @@ pub fn disable(
     session: &str,
     hook: &str,
     cwd: &Path,
-) -> Result<Switched, SwitchError> {
+) -> Result<SwitchOutcome, SwitchError> {
     edit(place, session, cwd, |disabled| {
         let is_new = !disabled.iter().any(|name| name == hook);
         if is_new {
@@ -187,13 +186,13 @@ pub fn disable(
     })
 }
 
-/// Switches it on again.
+/// Switches a hook on again in one session.
 pub fn enable(
     place: &Place,
     session: &str,
     hook: &str,
     cwd: &Path,
-) -> Result<Switched, SwitchError> {
+) -> Result<SwitchOutcome, SwitchError> {
     edit(place, session, cwd, |disabled| {
         let before = disabled.len();
         disabled.retain(|name| name != hook);
@@ -201,13 +200,13 @@ pub fn enable(
     })
 }
 
-/// Gives a session the switches of the one that it came from (`/clear`, a fork), unless it has some
-/// already. True if it has them now. `wait` bounds the wait for the lock.
+/// Gives a session the switches of the session that it came from (`/clear`, a fork), unless it has a file
+/// already. Returns true if it got them. `wait` bounds the wait for the lock.
 pub fn copy(place: &Place, from: &str, to: &str, wait: Duration) -> Result<bool, SwitchError> {
     let (Some(source), Some(target)) = (path(place, from), path(place, to)) else {
         return Ok(false);
     };
-    // Most sessions have none, and cost no lock.
+    // Most sessions have no file, and cost no lock.
     if !source.exists() {
         return Ok(false);
     }
@@ -226,7 +225,7 @@ pub fn copy(place: &Place, from: &str, to: &str, wait: Duration) -> Result<bool,
     Ok(attempt == Attempt::Done)
 }
 
-/// Moves a damaged file out of the way, if there is one, and says where it is now.
+/// Moves a damaged file away, if there is one, and returns its new path.
 pub fn set_aside(place: &Place, session: &str) -> Result<Option<PathBuf>, SwitchError> {
     let Some(path) = path(place, session) else {
         return Ok(None);
@@ -249,7 +248,7 @@ fn edit(
     session: &str,
     cwd: &Path,
     change: impl Fn(&mut Vec<String>) -> bool,
-) -> Result<Switched, SwitchError> {
+) -> Result<SwitchOutcome, SwitchError> {
     let path = path(place, session).ok_or_else(|| SwitchError::NoSwitches(session.to_owned()))?;
     let lock = take_lock(place, LOCK_WAIT)?;
     let mut set_aside = None;
@@ -268,13 +267,13 @@ fn edit(
         }
         if !changed || content.write(&snapshot)? == Attempt::Done {
             drop(lock);
-            return Ok(Switched { changed, set_aside });
+            return Ok(SwitchOutcome { changed, set_aside });
         }
     }
     Err(SwitchError::KeepsChanging(path))
 }
 
-/// A folder under its real name; one that is gone, as it was said.
+/// Returns the real path of a folder; if it is gone, the path as given.
 fn resolved(folder: &Path) -> String {
     let real = folder.canonicalize();
     let real = real.unwrap_or_else(|_| folder.to_path_buf());
@@ -288,7 +287,7 @@ fn read(path: &Path) -> Result<Snapshot, SwitchError> {
     })
 }
 
-/// Too long is damaged too; what may not be read is not ours to judge.
+/// Returns true if the file is not readable JSON of the expected form, or too long.
 fn is_damaged(path: &Path) -> Result<bool, SwitchError> {
     match read(path) {
         Ok(snapshot) => Ok(Content::of(snapshot.bytes()).is_err()),
@@ -302,22 +301,21 @@ fn is_damaged(path: &Path) -> Result<bool, SwitchError> {
 fn move_away(path: &Path) -> Result<PathBuf, SwitchError> {
     let time = local_time::now().strftime("%Y%m%d-%H%M%S").to_string();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let unwritable = |why| SwitchError::Unwritable {
-        file: path.to_path_buf(),
-        why,
-    };
-    let free = |number: &u32| {
-        let aside = match number {
+    let aside = (1..1000)
+        .map(|number| match number {
             1 => format!("{name}.damaged-{time}"),
             _ => format!("{name}.damaged-{time}-{number}"),
-        };
-        let aside = path.with_file_name(aside);
-        (!aside.exists()).then_some(aside)
+        })
+        .map(|name| path.with_file_name(name))
+        .find(|aside| !aside.exists());
+    let moved = match aside {
+        Some(aside) => fs::rename(path, &aside).map(|()| aside),
+        None => Err(ErrorKind::AlreadyExists.into()),
     };
-    let aside = (1..1000).find_map(|number| free(&number));
-    let aside = aside.ok_or_else(|| unwritable(ErrorKind::AlreadyExists.into()))?;
-    fs::rename(path, &aside).map_err(unwritable)?;
-    Ok(aside)
+    moved.map_err(|why| SwitchError::Unwritable {
+        file: path.to_path_buf(),
+        why,
+    })
 }
 
 fn take_lock(place: &Place, wait: Duration) -> Result<File, SwitchError> {
@@ -327,7 +325,7 @@ fn take_lock(place: &Place, wait: Duration) -> Result<File, SwitchError> {
     taken.map_err(|why| SwitchError::Locked { file, why })
 }
 
-/// What a file says. What a person added besides is kept.
+/// The content of a file. Keys that a user added are kept.
 #[derive(Debug, Default)]
 struct Content {
     session: Option<String>,
@@ -350,16 +348,14 @@ impl Content {
             .remove(DISABLED)
             .unwrap_or_else(|| Value::Array(vec![]));
         let names = names.as_array().ok_or("disabledHooks is not a list")?;
-        let name = |name: &Value| name.as_str().map(str::to_owned);
-        let names: Option<Vec<String>> = names.iter().map(name).collect();
-        let mut text = |key: &str| match rest.remove(key) {
-            Some(Value::String(text)) => Some(text),
-            _ => None,
-        };
+        let names: Option<Vec<String>> = names
+            .iter()
+            .map(|name| name.as_str().map(str::to_owned))
+            .collect();
         Ok(Self {
-            session: text(SESSION),
-            at: text(AT),
-            cwd: text(CWD),
+            session: take_text(&mut rest, SESSION),
+            at: take_text(&mut rest, AT),
+            cwd: take_text(&mut rest, CWD),
             disabled: names.ok_or("disabledHooks holds a value that is not a string")?,
             rest,
         })
@@ -384,7 +380,7 @@ impl Content {
             })
     }
 
-    /// Ours first and in their order; `serde_json` would sort them.
+    /// Writes becket's own keys first and in their order; `serde_json` would sort them.
     fn text(&self) -> String {
         let ours = [
             (SESSION, Value::from(self.session.clone())),
@@ -402,7 +398,14 @@ impl Content {
     }
 }
 
-/// A list of names on one line, with spaces, as a person would write it.
+fn take_text(rest: &mut Map<String, Value>, key: &str) -> Option<String> {
+    match rest.remove(key)? {
+        Value::String(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// Formats a list on one line, with spaces, as a person would write it.
 fn spaced(value: &Value) -> String {
     match value.as_array() {
         Some(values) => {

@@ -1,4 +1,4 @@
-//! The strings of a payload as they read, and the way back from there to the payload's own bytes.
+//! Reads the strings of a payload, and maps places in them back to the payload's own bytes.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -6,13 +6,13 @@ use std::ops::Range;
 /// One string of a JSON text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JsonString {
-    /// What stands between the quotes.
+    /// The range between the quotes.
     pub inside: Range<usize>,
-    /// It names a field of an object.
+    /// True if it names a field of an object.
     pub is_key: bool,
 }
 
-/// The strings of a JSON text, in order. The text must be valid: nothing is checked here.
+/// Returns the strings of a JSON text, in order. The text must be valid: nothing is checked here.
 pub fn strings(json: &[u8]) -> impl Iterator<Item = JsonString> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -39,18 +39,18 @@ fn end_of_string(json: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// A text with its escapes resolved, and the way back to the bytes that it was read from.
+/// A text with its escapes resolved, and the way back to its source.
 #[derive(Debug)]
 pub struct Text<'a> {
     pub bytes: Cow<'a, [u8]>,
-    /// Where stretches begin that stand in text and source alike: (in the text, in the source).
-    /// Empty if the text is the source.
+    /// The starts of the stretches that are equal in text and source: (in the text, in the source). Empty if the
+    /// text is the source.
     stretches: Vec<(usize, usize)>,
 }
 
 impl<'a> Text<'a> {
-    /// Reads the inside of a JSON string. What is no escape of JSON stays as it is, so that any
-    /// other text can be read so too: a name of a file in it may look odd then, a secret does not.
+    /// Reads the inside of a JSON string. An unknown escape stays as it is, so that any other text can be read as
+    /// well: a file name in it may look odd then, a secret does not.
     pub fn read(source: &'a [u8]) -> Self {
         let Some(first) = memchr::memchr(b'\\', source) else {
             return Self {
@@ -78,7 +78,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Where a part of the text, made of whole characters, stands in the source.
+    /// Returns the range in the source of a part of the text. The part is made of whole characters.
     pub fn in_source(&self, part: &Range<usize>) -> Range<usize> {
         self.back(part.start)..self.back(part.end)
     }
@@ -95,23 +95,25 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Moves the ends of a part outwards to whole characters: one cannot be cut out of an escape.
+/// Moves the ends of a part outwards to whole characters, because an escape cannot be cut.
 pub fn whole_characters(text: &[u8], part: Range<usize>) -> Range<usize> {
-    let inside = |at: usize| {
-        text.get(at)
-            .is_some_and(|byte| (0x80..=0xBF).contains(byte))
-    };
     let (mut start, mut end) = (part.start, part.end);
-    while start > 0 && part.start - start < 3 && inside(start) {
+    while start > 0 && part.start - start < 3 && is_inside_character(text, start) {
         start -= 1;
     }
-    while end - part.end < 3 && inside(end) {
+    while end - part.end < 3 && is_inside_character(text, end) {
         end += 1;
     }
     start..end
 }
 
-/// Resolves the escape that `source` begins with, and says how long it was.
+/// Returns true if a character of UTF-8 goes on at `at`.
+fn is_inside_character(text: &[u8], at: usize) -> bool {
+    text.get(at)
+        .is_some_and(|byte| (0x80..=0xBF).contains(byte))
+}
+
+/// Resolves the escape at the beginning of `source`, and returns its length.
 fn resolve(source: &[u8], out: &mut Vec<u8>) -> usize {
     let plain = match source.get(1) {
         Some(b'n') => b'\n',
@@ -146,7 +148,7 @@ fn resolve_unicode(source: &[u8], out: &mut Vec<u8>) -> usize {
     if pair.is_some() { 12 } else { 6 }
 }
 
-/// The number in `\uXXXX`.
+/// Returns the number in `\uXXXX`.
 fn code_unit(source: &[u8]) -> Option<u32> {
     let digits = source.strip_prefix(br"\u")?.get(..4)?;
     digits.iter().try_fold(0, |number, &digit| {

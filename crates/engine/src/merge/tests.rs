@@ -13,8 +13,8 @@ fn read(event: &EventName, json: &Value) -> Answer {
     Answer::read(event.clone(), 0, json.to_string().as_bytes(), b"").unwrap()
 }
 
-fn said(event: &EventName, hook: &str, json: &Value) -> Said {
-    Said {
+fn said(event: &EventName, hook: &str, json: &Value) -> HookAnswer {
+    HookAnswer {
         hook: hook.to_owned(),
         answer: read(event, json),
     }
@@ -25,16 +25,16 @@ fn tool(decision: &str, reason: &str) -> Value {
         "permissionDecision": decision, "permissionDecisionReason": reason}})
 }
 
-fn rendered(merged: &Merged) -> Value {
+fn rendered(merged: &MergedAnswer) -> Value {
     serde_json::from_slice(&merged.answer.render().stdout).unwrap_or_default()
 }
 
 const PRE: EventName = EventName::PreToolUse;
 
 /// Hooks a, b, … each with their JSON.
-fn merged(event: &EventName, own: &Value, answers: &[Value]) -> Merged {
+fn merged(event: &EventName, own: &Value, answers: &[Value]) -> MergedAnswer {
     let hooks = ["a", "b", "c", "d", "e"].iter().zip(answers);
-    let answers: Vec<Said> = hooks.map(|(hook, json)| said(event, hook, json)).collect();
+    let answers: Vec<HookAnswer> = hooks.map(|(hook, json)| said(event, hook, json)).collect();
     merge(event, read(event, own), &answers)
 }
 
@@ -163,7 +163,7 @@ fn an_answer_to_another_event_is_dropped() {
     let merged = merge(&PRE, silent(&EventName::Stop), &[stop]);
     assert_eq!(
         merged,
-        Merged {
+        MergedAnswer {
             answer: silent(&PRE),
             by: None
         }
@@ -350,11 +350,11 @@ fn any_answer(event: EventName) -> impl Strategy<Value = Answer> {
         })
 }
 
-fn any_case() -> impl Strategy<Value = (EventName, Answer, Vec<Said>)> {
+fn any_case() -> impl Strategy<Value = (EventName, Answer, Vec<HookAnswer>)> {
     any_event().prop_flat_map(|event| {
         let answers = prop::collection::vec(any_answer(event.clone()), 0..5);
         (Just(event.clone()), any_answer(event), answers).prop_map(|(event, own, answers)| {
-            let said = |(n, answer)| Said {
+            let said = |(n, answer)| HookAnswer {
                 hook: format!("hook-{n}"),
                 answer,
             };
@@ -368,12 +368,12 @@ fn any_case() -> impl Strategy<Value = (EventName, Answer, Vec<Said>)> {
 }
 
 /// As a caller does who hears the answers in the order in which programs end.
-fn in_declared_order(mut heard: Vec<(usize, Said)>) -> Vec<Said> {
+fn in_declared_order(mut heard: Vec<(usize, HookAnswer)>) -> Vec<HookAnswer> {
     heard.sort_by_key(|(place, _)| *place);
     heard.into_iter().map(|(_, said)| said).collect()
 }
 
-fn opinions(own: &Answer, said: &[Said]) -> Vec<Opinion> {
+fn opinions(own: &Answer, said: &[HookAnswer]) -> Vec<Opinion> {
     let all = std::iter::once(own).chain(said.iter().map(|said| &said.answer));
     all.filter_map(|answer| answer.opinion().cloned()).collect()
 }
@@ -382,7 +382,7 @@ proptest! {
     #[test]
     fn the_order_in_which_hooks_end_changes_nothing(
         ((event, own, said), heard) in any_case().prop_flat_map(|case| {
-            let heard: Vec<(usize, Said)> = case.2.iter().cloned().enumerate().collect();
+            let heard: Vec<(usize, HookAnswer)> = case.2.iter().cloned().enumerate().collect();
             (Just(case), Just(heard).prop_shuffle())
         }),
     ) {
@@ -416,7 +416,7 @@ proptest! {
     #[test]
     fn silence_stays_silence(event in any_event(), hooks in 0_usize..4) {
         let silent = Answer::silent(event.clone());
-        let said = Said { hook: "h".into(), answer: silent.clone() };
+        let said = HookAnswer { hook: "h".into(), answer: silent.clone() };
         let merged = merge(&event, silent, &vec![said; hooks]);
         prop_assert!(merged.answer.render().is_silent());
         prop_assert_eq!(merged.by, None);
@@ -431,7 +431,7 @@ proptest! {
 
     #[test]
     fn one_voice_alone_is_as_it_was((event, own, _) in any_case()) {
-        let silent = Said { hook: "h".into(), answer: Answer::silent(event.clone()) };
+        let silent = HookAnswer { hook: "h".into(), answer: Answer::silent(event.clone()) };
         let merged = merge(&event, own.clone(), &[silent]);
         prop_assert_eq!(merged.answer.render(), own.render());
         prop_assert_eq!(merged.by, None);
@@ -457,7 +457,7 @@ proptest! {
     fn every_hook_whose_word_counts_is_named((event, own, said) in any_case()) {
         let merged = merge(&event, own, &said);
         let told = merged.answer.contexts().join("\n") + &merged.answer.messages().join("\n");
-        for Said { hook, answer } in &said {
+        for HookAnswer { hook, answer } in &said {
             let speaks = !answer.contexts().is_empty() || !answer.messages().is_empty();
             let named = format!("{hook}: ");
             prop_assert!(!speaks || told.contains(&named));

@@ -1,5 +1,5 @@
-//! What an approval pins: every file in `.becket/` that counts, and every file of the project that
-//! a `run` names, each by its content.
+//! The pins of an approval: the content of every file in `.becket/` that counts, and of every file of the
+//! project that a `run` names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Write};
@@ -12,28 +12,28 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use super::words::{NamedPath, places};
+use super::named_files::{NamedPath, places};
 use crate::config::{LONGEST_FILE, Level, Source, Value, parse_layer};
 use crate::process::Program;
-use crate::stamp::{Seen, is_absence, is_settled, open_regular};
+use crate::stamp::{FileStamp, is_absence, is_settled, open_regular};
 
-/// Bounds: no user could look through more.
+/// The bounds of a project that can be pinned: no user could look through more.
 const MOST_FILES: usize = 2000;
 const MOST_BYTES: u64 = 64 << 20;
 const DEEPEST: usize = 16;
 
 pub(super) const FOLDER: &str = ".becket";
-/// Documents, which do not count.
+/// The folder of documents, which do not count.
 const DOCUMENTS: &str = ".becket/prd";
 /// The files that name programs.
 const CONFIGS: [&str; 2] = [".becket/config.toml", ".becket/local.toml"];
 
-/// What is pinned: for each path in the project, what was there.
+/// The pinned paths of a project, each with the hash of its content.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Pins(BTreeMap<String, String>);
 
-/// Why a project cannot be trusted as it is.
+/// The reason for which a project cannot be trusted.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Refusal {
     #[error("{path} leads out of the project")]
@@ -46,22 +46,22 @@ pub enum Refusal {
     TooMuch { path: String },
 }
 
-/// One difference between what was approved and what is there.
+/// One difference between the approved files and the present ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct PinChange {
     pub path: String,
-    pub how: How,
+    pub kind: PinChangeKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum PinChangeKind {
     New,
     Changed,
     Gone,
 }
 
 impl Pins {
-    /// One hash for all of it, the same on every machine.
+    /// Returns one hash of all pins, the same on every machine.
     pub fn hash(&self) -> String {
         let mut all = String::new();
         for (path, pin) in &self.0 {
@@ -78,27 +78,28 @@ impl Pins {
         self.0.keys().map(String::as_str)
     }
 
-    /// Whether a file was pinned with that content.
+    /// Returns true if a file was pinned with this content.
     pub fn has(&self, path: &str, hash: &str) -> bool {
         self.0.get(path).is_some_and(|pin| pin.ends_with(hash))
     }
 
+    /// Returns true if a path is pinned.
     pub fn names(&self, path: &str) -> bool {
         self.0.contains_key(path)
     }
 
-    /// What is different now, by path.
-    pub fn changes_since(&self, before: &Self) -> Vec<Change> {
-        let change = |path: &String, how| Change {
-            path: path.clone(),
-            how,
-        };
-        let gone = before.0.keys().filter(|path| !self.0.contains_key(*path));
-        let mut changes: Vec<Change> = gone.map(|path| change(path, How::Gone)).collect();
+    /// Returns the differences to an earlier state, by path.
+    pub fn changes_since(&self, before: &Self) -> Vec<PinChange> {
+        let gone = before.0.keys().filter(|path| !self.names(path));
+        let mut changes: Vec<PinChange> = gone
+            .map(|path| PinChange::new(path, PinChangeKind::Gone))
+            .collect();
         for (path, pin) in &self.0 {
             match before.0.get(path) {
-                None => changes.push(change(path, How::New)),
-                Some(old) if old != pin => changes.push(change(path, How::Changed)),
+                None => changes.push(PinChange::new(path, PinChangeKind::New)),
+                Some(old) if old != pin => {
+                    changes.push(PinChange::new(path, PinChangeKind::Changed));
+                }
                 Some(_) => {}
             }
         }
@@ -107,15 +108,22 @@ impl Pins {
     }
 }
 
-/// What would be pinned of a project as it is now. In the user's home, `.becket/` is becket's own
-/// home and no project's.
+impl PinChange {
+    fn new(path: &str, kind: PinChangeKind) -> Self {
+        let path = path.to_owned();
+        Self { path, kind }
+    }
+}
+
+/// Returns the pins of a project as it is now. In the user's home, `.becket/` is becket's own home and belongs
+/// to no project.
 pub fn pins_of(project: &Path, place: &Place) -> Result<Pins, Refusal> {
     let folder = project.join(FOLDER).canonicalize().ok();
     let own = folder.is_none() || folder != place.home().canonicalize().ok();
-    collect(project, own).map(|looked| looked.pins)
+    collect(project, own).map(|collected| collected.pins)
 }
 
-/// The text of a pinned file, if it is still what was pinned.
+/// Returns the text of a pinned file if it is unchanged.
 pub fn pinned_text(project: &Path, name: &str, pins: &Pins) -> Option<String> {
     let mut bytes = Vec::new();
     let file = open_regular(&project.join(name)).ok()?;
@@ -124,24 +132,32 @@ pub fn pinned_text(project: &Path, name: &str, pins: &Pins) -> Option<String> {
     is_pinned.then(|| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What was looked at, so that a later look costs one stat each.
+/// The pins of a project, and the file stamps that were seen: a later check costs one stat a file.
 #[derive(Debug, Default)]
-pub(super) struct Looked {
+pub(super) struct CollectedPins {
     pub(super) pins: Pins,
-    looks: Vec<Look>,
+    stamps: Vec<PathStamp>,
     settled: bool,
 }
 
 #[derive(Debug)]
-struct Look {
+struct PathStamp {
     path: PathBuf,
-    itself: Seen,
-    /// Of a link: what it leads to.
-    target: Option<Seen>,
+    stamp: FileStamp,
+    /// The stamp of the target, if the path is a link.
+    target: Option<FileStamp>,
 }
 
-impl Looked {
-    /// Pins that no look has shown.
+impl PathStamp {
+    fn is_current(&self) -> bool {
+        let target = self.target.as_ref();
+        FileStamp::of(&fs::symlink_metadata(&self.path)) == self.stamp
+            && target.is_none_or(|target| FileStamp::of(&fs::metadata(&self.path)) == *target)
+    }
+}
+
+impl CollectedPins {
+    /// Makes pins without stamps, so that the next check reads the files.
     pub(super) fn only(pins: Pins) -> Self {
         Self {
             pins,
@@ -149,62 +165,58 @@ impl Looked {
         }
     }
 
-    /// Whether nothing of it has changed since.
+    /// Returns true if no file has changed since.
     pub(super) fn still_holds(&self) -> bool {
-        let same = |look: &Look| {
-            let target = look.target.as_ref();
-            Seen::of(&fs::symlink_metadata(&look.path)) == look.itself
-                && target.is_none_or(|target| Seen::of(&fs::metadata(&look.path)) == *target)
-        };
-        self.settled && self.looks.iter().all(same)
+        self.settled && self.stamps.iter().all(PathStamp::is_current)
     }
 }
 
-/// Looks through a project. `own` is whether its `.becket/` is one: in the user's home it is not.
-pub(super) fn collect(project: &Path, own: bool) -> Result<Looked, Refusal> {
+/// Pins a project. `own` is false in the user's home, where `.becket/` is becket's home and not the project's.
+pub(super) fn collect(project: &Path, own: bool) -> Result<CollectedPins, Refusal> {
     let real = project.canonicalize();
     let project = real.map_err(|error| unreadable(&project.to_string_lossy(), &error))?;
     let mut walk = Walk {
         project: &project,
-        looked: Looked {
+        collected: CollectedPins {
             settled: true,
-            ..Looked::default()
+            ..CollectedPins::default()
         },
         bytes: 0,
         programs: Vec::new(),
     };
     if own {
         walk.take(FOLDER, Some(0))?;
-        walk.named()?;
+        walk.named_files()?;
     }
-    Ok(walk.looked)
+    Ok(walk.collected)
 }
 
+/// The search through a project.
 struct Walk<'a> {
     project: &'a Path,
-    looked: Looked,
+    collected: CollectedPins,
     bytes: u64,
-    /// The programs that its files name.
+    /// The programs that the project's config files name.
     programs: Vec<Program>,
 }
 
 impl Walk<'_> {
-    /// Pins what stands under that name. In `.becket/` everything counts, and `depth` says how deep
-    /// it lies; elsewhere only files do, and one may lead out of the project, as `.venv/bin/python`.
+    /// Pins a path. In `.becket/` everything counts, and `depth` is its depth there; elsewhere only files do,
+    /// and a link may lead out of the project, like `.venv/bin/python`.
     fn take(&mut self, name: &str, depth: Option<usize>) -> Result<(), Refusal> {
         let path = self.project.join(name);
         let Some(itself) = self.look(&path, name)? else {
             return Ok(());
         };
-        let link = match itself.is_symlink() {
-            true => {
-                let target = fs::read_link(&path).map_err(|error| unreadable(name, &error))?;
-                format!("link:{} ", target.display())
-            }
-            false => String::new(),
-        };
-        let is_outside = |real: PathBuf| !real.starts_with(self.project);
-        if depth.is_some() && path.canonicalize().is_ok_and(is_outside) {
+        let mut link = String::new();
+        if itself.is_symlink() {
+            let target = fs::read_link(&path).map_err(|error| unreadable(name, &error))?;
+            link = format!("link:{} ", target.display());
+        }
+        if depth.is_some()
+            && let Ok(real) = path.canonicalize()
+            && !real.starts_with(self.project)
+        {
             return Err(Refusal::LeadsOut {
                 path: name.to_owned(),
             });
@@ -252,17 +264,18 @@ impl Walk<'_> {
             .try_for_each(|name| self.take(name, Some(depth + 1)))
     }
 
-    /// Pins the files that programs of the project name.
-    fn named(&mut self) -> Result<(), Refusal> {
+    /// Pins the files that the project's programs name.
+    fn named_files(&mut self) -> Result<(), Refusal> {
         let mut known = BTreeSet::new();
         for program in std::mem::take(&mut self.programs) {
             for NamedPath { path, .. } in places(&program, self.project, self.project) {
-                let inside = |path: &Path| Some(path.strip_prefix(self.project).ok()?.to_owned());
                 // The project may be reached by another name.
-                let name = inside(&path).or_else(|| inside(&path.canonicalize().ok()?));
-                let name = name.and_then(|name| name.into_os_string().into_string().ok());
-                let new = |name: &String| !name.is_empty() && !self.looked.pins.names(name);
-                if let Some(name) = name.filter(new)
+                let name = self
+                    .name_inside(&path)
+                    .or_else(|| self.name_inside(&path.canonicalize().ok()?));
+                if let Some(name) = name
+                    && !name.is_empty()
+                    && !self.collected.pins.names(&name)
                     && known.insert(name.clone())
                 {
                     self.take(&name, None)?;
@@ -272,20 +285,25 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Notes how a path is found; None if nothing is there.
+    /// Returns the name of a path inside the project.
+    fn name_inside(&self, path: &Path) -> Option<String> {
+        let name = path.strip_prefix(self.project).ok()?;
+        name.to_str().map(str::to_owned)
+    }
+
+    /// Notes the stamp of a path. Returns none if there is nothing at it.
     fn look(&mut self, path: &Path, name: &str) -> Result<Option<Metadata>, Refusal> {
-        if self.looked.looks.len() >= MOST_FILES {
+        if self.collected.stamps.len() >= MOST_FILES {
             return Err(too_much(name));
         }
         let itself = fs::symlink_metadata(path);
         let is_link = itself.as_ref().is_ok_and(Metadata::is_symlink);
         let target = is_link.then(|| fs::metadata(path));
-        let settled = |metadata: &io::Result<Metadata>| metadata.as_ref().map_or(true, is_settled);
-        self.looked.settled &= settled(&itself) && target.as_ref().is_none_or(settled);
-        self.looked.looks.push(Look {
+        self.collected.settled &= is_reliable(&itself) && target.as_ref().is_none_or(is_reliable);
+        self.collected.stamps.push(PathStamp {
             path: path.to_path_buf(),
-            itself: Seen::of(&itself),
-            target: target.as_ref().map(Seen::of),
+            stamp: FileStamp::of(&itself),
+            target: target.as_ref().map(FileStamp::of),
         });
         match itself {
             Ok(metadata) => Ok(Some(metadata)),
@@ -307,13 +325,18 @@ impl Walk<'_> {
     }
 
     fn pin(&mut self, name: &str, pin: String) {
-        self.looked.pins.0.insert(name.to_owned(), pin);
+        self.collected.pins.0.insert(name.to_owned(), pin);
     }
 }
 
-/// Every program that this config file of a project names.
+/// Returns true if the same stamp later means the same content.
+fn is_reliable(metadata: &io::Result<Metadata>) -> bool {
+    metadata.as_ref().map_or(true, is_settled)
+}
+
+/// Returns every program that a config file of a project names.
 fn programs_in(file: &Path, text: &str) -> Vec<Program> {
-    // Nothing of a longer one is in force.
+    // A longer config file has no effect.
     if text.len() as u64 > LONGEST_FILE {
         return Vec::new();
     }
@@ -331,7 +354,7 @@ fn programs_in(file: &Path, text: &str) -> Vec<Program> {
     let hooks = layer.tables.iter().filter(|table| table.section == "hooks");
     let mut programs = Vec::new();
     for key in hooks.flat_map(|table| &table.keys) {
-        // What a built-in is told to run instead of its own tool counts too.
+        // A program that a built-in runs in place of its own tool counts too.
         let plain = ["on", "description", "tools", "paths", "skip_agents"];
         match &key.value {
             _ if plain.contains(&&*key.name) => {}
@@ -356,7 +379,7 @@ fn too_much(path: &str) -> Refusal {
     }
 }
 
-/// The hash of a content, in letters.
+/// Returns the SHA-256 of a content in hexadecimal.
 pub(crate) fn hash_of(bytes: &[u8]) -> String {
     Sha256::digest(bytes)
         .iter()

@@ -252,7 +252,7 @@ fn a_project_without_a_becket_folder_can_be_trusted_for_its_tools() {
     let mut loader = world.loader("project");
     let before = loader.current();
     assert_eq!(untrusted(&before), [("typecheck-changed", true)]);
-    assert_eq!(before.project.as_ref().unwrap().says(), None);
+    assert_eq!(before.project.as_ref().unwrap().message(), None);
     assert!(world.trust().is_empty());
     assert_eq!(untrusted(&loader.current()), [("typecheck-changed", false)]);
     world.write("project/.becket/config.toml", CONFIG);
@@ -300,9 +300,9 @@ fn links_are_pinned_and_lead_nowhere_else() {
     let before = world.trust();
     world.write("project/shared/a.md", "b");
     let now = pins_of(&world.project(), &world.place()).unwrap();
-    let changed = Change {
+    let changed = PinChange {
         path: ".becket/more/a.md".to_owned(),
-        how: How::Changed,
+        kind: PinChangeKind::Changed,
     };
     assert_eq!(now.changes_since(&before), [changed]);
     let link = world.path("project/.becket/out");
@@ -554,7 +554,10 @@ fn a_damaged_book_counts_as_empty_and_is_set_aside() {
     assert!(told[0].contains("is damaged"), "{told:?}");
     let aside = change(&world.place(), |_| {}).unwrap().unwrap();
     assert_eq!(fs::read(&aside).unwrap(), b"{\"projects\": 3}");
-    assert_eq!(Book::read(&world.place()).unwrap(), Book::default());
+    assert_eq!(
+        TrustStore::read(&world.place()).unwrap(),
+        TrustStore::default()
+    );
     assert_eq!(loader.current().errors().count(), 0);
 }
 
@@ -565,6 +568,6 @@ fn a_trusted_folder_that_was_removed_is_told_of() {
     let mut loader = world.loader("project");
     assert_eq!(trust(&loader.current()), Trust::Yes);
     fs::remove_dir_all(world.path("project/.becket")).unwrap();
-    let says = loader.current().project.as_ref().and_then(Project::says);
+    let says = loader.current().project.as_ref().and_then(Project::message);
     assert!(says.unwrap().contains(".becket/config.toml"));
 }

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use becket_engine::hooks::builtin::language::{Kind, LANGUAGES, Language};
+use becket_engine::hooks::builtin::language::{CheckKind, LANGUAGES, Language};
 use becket_engine::hooks::builtin::{BUILT_INS, BuiltIn};
-use becket_engine::hooks::slash::Verb;
+use becket_engine::hooks::slash::SlashVerb;
 use becket_tests::world::{World, call};
 use becket_wire::answer::{Answer, Opinion};
 use becket_wire::event::EventName;
@@ -326,9 +326,9 @@ fn the_languages_and_their_tools_are_all_there() {
         vec![
             language.name.to_owned(),
             markers.join(", "),
-            tools(language, Kind::Typecheck),
-            tools(language, Kind::Lint),
-            tools(language, Kind::Test),
+            tools(language, CheckKind::Typecheck),
+            tools(language, CheckKind::Lint),
+            tools(language, CheckKind::Test),
         ]
     };
     let wanted: Vec<_> = LANGUAGES.iter().map(row).collect();
@@ -383,7 +383,7 @@ fn row(hook: &BuiltIn) -> String {
 #[test]
 fn the_slash_commands_are_all_there() {
     let page = page("docs/reference/commands.md");
-    for verb in Verb::ALL {
+    for verb in SlashVerb::ALL {
         let row = format!(
             "| `/hook:{0} NAME` | `/becket:hook:{0} NAME` |",
             verb.word()

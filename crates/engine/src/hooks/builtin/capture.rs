@@ -1,4 +1,4 @@
-//! Runs a tool in our own process group, so that it is ended with us.
+//! Runs a tool in the process group of the hook, so that it ends with the hook.
 
 use std::ffi::OsString;
 use std::io;
@@ -7,17 +7,17 @@ use std::process::Command;
 
 use crate::process::{Bounds, run_command};
 
-/// What is kept of each stream.
+/// The number of bytes of each stream that are kept.
 const MOST: usize = 8 << 20;
 
-/// What a tool printed, and how it ended.
+/// The output of a tool, and its exit code.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Captured {
     pub stdout: String,
     pub stderr: String,
-    /// None: a signal ended it.
+    /// None if a signal ended it.
     pub code: Option<i32>,
-    /// There was more than is kept.
+    /// True if there was more output than is kept.
     pub cut: bool,
 }
 
@@ -46,7 +46,7 @@ pub fn capture(program: &Path, args: &[OsString], folder: &Path) -> io::Result<C
     })
 }
 
-/// Text without colours, which some tools print whatever they are told.
+/// Removes terminal colours, which some tools print in any case.
 pub fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! What changed in a project since the last stop: git says it, else the times of the files.
+//! Finds the files that changed in a project since the last stop, by git, or else by the times of the files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Metadata};
@@ -10,49 +10,50 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use becket_wire::place::fnv1a;
 use serde::{Deserialize, Serialize};
 
-use super::target::walk;
+use super::arguments::walk;
 use crate::checkpoint::{Git, GitError, changes};
 use crate::replace::{Snapshot, make_folder};
 
 const MOST: u64 = 16 << 20;
-/// How many files of a state are kept; a tree with more changes than that has always changed.
+/// The number of changed files that are kept of a state. With more, the rest counts as changed at every stop.
 const MOST_FILES: usize = 50_000;
 
-/// A work tree at one moment.
+/// The state of a project at one time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct State {
-    /// When it was looked at: milliseconds since 1970.
+pub struct ProjectState {
+    /// The time of the state in milliseconds since 1970.
     at: i64,
-    /// None where there is no git.
-    git: Option<Tree>,
+    /// None without git.
+    git: Option<GitState>,
 }
 
+/// The head and the uncommitted files of a work tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Tree {
+struct GitState {
     head: String,
-    /// What differs from it: the file, and when it was last changed (nanoseconds) at which size.
+    /// The files that differ from the head, with modification time (nanoseconds) and size.
     files: BTreeMap<PathBuf, Option<(i64, u64)>>,
 }
 
-impl State {
-    /// A project now, and its files that changed since `before`.
-    pub fn look(project: &Path, before: &Before) -> (Self, Vec<PathBuf>) {
+impl ProjectState {
+    /// Returns the present state of a project, and the files that changed since `before`.
+    pub fn look(project: &Path, before: &Baseline) -> (Self, Vec<PathBuf>) {
         let git = Git::find(project).ok().flatten();
         let now = Self {
             at: milliseconds(SystemTime::now()),
-            git: git.as_ref().and_then(|git| Tree::look(git).ok()),
+            git: git.as_ref().and_then(|git| GitState::look(git).ok()),
         };
         let changed = now.changed_since(before, project, git.as_ref());
         (now, changed)
     }
 
-    fn changed_since(&self, before: &Before, project: &Path, git: Option<&Git>) -> Vec<PathBuf> {
+    fn changed_since(&self, before: &Baseline, project: &Path, git: Option<&Git>) -> Vec<PathBuf> {
         match (&self.git, git) {
             (Some(now), Some(git)) => now.changed_since(before, git),
             _ => {
                 let since = match before {
-                    Before::Stop(state) => state.at,
-                    Before::Began(at) => *at,
+                    Baseline::Stop(state) => state.at,
+                    Baseline::SessionStart(at) => *at,
                 };
                 files_since(project, since)
             }
@@ -60,17 +61,17 @@ impl State {
     }
 }
 
-/// What a state is compared with.
+/// The earlier state that a project is compared with.
 #[derive(Debug)]
-pub enum Before {
-    /// The last stop.
-    Stop(State),
-    /// There was none: when the session began, in milliseconds since 1970.
-    Began(i64),
+pub enum Baseline {
+    /// The state at the last stop.
+    Stop(ProjectState),
+    /// The start of the session, in milliseconds since 1970, if there was no stop.
+    SessionStart(i64),
 }
 
-impl Before {
-    /// What was remembered for this agent, else when its transcript was begun.
+impl Baseline {
+    /// Reads the state at this agent's last stop. Without one, uses the time when its transcript was created.
     pub fn read(memory: &Path, agent: Option<&str>, transcript: Option<&Path>) -> Self {
         let bytes = Snapshot::read(&place(memory, agent), MOST);
         let bytes = bytes.ok().and_then(|file| file.bytes().map(<[u8]>::to_vec));
@@ -79,13 +80,13 @@ impl Before {
         }
         let metadata = transcript.and_then(|path| fs::metadata(path).ok());
         let began = metadata.and_then(|data| data.created().ok());
-        // Not every file system keeps it. Who knows nothing must not take all there is for new.
-        Self::Began(milliseconds(began.unwrap_or_else(SystemTime::now)))
+        // Not every file system keeps the time of creation. Without it, no old file may count as new.
+        Self::SessionStart(milliseconds(began.unwrap_or_else(SystemTime::now)))
     }
 }
 
-/// From now on, this is the last stop.
-pub fn remember(memory: &Path, agent: Option<&str>, state: &State) -> io::Result<()> {
+/// Stores a state as that of the last stop.
+pub fn remember(memory: &Path, agent: Option<&str>, state: &ProjectState) -> io::Result<()> {
     make_folder(memory, 0o700)?;
     let file = Snapshot::read(&place(memory, agent), MOST)?;
     file.replace(&serde_json::to_vec(state)?, 0o600).map(drop)
@@ -96,10 +97,10 @@ fn place(memory: &Path, agent: Option<&str>) -> PathBuf {
     memory.join(format!("stop-{name:016x}.json"))
 }
 
-impl Tree {
+impl GitState {
     fn look(git: &Git) -> Result<Self, GitError> {
         let status = ["status", "--porcelain=v1", "-z", "--untracked-files=all"];
-        // Their own index, which is only read: git is told to take no lock that it can do without.
+        // This is the user's own index, which is only read: git takes no lock that it can do without.
         let status = git.with_index(&git.index()?, &status, b"")?;
         let mut files = BTreeMap::new();
         let status = String::from_utf8_lossy(&status);
@@ -113,21 +114,17 @@ impl Tree {
         Ok(Self { head, files })
     }
 
-    fn changed_since(&self, before: &Before, git: &Git) -> Vec<PathBuf> {
+    fn changed_since(&self, before: &Baseline, git: &Git) -> Vec<PathBuf> {
         let mut changed = BTreeSet::new();
         match before {
-            Before::Stop(State {
+            Baseline::Stop(ProjectState {
                 git: Some(before), ..
             }) => {
-                let differs =
-                    |(file, stamp): &(&PathBuf, &Option<_>)| before.files.get(*file) != Some(stamp);
-                changed.extend(
-                    self.files
-                        .iter()
-                        .filter(differs)
-                        .map(|(file, _)| file.clone()),
-                );
-                // What was changed, and is as it was committed again.
+                let files = self.files.iter();
+                let different =
+                    files.filter(|(file, stamp)| before.files.get(*file) != Some(stamp));
+                changed.extend(different.map(|(file, _)| file.clone()));
+                // A file that was changed before may be as committed again.
                 let gone = before
                     .files
                     .keys()
@@ -135,15 +132,13 @@ impl Tree {
                 changed.extend(gone.cloned());
                 if before.head != self.head {
                     changed.extend(between(git, &before.head, &self.head));
-                    // What was only committed is as it was.
+                    // A file that was only committed has not changed.
                     changed.retain(|file| before.files.get(file) != Some(&stamp_of(file)));
                 }
             }
-            Before::Stop(State { at, .. }) | Before::Began(at) => {
-                let is_new = |stamp: &Option<(i64, u64)>| {
-                    stamp.is_none_or(|(time, _)| time / 1_000_000 >= *at)
-                };
-                let new = self.files.iter().filter(|(_, stamp)| is_new(stamp));
+            Baseline::Stop(ProjectState { at, .. }) | Baseline::SessionStart(at) => {
+                let files = self.files.iter();
+                let new = files.filter(|(_, stamp)| stamp.is_none_or(|stamp| is_since(stamp, *at)));
                 changed.extend(new.map(|(file, _)| file.clone()));
                 changed.extend(committed_since(git, *at));
             }
@@ -152,7 +147,7 @@ impl Tree {
     }
 }
 
-/// The paths in `git status --porcelain=v1 -z`. A file that was renamed has its old name after it.
+/// Returns the paths in `git status --porcelain=v1 -z`. After a renamed file comes its old name.
 fn status_files(status: &str) -> Vec<&str> {
     let mut files = Vec::new();
     let mut entries = status.split('\0');
@@ -199,17 +194,23 @@ fn committed_since(git: &Git, at: i64) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The files that were changed since then, where no git knows better.
+/// Returns the files that were changed since a time, for a project without git.
 fn files_since(project: &Path, at: i64) -> Vec<PathBuf> {
     let mut changed = Vec::new();
     walk(project, &mut |file| {
-        if stamp_of(file).is_some_and(|(time, _)| time / 1_000_000 >= at) {
+        if stamp_of(file).is_some_and(|stamp| is_since(stamp, at)) {
             changed.push(file.to_path_buf());
         }
     });
     changed
 }
 
+/// Returns true if a stamp is not older than a time in milliseconds.
+fn is_since((time, _): (i64, u64), at: i64) -> bool {
+    time / 1_000_000 >= at
+}
+
+/// Returns the modification time in nanoseconds and the size of a file.
 fn stamp_of(file: &Path) -> Option<(i64, u64)> {
     fs::symlink_metadata(file).ok().map(|data| stamp(&data))
 }
@@ -276,7 +277,7 @@ mod tests {
             self.git(&["commit", "-qm", "x", "--allow-empty"]);
         }
 
-        /// Writes a file, and says when: files of one moment differ in time by hand.
+        /// Writes a file with a time of its own, so that two files differ in time.
         fn write(&self, name: &str, text: &str, second: u64) {
             let path = self.root().join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -290,16 +291,16 @@ mod tests {
                 .unwrap();
         }
 
-        fn look(&self) -> State {
-            State::look(self.root(), &Before::Began(0)).0
+        fn look(&self) -> ProjectState {
+            ProjectState::look(self.root(), &Baseline::SessionStart(0)).0
         }
 
-        fn since(&self, before: State) -> Vec<String> {
-            self.compared(&Before::Stop(before))
+        fn since(&self, before: ProjectState) -> Vec<String> {
+            self.compared(&Baseline::Stop(before))
         }
 
-        fn compared(&self, before: &Before) -> Vec<String> {
-            let (_, changed) = State::look(self.root(), before);
+        fn compared(&self, before: &Baseline) -> Vec<String> {
+            let (_, changed) = ProjectState::look(self.root(), before);
             let near = |file: PathBuf| {
                 file.strip_prefix(self.root())
                     .unwrap()
@@ -351,16 +352,19 @@ mod tests {
         let project = Project::new(true);
         project.write("old.rs", "1", 10);
         project.write("new.rs", "1", 30);
-        assert_eq!(project.compared(&Before::Began(20_000)), ["new.rs"]);
+        assert_eq!(
+            project.compared(&Baseline::SessionStart(20_000)),
+            ["new.rs"]
+        );
         project.commit();
         // The commit is of now.
         let now = milliseconds(SystemTime::now());
         assert_eq!(
-            project.compared(&Before::Began(now - 60_000)),
+            project.compared(&Baseline::SessionStart(now - 60_000)),
             ["new.rs", "old.rs"]
         );
         assert_eq!(
-            project.compared(&Before::Began(now + 60_000)),
+            project.compared(&Baseline::SessionStart(now + 60_000)),
             Vec::<String>::new()
         );
     }
@@ -371,7 +375,10 @@ mod tests {
         project.write("src/old.rs", "1", 10);
         project.write("src/new.rs", "1", 30);
         project.write("node_modules/x.js", "1", 30);
-        assert_eq!(project.compared(&Before::Began(20_000)), ["src/new.rs"]);
+        assert_eq!(
+            project.compared(&Baseline::SessionStart(20_000)),
+            ["src/new.rs"]
+        );
         let before = project.look();
         assert!(before.git.is_none());
         assert_eq!(project.since(before), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! One run of one tool: a row of the table, or the person's own `command`.
+//! One run of one tool, from the table of languages or from the user's own `command`.
 
 use std::ffi::OsString;
 use std::fs;
@@ -8,29 +8,29 @@ use std::path::{Path, PathBuf};
 use becket_wire::place::fnv1a;
 
 use super::capture::{Captured, capture};
-use super::language::{Format, Kind, Language};
+use super::language::{CheckKind, Format, Language};
 use super::report::{self, Problem, Severity};
-use super::tool::{Found, Search};
-use super::{Call, target};
+use super::tool::{FoundTool, ToolSearch};
+use super::{BuiltinCall, arguments};
 use crate::process::Program;
 use crate::replace::make_folder;
 
-/// What there is to run.
+/// A tool to run, with its arguments.
 #[derive(Debug)]
 pub struct Check {
-    /// The tool and where it came from, as it is told.
+    /// The tool and its origin, for messages.
     pub by: String,
     program: PathBuf,
     args: Vec<OsString>,
     /// The folder in which it runs.
     pub folder: PathBuf,
     format: Format,
-    pub kind: Kind,
-    /// The changed files that it is about; empty for a whole project.
+    pub kind: CheckKind,
+    /// The changed files that it checks; empty for a whole project.
     pub files: Vec<PathBuf>,
 }
 
-/// The `command` of a hook's config, in place of the table.
+/// Reads the `command` of a hook's config, which replaces the table.
 pub fn own_command(options: &toml::Table) -> Result<Option<Program>, String> {
     match options.get("command") {
         None => Ok(None),
@@ -52,17 +52,23 @@ fn wrong_command() -> String {
     "`command` is neither a text nor a list of texts".to_owned()
 }
 
-/// The checks that a person's own command makes of these files: one for each where it says `{file}`.
-pub fn by_command(program: &Program, files: &[PathBuf], call: &Call<'_>, kind: Kind) -> Vec<Check> {
-    let says = |word: &str| match program {
-        Program::Shell(line) => line.contains(word),
-        Program::List(words) => words.iter().any(|other| other == word),
+/// Makes the checks that the user's own command makes of these files: one for each if it contains `{file}`.
+pub fn by_command(
+    program: &Program,
+    files: &[PathBuf],
+    call: &BuiltinCall<'_>,
+    kind: CheckKind,
+) -> Vec<Check> {
+    let is_for_each = match program {
+        Program::Shell(line) => line.contains("{file}"),
+        Program::List(words) => words.iter().any(|word| word == "{file}"),
     };
-    let groups: Vec<&[PathBuf]> = match says("{file}") {
-        true => files.chunks(1).collect(),
-        false => vec![files],
+    let groups: Vec<&[PathBuf]> = if is_for_each {
+        files.chunks(1).collect()
+    } else {
+        vec![files]
     };
-    let check = |files: &[PathBuf]| {
+    let checks = groups.into_iter().map(|files| {
         let (program, args) = filled(program, files);
         Check {
             by: "its command".to_owned(),
@@ -73,11 +79,11 @@ pub fn by_command(program: &Program, files: &[PathBuf], call: &Call<'_>, kind: K
             kind,
             files: files.to_vec(),
         }
-    };
-    groups.into_iter().map(check).collect()
+    });
+    checks.collect()
 }
 
-/// A shell gets the files as arguments, never as text: a file's name must not be run.
+/// Fills in the files. A shell gets them as arguments, never in its line: the name of a file must not be run.
 fn filled(program: &Program, files: &[PathBuf]) -> (PathBuf, Vec<OsString>) {
     let paths = files.iter().map(OsString::from);
     match program {
@@ -104,14 +110,14 @@ fn filled(program: &Program, files: &[PathBuf]) -> (PathBuf, Vec<OsString>) {
     }
 }
 
-/// The checks that the table knows for changed files; and what is missing for them.
+/// Returns the checks of the table for changed files, and the reasons why tools are missing.
 pub fn of_files(
     files: &[PathBuf],
-    call: &Call<'_>,
-    kind: Kind,
-    search: &Search<'_>,
+    call: &BuiltinCall<'_>,
+    kind: CheckKind,
+    search: &ToolSearch<'_>,
 ) -> (Vec<Check>, Vec<String>) {
-    let mut groups: Vec<(Found, &str, Vec<PathBuf>)> = Vec::new();
+    let mut groups: Vec<(FoundTool, &str, Vec<PathBuf>)> = Vec::new();
     let mut missing = Vec::new();
     for file in files {
         let (Some(language), Some(folder)) = (Language::of(file), file.parent()) else {
@@ -131,11 +137,11 @@ pub fn of_files(
                 (found, args)
             }
         };
-        let same = |(other, ..): &&mut (Found, _, _)| {
-            other.program == found.program && other.folder == found.folder
-        };
-        match groups.iter_mut().find(same) {
-            Some((_, args, files)) if !target::is_for_each(args) => files.push(file.clone()),
+        let same = groups
+            .iter_mut()
+            .find(|(other, ..)| other.program == found.program && other.folder == found.folder);
+        match same {
+            Some((_, args, files)) if !arguments::is_for_each(args) => files.push(file.clone()),
             _ => groups.push((found, args, vec![file.clone()])),
         }
     }
@@ -145,22 +151,22 @@ pub fn of_files(
     (checks.collect(), missing)
 }
 
-/// The check that the table knows for a whole project of this language.
-pub fn of_project(found: Found, call: &Call<'_>, kind: Kind) -> Option<Check> {
+/// Returns the check of the table for a whole project of a language.
+pub fn of_project(found: FoundTool, call: &BuiltinCall<'_>, kind: CheckKind) -> Option<Check> {
     let args = found.tool.project;
     by_tool(found, args, Vec::new(), call, kind)
 }
 
 fn by_tool(
-    found: Found,
+    found: FoundTool,
     args: &str,
     files: Vec<PathBuf>,
-    call: &Call<'_>,
-    kind: Kind,
+    call: &BuiltinCall<'_>,
+    kind: CheckKind,
 ) -> Option<Check> {
     let name = fnv1a(found.folder.as_os_str().as_bytes());
     let scratch = call.memory.join(format!("scratch-{name:016x}"));
-    let args = target::fill(args, &files, &found.folder, &scratch)?;
+    let args = arguments::fill(args, &files, &found.folder, &scratch)?;
     let before = found.before.iter().map(OsString::from);
     Some(Check {
         by: found.by,
@@ -174,8 +180,8 @@ fn by_tool(
 }
 
 impl Check {
-    /// Runs it. An error is the tool's own: it could not do its work.
-    pub fn run(&self, call: &Call<'_>) -> Result<Vec<Problem>, String> {
+    /// Runs the check. An error means that the tool could not do its work.
+    pub fn run(&self, call: &BuiltinCall<'_>) -> Result<Vec<Problem>, String> {
         make_folder(call.memory, 0o700)
             .map_err(|error| format!("make {}: {error}", call.memory.display()))?;
         let said = capture(&self.program, &self.args, &self.folder)
@@ -190,8 +196,8 @@ impl Check {
         };
         let mut problems = report::read(self.format, said, base);
         let read = problems.len();
-        // A type that is wrong is wrong; what else a compiler thinks of the code is the linter's.
-        let worst = if self.kind == Kind::Lint {
+        // A type checker fails for wrong types only; other remarks of a compiler are the linter's work.
+        let worst = if self.kind == CheckKind::Lint {
             Severity::Warning
         } else {
             Severity::Error
@@ -199,9 +205,9 @@ impl Check {
         problems.retain(|problem| problem.severity <= worst);
         match said.code {
             Some(0) => Ok(problems),
-            // pytest found no tests.
+            // pytest exits with 5 if it finds no tests.
             Some(5) if self.format == Format::Pytest => Ok(Vec::new()),
-            // No program of that name, or none that can be run.
+            // The shell found no such program, or could not run it.
             Some(126 | 127) | None => Err(self.failed(said)),
             Some(_) if read > 0 => Ok(problems),
             Some(_) if self.format == Format::Any => {
@@ -223,16 +229,15 @@ impl Check {
         }
     }
 
-    /// Returns the problems in the changed files, under the file by which they are remembered. One
-    /// that names no file belongs to the first. A failed test is told wherever it stands, and
-    /// belongs to all of them.
+    /// Groups the problems by the changed file under which they are remembered. A problem without a file belongs to
+    /// the first file. A failed test is reported for any file, and belongs to all changed files.
     pub fn by_file(&self, problems: Vec<Problem>) -> Vec<(String, Vec<Problem>)> {
         let names: Vec<_> = self
             .files
             .iter()
             .map(|file| file.to_string_lossy())
             .collect();
-        if self.kind == Kind::Test {
+        if self.kind == CheckKind::Test {
             return vec![(names.join("\n"), problems)];
         }
         let mut by_file: Vec<(String, Vec<Problem>)> = names
@@ -255,7 +260,7 @@ impl Check {
     }
 }
 
-/// The root of the cargo workspace that a crate belongs to: rustc names files as seen from there.
+/// Returns the root of the cargo workspace of a crate: rustc prints paths relative to it.
 fn workspace<'a>(krate: &'a Path, project: &Path) -> &'a Path {
     let above = krate
         .ancestors()
@@ -277,7 +282,7 @@ mod tests {
         toml::from_str(text).unwrap()
     }
 
-    fn check(format: Format, kind: Kind) -> Check {
+    fn check(format: Format, kind: CheckKind) -> Check {
         Check {
             by: "tool".to_owned(),
             program: "/bin/sh".into(),
@@ -345,29 +350,36 @@ mod tests {
         let judge =
             |format, kind, said: &Captured| check(format, kind).judge(said, Path::new("/p"));
         let crash = said(2, "Oops! no configuration\n");
-        let why = judge(Format::EslintJson, Kind::Lint, &crash).unwrap_err();
+        let why = judge(Format::EslintJson, CheckKind::Lint, &crash).unwrap_err();
         assert_eq!(why, "tool ended with 2: Oops! no configuration");
         let killed = Captured {
             code: None,
             ..said(0, "")
         };
         assert_eq!(
-            judge(Format::Lines, Kind::Lint, &killed).unwrap_err(),
+            judge(Format::Lines, CheckKind::Lint, &killed).unwrap_err(),
             "tool was killed: "
         );
         // pytest without tests.
         assert_eq!(
-            judge(Format::Pytest, Kind::Test, &said(5, "no tests ran\n")),
+            judge(Format::Pytest, CheckKind::Test, &said(5, "no tests ran\n")),
             Ok(Vec::new())
         );
-        assert!(judge(Format::Pytest, Kind::Test, &said(4, "usage\n")).is_err());
+        assert!(judge(Format::Pytest, CheckKind::Test, &said(4, "usage\n")).is_err());
         // The shell's words for a program that is not there.
-        assert!(judge(Format::Any, Kind::Lint, &said(127, "sh: x: not found\n")).is_err());
+        assert!(
+            judge(
+                Format::Any,
+                CheckKind::Lint,
+                &said(127, "sh: x: not found\n")
+            )
+            .is_err()
+        );
     }
 
     #[test]
     fn a_command_that_nobody_can_read_is_told_by_its_end() {
-        let check = check(Format::Any, Kind::Test);
+        let check = check(Format::Any, CheckKind::Test);
         let problems = check
             .judge(&said(1, "it is wrong\n"), Path::new("/p"))
             .unwrap();
@@ -390,13 +402,13 @@ mod tests {
                 .len()
         };
         assert_eq!(
-            [Kind::Typecheck, Kind::Lint, Kind::Test].map(count),
+            [CheckKind::Typecheck, CheckKind::Lint, CheckKind::Test].map(count),
             [1, 2, 1]
         );
         // It fails for what is not told: that is no crash.
         let notes = said(1, "a.rs:1:1: warning: w\n");
         assert_eq!(
-            check(Format::Lines, Kind::Typecheck).judge(&notes, Path::new("/p")),
+            check(Format::Lines, CheckKind::Typecheck).judge(&notes, Path::new("/p")),
             Ok(Vec::new())
         );
     }

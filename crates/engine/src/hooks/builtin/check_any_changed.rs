@@ -1,4 +1,4 @@
-//! `check-any-changed`: a new `any` in TypeScript is told, with what to write instead.
+//! `check-any-changed`: tells Claude of a new `any` in TypeScript, and what to write instead.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,11 +8,11 @@ use becket_wire::Output;
 use becket_wire::event::{Event, EventName};
 
 use super::edit::{Edited, feedback, line_of, quoted};
-use super::memory::{Known, claim};
+use super::memory::{KnownProblems, claim};
 use super::on_edit::still;
 use super::report::{self, Problem, Severity};
 use super::source::code;
-use super::{BuiltIn, Call};
+use super::{BuiltIn, BuiltinCall};
 
 pub const HOOK: BuiltIn = BuiltIn {
     name: "check-any-changed",
@@ -26,20 +26,17 @@ pub const HOOK: BuiltIn = BuiltIn {
 };
 
 const ANY: &str = "any";
-/// So many are told; the rest is counted.
+/// The number of lines that are listed; the rest is counted.
 const TOLD: usize = 10;
 
-fn run(call: &Call<'_>) -> Output {
+fn run(call: &BuiltinCall<'_>) -> Output {
     let edited = Edited::read(call.payload, call.cwd);
     let edited = edited.filter(|edited| is_typescript(&edited.path));
     let (Some(edited), Ok(event)) = (edited, Event::parse(call.payload)) else {
         return Output::silence();
     };
     let (before, after) = edited.ends();
-    let (old, now) = (
-        code(&before, edited.language),
-        code(&after, edited.language),
-    );
+    let (old, now) = (code(&before, edited.syntax), code(&after, edited.syntax));
     let (old, now) = (found(&old), found(&now));
     let new = new_ones(&old, &now);
     let rest: Vec<_> = now.iter().filter(|it| !new.contains(it)).copied().collect();
@@ -49,37 +46,43 @@ fn run(call: &Call<'_>) -> Output {
         return tell(&new, &[], &edited, &after, call);
     }
     let agent = event.common().agent_id.as_deref();
-    let known = Known::read(call.memory, agent, &edited.path);
+    let known = KnownProblems::read(call.memory, agent, &edited.path);
     let (before, rest) = (
         problems(&old, &before, &file),
         problems(&rest, &after, &file),
     );
-    let (same, renamed) = Known::of(&edited.path, &before).split(&rest);
-    let (_, gone) = Known::of(&edited.path, &rest).split(&before);
+    let (same, renamed) = KnownProblems::of(&edited.path, &before).split(&rest);
+    let (_, gone) = KnownProblems::of(&edited.path, &rest).split(&before);
     let (mut still, _) = known.split(&same);
-    // A told `any` that now has another name before it is not fixed.
+    // A reported `any` that now has another name before it is not fixed.
     let (told_before, _) = known.split(&[&*same, &gone].concat());
     still.extend(renamed.into_iter().take(told_before.len() - still.len()));
     let told = [&*new, &still].concat();
-    // Who cannot remember tells it again.
-    let _ = Known::write(call.memory, agent, &edited.path, &told);
+    // Without a stored list the same is reported again.
+    let _ = KnownProblems::write(call.memory, agent, &edited.path, &told);
     let (new, still) = (claim(call, &event, new), claim(call, &event, still));
     tell(&new, &still, &edited, &after, call)
 }
 
-/// One problem for each `any`, in the words by which linters know it.
+/// Makes one problem for each `any`, in the words that linters use.
 fn problems(places: &[(usize, &str)], text: &str, file: &Path) -> Vec<Problem> {
-    let problem = |(at, with): &(usize, &str)| Problem {
+    let problems = places.iter().map(|(at, with)| Problem {
         file: Some(file.to_path_buf()),
         line: u32::try_from(line_of(text, *at)).unwrap_or(u32::MAX),
         column: 0,
         severity: Severity::Error,
         text: format!("no-explicit-any: {with}"),
-    };
-    places.iter().map(problem).collect()
+    });
+    problems.collect()
 }
 
-fn tell(new: &[Problem], old: &[Problem], edited: &Edited, text: &str, call: &Call<'_>) -> Output {
+fn tell(
+    new: &[Problem],
+    old: &[Problem],
+    edited: &Edited,
+    text: &str,
+    call: &BuiltinCall<'_>,
+) -> Output {
     let still = match old {
         [] => String::new(),
         old => {
@@ -97,9 +100,10 @@ fn tell(new: &[Problem], old: &[Problem], edited: &Edited, text: &str, call: &Ca
     lines.dedup();
     let places = lines.iter().take(TOLD).map(|line| {
         let code = text.lines().nth(*line as usize - 1).unwrap_or_default();
-        let place = match edited.whole {
-            true => format!("{}:{line}", edited.path),
-            false => edited.path.clone(),
+        let place = if edited.whole {
+            format!("{}:{line}", edited.path)
+        } else {
+            edited.path.clone()
         };
         format!("- {place}: {}\n", quoted(code))
     });
@@ -123,32 +127,30 @@ fn is_typescript(path: &str) -> bool {
         .any(|ending| path.ends_with(ending))
 }
 
-/// Returns those of `now` that were not there before. One that was only renamed or moved is not new.
+/// Returns those of `now` that are not in `old`. One that was only renamed or moved is not new.
 fn new_ones<'a>(old: &[(usize, &str)], now: &[(usize, &'a str)]) -> Vec<(usize, &'a str)> {
     let brought = now.len().saturating_sub(old.len());
     let mut known: HashMap<&str, usize> = HashMap::new();
     for (_, with) in old {
         *known.entry(with).or_default() += 1;
     }
-    let mut is_new = |with: &str| match known.get_mut(with) {
+    let new = now.iter().filter(|(_, with)| match known.get_mut(with) {
         Some(left) if *left > 0 => {
             *left -= 1;
             false
         }
         _ => true,
-    };
-    let new = now.iter().filter(|(_, with)| is_new(with));
+    });
     new.take(brought).copied().collect()
 }
 
-/// Every `any` that is a type: where it stands, and the code from the word before it on.
+/// Returns every `any` that is a type: its place, and the code from the word before it on.
 fn found(code: &str) -> Vec<(usize, &str)> {
-    let whole_word = |at: &usize| {
-        let (before, after) = (&code[..*at], &code[at + ANY.len()..]);
-        !before.ends_with(is_word) && !after.starts_with(is_word)
-    };
-    let places = code.match_indices(ANY).map(|(at, _)| at).filter(whole_word);
-    let types = places.filter(|at| {
+    let places = code.match_indices(ANY).map(|(at, _)| at);
+    let words = places.filter(|at| {
+        !code[..*at].ends_with(is_word) && !code[at + ANY.len()..].starts_with(is_word)
+    });
+    let types = words.filter(|at| {
         begins_a_type(code[..*at].trim_end())
             && ends_a_type(&code[at + ANY.len()..])
             && !names_an_import(code, *at)
@@ -162,13 +164,14 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '$')
 }
 
-/// Whether a type stands after this: of a name or a result, in a cast, in a generic, in a union, as
-/// the result of a function type, or behind `type X =`.
+/// Returns true if a type follows this code: of a name or a result, in a cast, in a generic, in a union, as the
+/// result of a function type, or behind `type X =`.
 fn begins_a_type(before: &str) -> bool {
-    let single = |c: char| before.ends_with(c) && !before[..before.len() - 1].ends_with(c);
     let word = &before[before.trim_end_matches(is_word).len()..];
     matches!(word, "as" | "is")
-        || [':', '<', '|', '&'].into_iter().any(single)
+        || [':', '<', '|', '&']
+            .into_iter()
+            .any(|c| ends_with_single(before, c))
         || before.ends_with(',') && is_in_a_generic(before)
         || before
             .strip_suffix("=>")
@@ -181,7 +184,11 @@ fn begins_a_type(before: &str) -> bool {
         })
 }
 
-/// Whether a `<` is open, with nothing between that no list of types has.
+fn ends_with_single(text: &str, c: char) -> bool {
+    text.strip_suffix(c).is_some_and(|rest| !rest.ends_with(c))
+}
+
+/// Returns true if a `<` is open, with only text behind it that a list of types may contain.
 fn is_in_a_generic(before: &str) -> bool {
     const FAR: usize = 400;
     let mut closed = 0;
@@ -197,7 +204,8 @@ fn is_in_a_generic(before: &str) -> bool {
     false
 }
 
-/// In prose, and where `any` is a function, something else follows than after a type.
+/// Returns true if the code after an `any` may follow a type. In prose, or after a function of that name, other
+/// code follows.
 fn ends_a_type(rest: &str) -> bool {
     let next = rest.trim_start_matches([' ', '\t']);
     let word = next.split(|c| !is_word(c)).next().unwrap_or_default();
@@ -207,7 +215,7 @@ fn ends_a_type(rest: &str) -> bool {
     }
 }
 
-/// `import { x as any }`
+/// Returns true in `import { x as any }`, and in exports.
 fn names_an_import(code: &str, at: usize) -> bool {
     let line = code[..at].rfind('\n').map_or(0, |end| end + 1);
     let line = code[line..].trim_start();
@@ -232,7 +240,7 @@ mod tests {
     }
 
     fn count(code: &str) -> usize {
-        found(&super::code(code, super::super::source::Language::Script)).len()
+        found(&super::code(code, super::super::source::Syntax::Script)).len()
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `check-comment-replacement`: code that was replaced by a comment about it is told.
+//! `check-comment-replacement`: tells Claude when it replaces code by a comment about the code.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use becket_wire::Output;
 use becket_wire::event::EventName;
 
 use super::edit::{Edited, Step, feedback, quoted};
-use super::source::{Kind, Language, lines};
-use super::{BuiltIn, Call};
+use super::source::{LineKind, Syntax, lines};
+use super::{BuiltIn, BuiltinCall};
 
 pub const HOOK: BuiltIn = BuiltIn {
     name: "check-comment-replacement",
@@ -20,9 +20,10 @@ pub const HOOK: BuiltIn = BuiltIn {
     run,
 };
 
+/// The number of comments that are listed.
 const TOLD: usize = 5;
 
-/// What stands in comments that stand for code. In small letters, dots as three.
+/// Words of comments that stand for code, in small letters and with dots as three characters.
 const ELISIONS: &[&str] = &[
     "existing code",
     "existing implementation",
@@ -59,15 +60,15 @@ const ELISIONS: &[&str] = &[
     "code here",
 ];
 
-fn run(call: &Call<'_>) -> Output {
+fn run(call: &BuiltinCall<'_>) -> Output {
     let Some(edited) = Edited::read(call.payload, call.cwd) else {
         return Output::silence();
     };
     let found = edited
         .steps
         .iter()
-        .flat_map(|step| replaced(step, edited.language));
-    let found: Vec<Found> = found.collect();
+        .flat_map(|step| replaced(step, edited.syntax));
+    let found: Vec<ReplacedCode> = found.collect();
     if found.is_empty() {
         return Output::silence();
     }
@@ -91,44 +92,49 @@ fn run(call: &Call<'_>) -> Output {
     ))
 }
 
+/// Code that a comment replaced.
 #[derive(Debug, PartialEq, Eq)]
-struct Found {
+struct ReplacedCode {
     comment: String,
-    /// Lines of code that are gone.
+    /// The number of lines of code that are gone.
     lost: usize,
 }
 
-fn replaced(step: &Step, language: Language) -> Option<Found> {
-    let (before, after) = (lines(&step.before, language), lines(&step.after, language));
+/// Returns the comment that replaced code in one step of an edit.
+fn replaced(step: &Step, syntax: Syntax) -> Option<ReplacedCode> {
+    let (before, after) = (lines(&step.before, syntax), lines(&step.after, syntax));
     let (old, new) = differing(&before, &after);
-    let code = |lines: &[(Kind, &str)]| lines.iter().filter(|line| line.0 == Kind::Code).count();
-    let (had, has) = (code(old), code(new));
-    let lost = had.saturating_sub(has);
+    let code_left = count(new, LineKind::Code);
+    let lost = count(old, LineKind::Code).saturating_sub(code_left);
     if lost == 0 {
         return None;
     }
-    let was_there = |text: &str| old.iter().any(|line| line.1 == text);
-    let comments =
-        |lines: &[(Kind, &str)]| lines.iter().filter(|line| line.0 == Kind::Comment).count();
     let mut added = new
         .iter()
         .filter(|(kind, text)| {
-            *kind == Kind::Comment && !was_there(text) && !is_documentation(text)
+            let was_there = old.iter().any(|(_, old)| old == text);
+            *kind == LineKind::Comment && !was_there && !is_documentation(text)
         })
         .map(|(_, text)| *text);
-    let comment = match has == 0 && comments(new) > comments(old) {
-        true => added.next(),
-        false => added.find(|text| stands_for_code(text)),
+    let has_more_comments = count(new, LineKind::Comment) > count(old, LineKind::Comment);
+    let comment = if code_left == 0 && has_more_comments {
+        added.next()
+    } else {
+        added.find(|text| stands_for_code(text))
     };
-    comment.map(|comment| Found {
+    comment.map(|comment| ReplacedCode {
         comment: comment.to_owned(),
         lost,
     })
 }
 
-type Lines<'a> = &'a [(Kind, &'a str)];
+type Lines<'a> = &'a [(LineKind, &'a str)];
 
-/// What lies between the lines that both begin and end with.
+fn count(lines: Lines<'_>, kind: LineKind) -> usize {
+    lines.iter().filter(|line| line.0 == kind).count()
+}
+
+/// Returns the lines between those that both texts begin and end with.
 fn differing<'a>(before: Lines<'a>, after: Lines<'a>) -> (Lines<'a>, Lines<'a>) {
     let same = before.iter().zip(after).take_while(|(a, b)| a == b).count();
     let (before, after) = (&before[same..], &after[same..]);
@@ -137,7 +143,7 @@ fn differing<'a>(before: Lines<'a>, after: Lines<'a>) -> (Lines<'a>, Lines<'a>) 
     (&before[..before.len() - same], &after[..after.len() - same])
 }
 
-/// A comment that describes what follows it.
+/// Returns true for a comment that describes the code after it.
 fn is_documentation(text: &str) -> bool {
     ["///", "//!", "/**", "* @", "#!", "# type:", "# noqa"]
         .iter()

@@ -1,4 +1,4 @@
-//! `check-todos`: Claude does not stop with open items on its own list, without a word about them.
+//! `check-todos`: Claude does not stop with open items on its own list without saying something about them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
@@ -13,7 +13,7 @@ use memchr::memmem;
 use serde_json::Value;
 
 use super::turn::Turn;
-use super::{BuiltIn, Call, memory};
+use super::{BuiltIn, BuiltinCall, memory};
 use crate::transcript::LONGEST_LINE;
 
 pub const HOOK: BuiltIn = BuiltIn {
@@ -27,24 +27,26 @@ pub const HOOK: BuiltIn = BuiltIn {
     run,
 };
 
-/// So much of the end of a transcript is read: a list that was last touched before is forgotten.
+/// The number of bytes at the end of a transcript that are read. A list that was last changed before is ignored.
 const TAIL: u64 = 64 << 20;
+/// The number of items that are listed.
 const TOLD: usize = 20;
+/// The number of characters of an item that are shown.
 const LONGEST: usize = 200;
 
-fn run(call: &Call<'_>) -> Output {
+fn run(call: &BuiltinCall<'_>) -> Output {
     let Some(turn) = Turn::read(call.payload).filter(Turn::is_final) else {
         return Output::silence();
     };
     let list = turn.transcript.as_deref().map(read);
     let open = list
         .and_then(Result::ok)
-        .map(List::open)
+        .map(TodoList::open)
         .unwrap_or_default();
     if open.is_empty() {
         return Output::silence();
     }
-    // Who left the same items open once more has heard of it.
+    // The same open items are reported once.
     let told = open.iter().fold(String::new(), |mut told, item| {
         let _ = writeln!(told, "{} {}", item.status, item.text);
         told
@@ -56,11 +58,7 @@ fn run(call: &Call<'_>) -> Output {
     turn.go_on(reason(&open))
 }
 
-fn reason(open: &[Item]) -> String {
-    let one_line = |text: &str| -> String {
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        text.chars().take(LONGEST).collect()
-    };
+fn reason(open: &[TodoItem]) -> String {
     let lines = open.iter().take(TOLD).map(|item| match &*item.status {
         "pending" => format!("- {}\n", one_line(&item.text)),
         status => format!(
@@ -81,9 +79,9 @@ fn reason(open: &[Item]) -> String {
     )
 }
 
-/// The list as the end of the transcript leaves it.
-fn read(transcript: &Path) -> io::Result<List> {
-    // To open a pipe would be to wait for its writer.
+/// Reads the list at the end of a transcript.
+fn read(transcript: &Path) -> io::Result<TodoList> {
+    // Opening a pipe would wait for its writer.
     let about = fs::metadata(transcript)?;
     if !about.is_file() {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -91,46 +89,52 @@ fn read(transcript: &Path) -> io::Result<List> {
     let mut file = File::open(transcript)?;
     let start = about.len().saturating_sub(TAIL);
     file.seek(SeekFrom::Start(start))?;
-    let mut list = List::default();
+    let mut list = TodoList::default();
     list.read(BufReader::with_capacity(1 << 18, file))?;
     Ok(list)
 }
 
+fn one_line(text: &str) -> String {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    text.chars().take(LONGEST).collect()
+}
+
 /// One item of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Item {
+pub struct TodoItem {
     pub text: String,
-    /// `pending`, `in_progress`, or a word that is not known.
+    /// `pending`, `in_progress`, or an unknown word.
     pub status: String,
 }
 
-/// The state of the list while the transcript is read.
+/// The list while the transcript is read.
 #[derive(Debug, Default)]
-pub struct List {
-    /// Calls whose result has not come, by their id.
+pub struct TodoList {
+    /// The tool calls whose result has not come yet, by their id.
     calls: HashMap<String, (String, Value)>,
-    todos: Vec<Item>,
-    /// By the number of the task, as far as it is one.
+    todos: Vec<TodoItem>,
+    /// The tasks in the order of their numbers.
     tasks: BTreeMap<(u64, String), Task>,
-    /// Which of the two was touched last.
+    /// True if a task, and not a todo, was changed last.
     has_tasks: bool,
 }
 
 #[derive(Debug)]
 struct Task {
-    item: Item,
-    /// Somebody else's work.
+    item: TodoItem,
+    /// True if the task is given to another agent.
     owned: bool,
 }
 
 const WRITE: &str = "TodoWrite";
 const CREATE: &str = "TaskCreate";
 const UPDATE: &str = "TaskUpdate";
-/// Results come soon after their calls; what waits longer was interrupted.
+/// The number of calls that are remembered. Results come soon after their calls; a call that waits longer was
+/// interrupted.
 const MOST_CALLS: usize = 256;
 
-impl List {
-    /// Takes the lines of a transcript, also if it begins within one.
+impl TodoList {
+    /// Reads the lines of a transcript, which may begin within a line.
     pub fn read(&mut self, mut transcript: impl BufRead) -> io::Result<()> {
         let mut line = Vec::new();
         loop {
@@ -152,9 +156,9 @@ impl List {
     }
 
     fn line(&mut self, line: &[u8]) {
-        let has = |text: &str| memmem::find(line, text.as_bytes()).is_some();
-        let calls = [WRITE, CREATE, UPDATE].into_iter().any(has);
-        if !calls && !self.calls.keys().any(|id| has(id)) {
+        let is_in_line = |text: &str| memmem::find(line, text.as_bytes()).is_some();
+        let calls = [WRITE, CREATE, UPDATE].into_iter().any(is_in_line);
+        if !calls && !self.calls.keys().any(|id| is_in_line(id)) {
             return;
         }
         let Ok(line) = serde_json::from_slice::<Value>(line) else {
@@ -205,11 +209,11 @@ impl List {
 
     fn write(&mut self, input: &Value) {
         let todos = input["todos"].as_array();
-        let item = |todo: &Value| Item {
+        let todos = todos.into_iter().flatten().map(|todo| TodoItem {
             text: text(&todo["content"]),
             status: text(&todo["status"]),
-        };
-        self.todos = todos.into_iter().flatten().map(item).collect();
+        });
+        self.todos = todos.collect();
     }
 
     fn create(&mut self, input: &Value, said: &Value) {
@@ -218,7 +222,7 @@ impl List {
         let Some(key) = key(&said["task"]["id"]) else {
             return;
         };
-        let item = Item {
+        let item = TodoItem {
             text: subject.map(text).unwrap_or_default(),
             status: "pending".to_owned(),
         };
@@ -240,16 +244,18 @@ impl List {
         }
     }
 
-    /// What is still to be done.
-    pub fn open(self) -> Vec<Item> {
-        let tasks = self.tasks.into_values();
-        let tasks = tasks.filter(|task| !task.owned).map(|task| task.item);
-        let items: Vec<Item> = match self.has_tasks {
-            true => tasks.collect(),
-            false => self.todos,
+    /// Returns the items that are not done.
+    pub fn open(self) -> Vec<TodoItem> {
+        let items: Vec<TodoItem> = if self.has_tasks {
+            let tasks = self.tasks.into_values().filter(|task| !task.owned);
+            tasks.map(|task| task.item).collect()
+        } else {
+            self.todos
         };
-        let is_open = |item: &Item| !matches!(&*item.status, "completed" | "deleted" | "cancelled");
-        items.into_iter().filter(is_open).collect()
+        let open = items
+            .into_iter()
+            .filter(|item| !matches!(&*item.status, "completed" | "deleted" | "cancelled"));
+        open.collect()
     }
 }
 
@@ -257,7 +263,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// Tasks are numbered, but their numbers are texts.
+/// Returns the key by which a task is sorted: task numbers are stored as texts.
 fn key(id: &Value) -> Option<(u64, String)> {
     let id = id.as_str()?;
     Some((id.parse().unwrap_or(u64::MAX), id.to_owned()))
@@ -336,7 +342,7 @@ mod tests {
 
     #[test]
     fn much_is_cut() {
-        let item = |text: &str| Item {
+        let item = |text: &str| TodoItem {
             text: text.to_owned(),
             status: "pending".to_owned(),
         };
@@ -347,7 +353,7 @@ mod tests {
 
     fn open(lines: &[Value]) -> Vec<(String, String)> {
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-        let mut list = List::default();
+        let mut list = TodoList::default();
         list.read(text.as_bytes()).unwrap();
         let open = list.open().into_iter();
         open.map(|item| (item.text, item.status)).collect()
@@ -446,7 +452,7 @@ mod tests {
     fn a_line_that_is_too_long_is_passed_over() {
         let [one, two] = wrote("1", &[("a", "pending")]);
         let text = format!("{}\n{one}\n{two}", "TodoWrite".repeat(LONGEST_LINE / 4));
-        let mut list = List::default();
+        let mut list = TodoList::default();
         list.read(text.as_bytes()).unwrap();
         assert_eq!(list.open().len(), 1);
     }

@@ -1,4 +1,4 @@
-//! `check-unused-parameters`: a parameter that was renamed to `_x` instead of being removed is told.
+//! `check-unused-parameters`: tells Claude when it renames a parameter to `_x` instead of removing it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use becket_wire::Output;
 use becket_wire::event::EventName;
 
 use super::edit::{Edited, feedback};
-use super::source::{Language, code};
-use super::{BuiltIn, Call};
+use super::source::{Syntax, code};
+use super::{BuiltIn, BuiltinCall};
 
 pub const HOOK: BuiltIn = BuiltIn {
     name: "check-unused-parameters",
@@ -21,21 +21,22 @@ pub const HOOK: BuiltIn = BuiltIn {
     run,
 };
 
+/// The number of parameters that are listed.
 const TOLD: usize = 10;
 
-fn run(call: &Call<'_>) -> Output {
+fn run(call: &BuiltinCall<'_>) -> Output {
     let Some(edited) = Edited::read(call.payload, call.cwd) else {
         return Output::silence();
     };
     if !matches!(
-        edited.language,
-        Language::Script | Language::Rust | Language::Python
+        edited.syntax,
+        Syntax::Script | Syntax::Rust | Syntax::Python
     ) {
         return Output::silence();
     }
     let (before, after) = edited.ends();
-    let code = |text: &str| code(text, edited.language);
-    let found = renamed(&code(&before), &code(&after), edited.language);
+    let (before, after) = (code(&before, edited.syntax), code(&after, edited.syntax));
+    let found = renamed(&before, &after, edited.syntax);
     if found.is_empty() {
         return Output::silence();
     }
@@ -55,16 +56,16 @@ fn run(call: &Call<'_>) -> Output {
     ))
 }
 
-/// Parameters that were `x` and are `_x`, with the function that has them now.
-fn renamed(before: &str, after: &str, language: Language) -> Vec<(Signature, String)> {
+/// Returns the parameters that were `x` and are `_x`, with the function that has them now.
+fn renamed(before: &str, after: &str, syntax: Syntax) -> Vec<(Signature, String)> {
     let mut old: HashMap<String, Vec<Signature>> = HashMap::new();
-    for signature in signatures(before, language) {
+    for signature in signatures(before, syntax) {
         old.entry(signature.name.clone())
             .or_default()
             .push(signature);
     }
     let mut found = Vec::new();
-    for signature in signatures(after, language) {
+    for signature in signatures(after, syntax) {
         let Some(was) = old.get_mut(&signature.name) else {
             continue;
         };
@@ -77,7 +78,7 @@ fn renamed(before: &str, after: &str, language: Language) -> Vec<(Signature, Str
             let is_renamed = !bare.is_empty()
                 && was.parameters.iter().any(|was| was == bare)
                 && !was.parameters.contains(parameter);
-            // A callback gets its arguments by their places.
+            // A callback gets its arguments by their position.
             let holds_a_place = signature.name.is_empty()
                 && signature.parameters[nth + 1..]
                     .iter()
@@ -90,36 +91,43 @@ fn renamed(before: &str, after: &str, language: Language) -> Vec<(Signature, Str
     found
 }
 
-/// Whether two functions of one name are one: underscores aside they share their parameters.
+/// Returns true if two signatures of one name are of the same function: without underscores, one has all parameters
+/// of the other.
 fn is_same(was: &Signature, is: &Signature) -> bool {
-    let bare = |name: &String| name.trim_start_matches('_').to_owned();
-    let was: Vec<String> = was.parameters.iter().map(bare).collect();
-    let is: Vec<String> = is.parameters.iter().map(bare).collect();
+    let (was, is) = (was.bare_parameters(), is.bare_parameters());
     was.iter().all(|name| is.contains(name)) || is.iter().all(|name| was.contains(name))
 }
 
 /// A function's name and parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature {
-    /// Empty for one without a name.
+    /// Empty for a function without a name.
     pub name: String,
     pub parameters: Vec<String>,
-    /// Where its parameters begin.
+    /// The place of its parameters in the code.
     pub at: usize,
-    /// A trait says what they are.
+    /// True if a trait prescribes the parameters.
     pub prescribed: bool,
 }
 
-/// Nobody writes a longer one.
+impl Signature {
+    fn bare_parameters(&self) -> Vec<&str> {
+        let names = self.parameters.iter();
+        names.map(|name| name.trim_start_matches('_')).collect()
+    }
+}
+
+/// The length up to which a signature is read.
 const LONGEST: usize = 4000;
 
-/// What stands before a parenthesis with a block behind it, and is no function.
+/// Words before a parenthesis with a block behind it that are no function names.
 const NO_NAMES: [&str; 12] = [
     "if", "for", "while", "switch", "catch", "with", "match", "return", "await", "function", "new",
     "typeof",
 ];
 
-pub fn signatures(code: &str, language: Language) -> Vec<Signature> {
+/// Returns the signatures of all functions in a text.
+pub fn signatures(code: &str, syntax: Syntax) -> Vec<Signature> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices('(') {
         let Some(inside) = inside(&code[at..]) else {
@@ -127,22 +135,22 @@ pub fn signatures(code: &str, language: Language) -> Vec<Signature> {
         };
         let before = code[..at].trim_end();
         let after = code[at + inside.len() + 2..].trim_start();
-        if let Some(name) = name(before, inside, after, language) {
+        if let Some(name) = name(before, inside, after, syntax) {
             found.push(Signature {
                 name: name.to_owned(),
-                parameters: parameters(inside, language),
+                parameters: parameters(inside, syntax),
                 at,
-                prescribed: language == Language::Rust && is_in_a_trait(&code[..at]),
+                prescribed: syntax == Syntax::Rust && is_in_a_trait(&code[..at]),
             });
         }
     }
-    if language == Language::Script {
+    if syntax == Syntax::Script {
         found.extend(bare_arrows(code));
     }
     found
 }
 
-/// What stands between a parenthesis and the one that closes it.
+/// Returns the text between a parenthesis and the one that closes it.
 fn inside(code: &str) -> Option<&str> {
     let mut depth = 0_usize;
     for (at, c) in code.char_indices().take(LONGEST) {
@@ -158,28 +166,28 @@ fn inside(code: &str) -> Option<&str> {
     None
 }
 
-/// The name of the function whose parameters these are; none if they are not.
-fn name<'a>(before: &'a str, inside: &str, after: &str, language: Language) -> Option<&'a str> {
-    // What a generic function is generic over stands between.
+/// Returns the name of the function whose parameters these are; none if they are not parameters.
+fn name<'a>(before: &'a str, inside: &str, after: &str, syntax: Syntax) -> Option<&'a str> {
+    // The type parameters of a generic function come between its name and its parameters.
     let bare = without_generics(before);
     let (rest, word) = last_word(bare);
     let keyword = last_word(rest.trim_end()).1;
-    match language {
-        Language::Rust => (keyword == "fn").then_some(word),
-        Language::Python => (keyword == "def").then_some(word),
+    match syntax {
+        Syntax::Rust => (keyword == "fn").then_some(word),
+        Syntax::Python => (keyword == "def").then_some(word),
         _ if keyword == "function" => Some(word),
         _ if after.starts_with("=>") => Some(assigned(before)),
         _ if word == "function" => Some(assigned(rest.trim_end())),
         _ if word.is_empty() || NO_NAMES.contains(&word) => None,
         _ if rest.trim_end().ends_with('.') || keyword == "new" => None,
         _ if after.starts_with('{') => Some(word),
-        // Else it is a call in `a ? f(b) : c`.
+        // Otherwise it is a call in `a ? f(b) : c`.
         _ if after.starts_with(':') && inside.contains(':') => Some(word),
         _ => None,
     }
 }
 
-/// The name that `const f = async` gives to what follows; of a callback there is none.
+/// Returns the name that `const f = async` gives to the function that follows; empty for a callback.
 fn assigned(before: &str) -> &str {
     let before = before.strip_suffix("async").unwrap_or(before).trim_end();
     match before.strip_suffix(['=', ':']) {
@@ -198,7 +206,7 @@ fn without_generics(before: &str) -> &str {
         match c {
             '>' => depth += 1,
             '<' => depth = depth.saturating_sub(1),
-            // That of `Fn(A) -> B` closes nothing.
+            // The `>` of `Fn(A) -> B` closes nothing.
             '-' | '=' if arrow => depth = depth.saturating_sub(1),
             _ => {}
         }
@@ -214,28 +222,32 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '$' | '#')
 }
 
-/// A text, and the word that it ends with.
+/// Splits off the last word of a text.
 fn last_word(text: &str) -> (&str, &str) {
     text.split_at(text.trim_end_matches(is_word).len())
 }
 
-/// The names of the parameters. What is taken apart has none.
-fn parameters(inside: &str, language: Language) -> Vec<String> {
-    let named = |parameter: &str| {
-        let name = parameter.split([':', '=', '?']).next().unwrap_or_default();
-        let name = name.trim().trim_start_matches(['.', '*', '&']);
-        // `mut`, `private readonly`: the name comes last.
-        let (before, word) = last_word(name.trim_end());
-        let plain = before
-            .chars()
-            .all(|c| is_word(c) || c.is_whitespace() || matches!(c, '&' | '\'' | '@' | '(' | ')'));
-        let is_receiver = word == "self" && language != Language::Script;
-        (plain && !word.is_empty() && !is_receiver).then(|| word.to_owned())
-    };
-    apart(inside).into_iter().filter_map(named).collect()
+/// Returns the names of the parameters. A parameter that is a pattern has none.
+fn parameters(inside: &str, syntax: Syntax) -> Vec<String> {
+    let names = apart(inside)
+        .into_iter()
+        .filter_map(|parameter| parameter_name(parameter, syntax));
+    names.map(str::to_owned).collect()
 }
 
-/// The parameters, split at the commas that are in no brackets.
+fn parameter_name(parameter: &str, syntax: Syntax) -> Option<&str> {
+    let name = parameter.split([':', '=', '?']).next().unwrap_or_default();
+    let name = name.trim().trim_start_matches(['.', '*', '&']);
+    // In `mut x` and `private readonly x` the name comes last.
+    let (before, word) = last_word(name.trim_end());
+    let is_plain = before
+        .chars()
+        .all(|c| is_word(c) || c.is_whitespace() || matches!(c, '&' | '\'' | '@' | '(' | ')'));
+    let is_receiver = word == "self" && syntax != Syntax::Script;
+    (is_plain && !word.is_empty() && !is_receiver).then_some(word)
+}
+
+/// Splits the parameters at the commas that are not in brackets.
 fn apart(inside: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut depth, mut start) = (0_usize, 0);
@@ -257,9 +269,9 @@ fn apart(inside: &str) -> Vec<&str> {
     parts
 }
 
-/// `x => …`
+/// Returns the functions `x => …`.
 fn bare_arrows(code: &str) -> Vec<Signature> {
-    let arrow = |(at, _): (usize, &str)| {
+    let arrows = code.match_indices("=>").filter_map(|(at, _)| {
         let (before, word) = last_word(code[..at].trim_end());
         (!word.is_empty()).then(|| Signature {
             name: assigned(before.trim_end()).to_owned(),
@@ -267,17 +279,16 @@ fn bare_arrows(code: &str) -> Vec<Signature> {
             at: before.len(),
             prescribed: false,
         })
-    };
-    code.match_indices("=>").filter_map(arrow).collect()
+    });
+    arrows.collect()
 }
 
-/// Whether the nearest `impl` above is one of a trait.
+/// Returns true if the nearest `impl` above is one of a trait.
 fn is_in_a_trait(above: &str) -> bool {
     let heads = above.match_indices("impl").filter(|(at, word)| {
-        let alone = |c: Option<char>| c.is_none_or(|c| !is_word(c));
         let line = above[..*at].rfind('\n').map_or(0, |end| end + 1);
         let begins = matches!(above[line..*at].trim(), "" | "unsafe");
-        begins && alone(above[at + word.len()..].chars().next())
+        begins && !above[at + word.len()..].starts_with(is_word)
     });
     let Some((at, _)) = heads.last() else {
         return false;

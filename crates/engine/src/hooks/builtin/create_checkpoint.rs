@@ -1,4 +1,4 @@
-//! `create-checkpoint`: keeps the work tree as it is, beside everything that is the person's own.
+//! `create-checkpoint`: keeps a snapshot of the work tree in git, apart from the user's own commits and index.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -6,8 +6,10 @@ use becket_wire::Output;
 use becket_wire::event::EventName;
 use becket_wire::head::Head;
 
-use super::{BuiltIn, Call};
-use crate::checkpoint::{Git, GitError, KEEP, LARGEST_MB, Present, Wish, make};
+use super::{BuiltIn, BuiltinCall};
+use crate::checkpoint::{
+    CheckpointRequest, Git, GitError, KEEP, LARGEST_MB, WorkTreeSnapshot, make,
+};
 
 pub const HOOK: BuiltIn = BuiltIn {
     name: "create-checkpoint",
@@ -15,16 +17,16 @@ pub const HOOK: BuiltIn = BuiltIn {
     on: &[EventName::Stop],
     tools: "",
     timeout: Duration::from_secs(60),
-    // git runs filters that the repository may name.
+    // git runs filters that the repository can name.
     starts_project_tools: true,
     keys: &["keep", "largest_mb"],
     run,
 };
 
-fn run(call: &Call<'_>) -> Output {
-    match kept(call) {
+fn run(call: &BuiltinCall<'_>) -> Output {
+    match create(call) {
         Ok(()) => Output::silence(),
-        // No reason to keep Claude from anything: becket tells it as this hook's failure.
+        // A failure never blocks Claude: becket reports it as a failure of this hook.
         Err(error) => Output {
             stderr: format!("no checkpoint was made: {error}\n").into_bytes(),
             exit: 1,
@@ -33,7 +35,7 @@ fn run(call: &Call<'_>) -> Output {
     }
 }
 
-fn kept(call: &Call<'_>) -> Result<(), GitError> {
+fn create(call: &BuiltinCall<'_>) -> Result<(), GitError> {
     let Some(git) = Git::find(call.cwd)? else {
         return Ok(());
     };
@@ -43,26 +45,28 @@ fn kept(call: &Call<'_>) -> Result<(), GitError> {
         Some(tool) => format!("{event} {tool}"),
         None => event.to_owned(),
     };
-    let number = |key: &str| {
-        let number = call.options.get(key).and_then(toml::Value::as_integer);
-        number.and_then(|number| u64::try_from(number).ok())
-    };
-    let largest = number("largest_mb")
+    let largest = whole_number(call.options, "largest_mb")
         .unwrap_or(LARGEST_MB)
         .saturating_mul(1 << 20);
-    let keep = number("keep").map_or(KEEP, |keep| usize::try_from(keep).unwrap_or(usize::MAX));
-    let present = Present::take(&git, largest)?;
+    let keep = whole_number(call.options, "keep")
+        .map_or(KEEP, |keep| usize::try_from(keep).unwrap_or(usize::MAX));
+    let snapshot = WorkTreeSnapshot::take(&git, largest)?;
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
-    let wish = Wish {
+    let request = CheckpointRequest {
         session: head.session_id.as_deref(),
         event: &event,
         at: i64::try_from(now.as_millis()).unwrap_or_default(),
         keep,
         always: false,
     };
-    make(&git, &present, &wish).map(drop)
+    make(&git, &snapshot, &request).map(drop)
+}
+
+fn whole_number(options: &toml::Table, key: &str) -> Option<u64> {
+    let number = options.get(key)?.as_integer()?;
+    u64::try_from(number).ok()
 }
 
 #[cfg(test)]

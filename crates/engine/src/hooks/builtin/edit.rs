@@ -1,4 +1,4 @@
-//! What a Write, an Edit or a MultiEdit did to a file, step by step: the text before and after.
+//! The steps of a Write, an Edit or a MultiEdit: the text of the file before and after each.
 
 use std::fs;
 use std::path::Path;
@@ -9,16 +9,16 @@ use becket_wire::event::{Event, EventName};
 use serde_json::Value;
 
 use super::report::shown;
-use super::source::{LARGEST, Language};
+use super::source::{LARGEST, Syntax};
 
 /// An edited source file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edited {
     /// Relative to the folder in which the session works.
     pub path: String,
-    pub language: Language,
+    pub syntax: Syntax,
     pub steps: Vec<Step>,
-    /// The texts are those of the whole file, so lines can be counted.
+    /// True if the texts are those of the whole file, so that lines can be counted.
     pub whole: bool,
 }
 
@@ -30,15 +30,15 @@ pub struct Step {
 }
 
 impl Edited {
-    /// Reads a PostToolUse of a session that works in `cwd`. None if it is none, or of a file that is
-    /// no code or too large.
+    /// Reads a PostToolUse of a session that works in `cwd`. Returns none for other events, and for a file that is
+    /// not code or too large.
     pub fn read(payload: &[u8], cwd: &Path) -> Option<Self> {
         let Ok(Event::PostToolUse(call)) = Event::parse(payload) else {
             return None;
         };
         let input = &call.tool_input;
         let path = input["file_path"].as_str()?;
-        let language = Language::of(path)?;
+        let syntax = Syntax::of(path)?;
         let response = call.tool_response.as_ref().unwrap_or(&Value::Null);
         let original = original(response);
         let whole = original.is_some();
@@ -54,38 +54,45 @@ impl Edited {
             ),
             _ => return None,
         };
-        let fits = |step: &Step| step.before.len().max(step.after.len()) <= LARGEST;
+        if steps.iter().any(Step::is_too_large) {
+            return None;
+        }
         let file = cwd.join(path);
         let file = fs::canonicalize(&file).unwrap_or(file);
-        steps.iter().all(fits).then(|| Self {
+        Some(Self {
             path: shown(&file, cwd),
-            language,
+            syntax,
             steps,
             whole,
         })
     }
 
-    /// All that was there, and all that is there now.
+    /// Returns the text before the first step and the text after the last one.
     pub fn ends(&self) -> (String, String) {
         if let (true, [first, .., last]) = (self.whole, &*self.steps) {
             return (first.before.clone(), last.after.clone());
         }
-        let join = |text: fn(&Step) -> &str| -> String {
-            self.steps.iter().map(text).collect::<Vec<_>>().join("\n")
-        };
-        (join(|step| &step.before), join(|step| &step.after))
+        let before: Vec<&str> = self.steps.iter().map(|step| &*step.before).collect();
+        let after: Vec<&str> = self.steps.iter().map(|step| &*step.after).collect();
+        (before.join("\n"), after.join("\n"))
     }
 
-    /// How the place of a byte is told: `path:line`, or the path alone where only a piece is known.
+    /// Formats the place of a byte: `path:line`, or the path alone if only a piece of the file is known.
     pub fn place(&self, after: &str, at: usize) -> String {
-        match self.whole {
-            true => format!("{}:{}", self.path, line_of(after, at)),
-            false => self.path.clone(),
+        if !self.whole {
+            return self.path.clone();
         }
+        format!("{}:{}", self.path, line_of(after, at))
     }
 }
 
-/// The file before. Claude Code gives it along; for a new file it says null.
+impl Step {
+    fn is_too_large(&self) -> bool {
+        self.before.len().max(self.after.len()) > LARGEST
+    }
+}
+
+/// Returns the file before the edit. Claude Code sends it along; for a new file it is null.
 fn original(response: &Value) -> Option<&str> {
     match response.get("originalFile")? {
         Value::Null if response["type"] == "create" => Some(""),
@@ -102,7 +109,7 @@ fn steps(edits: &[&Value], original: Option<&str>) -> Vec<Step> {
             continue;
         };
         let (before, after) = match now.take() {
-            // An edit of nothing makes the file.
+            // An edit of an empty text creates the file.
             Some(text) if old.is_empty() => (text, new.to_owned()),
             Some(text) => {
                 let often = if edit["replace_all"] == true {
@@ -123,7 +130,7 @@ fn steps(edits: &[&Value], original: Option<&str>) -> Vec<Step> {
     steps
 }
 
-/// Lines count from one.
+/// Returns the line of a byte, counted from one.
 pub fn line_of(text: &str, at: usize) -> usize {
     text.as_bytes()[..at]
         .iter()
@@ -132,13 +139,13 @@ pub fn line_of(text: &str, at: usize) -> usize {
         + 1
 }
 
-/// Feedback for the model about what it has just done.
+/// Makes feedback for the model about its last tool call.
 pub fn feedback(text: String) -> Output {
     Answer::refusal(EventName::PostToolUse, text)
         .map_or_else(Output::silence, |answer| answer.render())
 }
 
-/// A line of code as feedback quotes it.
+/// Shortens a line of code for feedback.
 pub fn quoted(line: &str) -> String {
     const LONGEST: usize = 120;
     let line = line.trim();
@@ -171,7 +178,7 @@ pub(super) mod tests {
         .into_bytes()
     }
 
-    /// An edit of a part of a file, which is known whole.
+    /// An edit of a part of a file, with the whole file in the response.
     pub fn edit(path: &str, original: &str, old: &str, new: &str) -> Vec<u8> {
         assert!(original.contains(old), "{old} is not in {original}");
         let input = json!({"file_path": path, "old_string": old, "new_string": new});

@@ -1,46 +1,47 @@
-//! The one table of what the built-ins know of languages: how a project of each is recognised, and
-//! which tools check types, lint and test it. **A new language or tool is a row in
-//! `language/table.rs`.**
+//! The languages that the built-ins know: the files that mark a project of a language, and the tools that check
+//! types, lint and test it. **A new language or tool is a row in [`LANGUAGES`].**
 
 use std::path::Path;
 
-/// What a tool is asked for.
+/// The purpose of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum CheckKind {
     Typecheck,
     Lint,
     Test,
 }
 
+/// A programming language with its tools.
 #[derive(Debug)]
 pub struct Language {
     pub name: &'static str,
-    /// How its files end.
+    /// The extensions of its files.
     pub extensions: &'static [&'static str],
-    /// A folder with one of these is a project of it.
+    /// The files of which one marks the folder of a project.
     pub markers: &'static [&'static str],
-    /// The lock file, and who installs what a project needs by it; the last one if there is none.
+    /// The lock files, each with its package manager. Without a lock file, the last manager is used.
     pub managers: &'static [(&'static str, &'static str)],
-    /// In the order in which they are preferred.
+    /// The tools, the preferred one first.
     pub tools: &'static [Tool],
 }
 
+/// A tool that checks files or a whole project.
 #[derive(Debug)]
 pub struct Tool {
-    /// As it is told.
+    /// The name for messages.
     pub name: &'static str,
-    pub kind: Kind,
-    pub program: Which,
-    /// What shows that a project uses it.
+    pub kind: CheckKind,
+    pub program: ToolProgram,
+    /// The signs that a project uses it.
     pub signs: &'static [Sign],
-    /// Without a sign it would do nothing but complain.
+    /// True if it does nothing but complain in a project without a sign of it.
     pub needs_sign: bool,
-    /// It runs in the nearest folder above a file with one of these.
+    /// The files of which one marks the folder to run it in: the nearest above a checked file.
     pub roots: &'static [&'static str],
-    /// The files that it can do something with; all of the language's, if empty.
+    /// The extensions of the files that it can check; empty means all of the language.
     pub extensions: &'static [&'static str],
-    /// Its arguments for changed files, between spaces; placeholders stand in `target.rs`. None: it only knows whole
-    /// projects.
+    /// The arguments for changed files, separated by spaces; `arguments.rs` lists the placeholders. None if it only
+    /// checks whole projects.
     pub changed: Option<&'static str>,
     pub project: &'static str,
     pub format: Format,
@@ -48,31 +49,32 @@ pub struct Tool {
 
 /// The program of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Which {
-    /// Of this name.
+pub enum ToolProgram {
+    /// The program of this name.
     Own(&'static str),
-    /// The package manager, which runs a script of the project's.
+    /// The package manager, which runs a script of the project.
     Manager,
 }
 
+/// A sign that a project uses a tool.
 #[derive(Debug)]
 pub enum Sign {
-    /// This file, in the tool's folder or above it.
+    /// This file exists, in the tool's folder or above it.
     File(&'static str),
-    /// This text in this file, in the tool's folder or above it.
+    /// This file contains this text, in the tool's folder or above it.
     Text(&'static str, &'static str),
-    /// This text in this file of the tool's folder itself.
+    /// This file of the tool's folder itself contains this text.
     Here(&'static str, &'static str),
-    /// A script of this name in the package.json of the tool's folder.
+    /// The package.json of the tool's folder has a script of this name.
     Script(&'static str),
 }
 
-/// How a tool tells problems.
+/// The format in which a tool prints problems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// `file:line:column: text`
     Lines,
-    /// The same, files as seen from the root of the cargo workspace.
+    /// Like `Lines`, but files are relative to the root of the cargo workspace.
     Cargo,
     /// `file(line,column): text`
     Parens,
@@ -80,17 +82,17 @@ pub enum Format {
     GitHub,
     EslintJson,
     PyrightJson,
-    /// What jest and vitest both write.
+    /// The format of both jest and vitest.
     JestJson,
     CargoTest,
     Pytest,
     GoTest,
-    /// Nobody knows: lines of any form above, else the end of what it printed.
+    /// An unknown format: lines of any form above, or else the end of the output.
     Any,
 }
 
 impl Language {
-    /// The language of a file, by how it ends.
+    /// Returns the language of a file, by its extension.
     pub fn of(file: &Path) -> Option<&'static Self> {
         let end = file.extension()?.to_str()?;
         LANGUAGES
@@ -98,7 +100,7 @@ impl Language {
             .find(|language| language.extensions.contains(&end))
     }
 
-    /// The languages that a file has to do with: its own, and those whose projects it describes.
+    /// Returns the languages that a file concerns: its own, and those whose projects it marks.
     pub fn concerned(file: &Path) -> impl Iterator<Item = &'static Self> {
         let name = file
             .file_name()
@@ -111,14 +113,14 @@ impl Language {
         })
     }
 
-    /// Its tools for this, the preferred one first.
-    pub fn tools_for(&self, kind: Kind) -> impl Iterator<Item = &Tool> {
+    /// Returns the tools for a purpose, the preferred one first.
+    pub fn tools_for(&self, kind: CheckKind) -> impl Iterator<Item = &Tool> {
         self.tools.iter().filter(move |tool| tool.kind == kind)
     }
 }
 
 impl Tool {
-    /// Where it runs: a folder with one of these.
+    /// Returns the files of which one marks the folder to run it in.
     pub fn roots(&self, language: &Language) -> &'static [&'static str] {
         if self.roots.is_empty() {
             language.markers
@@ -127,7 +129,7 @@ impl Tool {
         }
     }
 
-    /// Whether it can do something with this file.
+    /// Returns true if it can check this file.
     pub fn takes(&self, file: &Path) -> bool {
         let end = file
             .extension()
@@ -139,7 +141,7 @@ impl Tool {
 
 const TYPESCRIPT: &[&str] = &["ts", "tsx", "mts", "cts"];
 
-/// Files in which JavaScript's tools are configured, in all their spellings.
+/// Makes the signs of JavaScript config files, in all their spellings.
 macro_rules! configs {
     ($($name:literal),* $(; $more:expr)*) => {
         &[
@@ -156,11 +158,11 @@ macro_rules! configs {
     };
 }
 
-/// What most tools are: of no use in a project that shows no sign of them.
+/// The defaults of a tool: it needs a sign in the project.
 const TOOL: Tool = Tool {
     name: "",
-    kind: Kind::Lint,
-    program: Which::Manager,
+    kind: CheckKind::Lint,
+    program: ToolProgram::Manager,
     signs: &[],
     needs_sign: true,
     roots: &[],
@@ -170,10 +172,10 @@ const TOOL: Tool = Tool {
     format: Format::Any,
 };
 
-/// A script of the project's own, which the package manager runs.
+/// Makes a tool that is a script of the project, which the package manager runs.
 const fn script(
     name: &'static str,
-    kind: Kind,
+    kind: CheckKind,
     signs: &'static [Sign],
     project: &'static str,
 ) -> Tool {
@@ -187,6 +189,7 @@ const fn script(
     }
 }
 
+/// All languages.
 pub const LANGUAGES: &[Language] = &[
     Language {
         name: "TypeScript and JavaScript",
@@ -202,8 +205,8 @@ pub const LANGUAGES: &[Language] = &[
         tools: &[
             Tool {
                 name: "tsc -b",
-                kind: Kind::Typecheck,
-                program: Which::Own("tsc"),
+                kind: CheckKind::Typecheck,
+                program: ToolProgram::Own("tsc"),
                 signs: &[Sign::Here("tsconfig.json", "\"references\"")],
                 roots: &["tsconfig.json"],
                 extensions: TYPESCRIPT,
@@ -214,8 +217,8 @@ pub const LANGUAGES: &[Language] = &[
             },
             Tool {
                 name: "tsc",
-                kind: Kind::Typecheck,
-                program: Which::Own("tsc"),
+                kind: CheckKind::Typecheck,
+                program: ToolProgram::Own("tsc"),
                 signs: &[Sign::File("tsconfig.json")],
                 roots: &["tsconfig.json"],
                 extensions: TYPESCRIPT,
@@ -226,14 +229,14 @@ pub const LANGUAGES: &[Language] = &[
             },
             script(
                 "the script typecheck",
-                Kind::Typecheck,
+                CheckKind::Typecheck,
                 &[Sign::Script("typecheck")],
                 "run typecheck",
             ),
             Tool {
                 name: "eslint",
-                kind: Kind::Lint,
-                program: Which::Own("eslint"),
+                kind: CheckKind::Lint,
+                program: ToolProgram::Own("eslint"),
                 signs: configs!("eslint.config", ".eslintrc"; Sign::File(".eslintrc"); Sign::File(".eslintrc.json");
                     Sign::File(".eslintrc.yml"); Sign::File(".eslintrc.yaml"); Sign::Text("package.json", "\"eslintConfig\"")),
                 roots: &["package.json"],
@@ -244,8 +247,8 @@ pub const LANGUAGES: &[Language] = &[
             },
             Tool {
                 name: "biome",
-                kind: Kind::Lint,
-                program: Which::Own("biome"),
+                kind: CheckKind::Lint,
+                program: ToolProgram::Own("biome"),
                 signs: &[
                     Sign::File("biome.json"),
                     Sign::File("biome.jsonc"),
@@ -261,14 +264,14 @@ pub const LANGUAGES: &[Language] = &[
             },
             script(
                 "the script lint",
-                Kind::Lint,
+                CheckKind::Lint,
                 &[Sign::Script("lint")],
                 "run lint",
             ),
             Tool {
                 name: "vitest",
-                kind: Kind::Test,
-                program: Which::Own("vitest"),
+                kind: CheckKind::Test,
+                program: ToolProgram::Own("vitest"),
                 signs: configs!("vitest.config", "vitest.workspace"; Sign::Text("package.json", "\"vitest\"")),
                 roots: &["package.json"],
                 changed: Some("related --run --reporter=json --passWithNoTests {files}"),
@@ -278,8 +281,8 @@ pub const LANGUAGES: &[Language] = &[
             },
             Tool {
                 name: "jest",
-                kind: Kind::Test,
-                program: Which::Own("jest"),
+                kind: CheckKind::Test,
+                program: ToolProgram::Own("jest"),
                 signs: configs!("jest.config"; Sign::File("jest.config.json"); Sign::Text("package.json", "\"jest\"")),
                 roots: &["package.json"],
                 changed: Some("--ci --json --passWithNoTests --findRelatedTests {files}"),
@@ -289,7 +292,7 @@ pub const LANGUAGES: &[Language] = &[
             },
             script(
                 "the script test",
-                Kind::Test,
+                CheckKind::Test,
                 &[Sign::Script("test")],
                 "run test",
             ),
@@ -303,8 +306,8 @@ pub const LANGUAGES: &[Language] = &[
         tools: &[
             Tool {
                 name: "cargo check",
-                kind: Kind::Typecheck,
-                program: Which::Own("cargo"),
+                kind: CheckKind::Typecheck,
+                program: ToolProgram::Own("cargo"),
                 signs: &[Sign::File("Cargo.toml")],
                 roots: &["Cargo.toml"],
                 changed: Some("check -q --message-format=short --all-targets"),
@@ -314,8 +317,8 @@ pub const LANGUAGES: &[Language] = &[
             },
             Tool {
                 name: "cargo clippy",
-                kind: Kind::Lint,
-                program: Which::Own("cargo"),
+                kind: CheckKind::Lint,
+                program: ToolProgram::Own("cargo"),
                 signs: &[Sign::File("Cargo.toml")],
                 roots: &["Cargo.toml"],
                 changed: Some("clippy -q --message-format=short --all-targets"),
@@ -325,8 +328,8 @@ pub const LANGUAGES: &[Language] = &[
             },
             Tool {
                 name: "cargo test",
-                kind: Kind::Test,
-                program: Which::Own("cargo"),
+                kind: CheckKind::Test,
+                program: ToolProgram::Own("cargo"),
                 signs: &[Sign::File("Cargo.toml")],
                 roots: &["Cargo.toml"],
                 changed: Some("test -q --message-format=short {module}"),
@@ -349,8 +352,8 @@ pub const LANGUAGES: &[Language] = &[
         tools: &[
             Tool {
                 name: "pyright",
-                kind: Kind::Typecheck,
-                program: Which::Own("pyright"),
+                kind: CheckKind::Typecheck,
+                program: ToolProgram::Own("pyright"),
                 signs: &[
                     Sign::File("pyrightconfig.json"),
                     Sign::Text("pyproject.toml", "[tool.pyright"),
@@ -363,8 +366,8 @@ pub const LANGUAGES: &[Language] = &[
             },
             Tool {
                 name: "mypy",
-                kind: Kind::Typecheck,
-                program: Which::Own("mypy"),
+                kind: CheckKind::Typecheck,
+                program: ToolProgram::Own("mypy"),
                 signs: &[
                     Sign::File("mypy.ini"),
                     Sign::File(".mypy.ini"),
@@ -381,8 +384,8 @@ pub const LANGUAGES: &[Language] = &[
             },
             Tool {
                 name: "ruff",
-                kind: Kind::Lint,
-                program: Which::Own("ruff"),
+                kind: CheckKind::Lint,
+                program: ToolProgram::Own("ruff"),
                 signs: &[
                     Sign::File("ruff.toml"),
                     Sign::File(".ruff.toml"),
@@ -398,8 +401,8 @@ pub const LANGUAGES: &[Language] = &[
             },
             Tool {
                 name: "pytest",
-                kind: Kind::Test,
-                program: Which::Own("pytest"),
+                kind: CheckKind::Test,
+                program: ToolProgram::Own("pytest"),
                 signs: &[
                     Sign::File("pytest.ini"),
                     Sign::File("conftest.py"),
@@ -423,8 +426,8 @@ pub const LANGUAGES: &[Language] = &[
         tools: &[
             Tool {
                 name: "go vet",
-                kind: Kind::Typecheck,
-                program: Which::Own("go"),
+                kind: CheckKind::Typecheck,
+                program: ToolProgram::Own("go"),
                 signs: &[Sign::File("go.mod")],
                 changed: Some("vet {packages}"),
                 project: "vet ./...",
@@ -433,8 +436,8 @@ pub const LANGUAGES: &[Language] = &[
             },
             Tool {
                 name: "golangci-lint",
-                kind: Kind::Lint,
-                program: Which::Own("golangci-lint"),
+                kind: CheckKind::Lint,
+                program: ToolProgram::Own("golangci-lint"),
                 signs: &[
                     Sign::File(".golangci.yml"),
                     Sign::File(".golangci.yaml"),
@@ -449,8 +452,8 @@ pub const LANGUAGES: &[Language] = &[
             },
             Tool {
                 name: "go test",
-                kind: Kind::Test,
-                program: Which::Own("go"),
+                kind: CheckKind::Test,
+                program: ToolProgram::Own("go"),
                 signs: &[Sign::File("go.mod")],
                 changed: Some("test -vet=off {packages}"),
                 project: "test -vet=off ./...",
@@ -466,7 +469,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_in_braces_is_known() {
+    fn placeholders_are_known() {
         let known = ["{files}", "{packages}", "{module}", "{tests}", "{scratch}"];
         for tool in LANGUAGES.iter().flat_map(|language| language.tools) {
             for arg in tool.changed.unwrap_or_default().split_whitespace() {
@@ -505,7 +508,7 @@ mod tests {
         assert_eq!(concerned("/p/setup.py"), ["Python"]);
         assert_eq!(concerned("/p/README.md"), Vec::<&str>::new());
         // JavaScript has no types.
-        let types = LANGUAGES[0].tools_for(Kind::Typecheck).nth(1).unwrap();
+        let types = LANGUAGES[0].tools_for(CheckKind::Typecheck).nth(1).unwrap();
         assert!(types.takes(Path::new("a.ts")) && !types.takes(Path::new("a.js")));
     }
 }

@@ -1,5 +1,5 @@
-//! What a built-in remembers of a session, in the folder that it has for that. What cannot be
-//! written is forgotten: a hook says something twice rather than fail.
+//! The data that a built-in stores about a session, in a folder of its own. A failed write is ignored: a hook
+//! repeats itself rather than fail.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,14 +11,14 @@ use becket_wire::event::Event;
 use becket_wire::place::fnv1a;
 use serde::{Deserialize, Serialize};
 
-use super::Call;
+use super::BuiltinCall;
 use super::report::Problem;
 use crate::replace::{self, Snapshot, make_folder};
 
-/// No memory is larger.
+/// The most bytes of a stored text.
 const LARGEST: u64 = 1 << 20;
 
-/// The text of this name.
+/// Reads the text of a name.
 pub fn recall(folder: &Path, name: &str) -> Option<String> {
     let file = folder.join(name);
     let small = fs::metadata(&file)
@@ -27,33 +27,36 @@ pub fn recall(folder: &Path, name: &str) -> Option<String> {
     small.and_then(|_| fs::read_to_string(file).ok())
 }
 
+/// Returns true if this text is stored under this name.
 pub fn is_known(folder: &Path, name: &str, text: &str) -> bool {
     recall(folder, name).is_some_and(|known| known == text)
 }
 
-/// Keeps a text under this name, in place of the one before.
+/// Stores a text under a name, in place of the one before.
 pub fn keep(folder: &Path, name: &str, text: &str) {
-    let kept = || {
-        make_folder(folder, 0o700).ok()?;
-        let mut file = tempfile::NamedTempFile::new_in(folder).ok()?;
-        file.write_all(text.as_bytes()).ok()?;
-        file.persist(folder.join(name)).ok()
-    };
-    let _ = kept();
+    let _ = write(folder, name, text);
 }
 
-/// More than any list of problems; a larger file is not ours.
+fn write(folder: &Path, name: &str, text: &str) -> io::Result<()> {
+    make_folder(folder, 0o700)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    file.persist(folder.join(name))?;
+    Ok(())
+}
+
+/// The most bytes of a stored list of problems. A larger file is not becket's.
 const MOST: u64 = 4 << 20;
 
-/// The problems that were there when it was last looked and that were told, each as often as it was.
+/// The problems that an agent was told of at the last check, each with the number of times.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Known {
+pub struct KnownProblems {
     about: String,
     problems: BTreeMap<String, usize>,
 }
 
-impl Known {
-    /// What an agent knows about something. Whatever cannot be read is nothing.
+impl KnownProblems {
+    /// Reads the problems that an agent was told of. An unreadable file counts as empty.
     pub fn read(memory: &Path, agent: Option<&str>, about: &str) -> Self {
         let bytes = Snapshot::read(&place(memory, agent, about), MOST);
         let bytes = bytes.ok().and_then(|file| file.bytes().map(<[u8]>::to_vec));
@@ -63,7 +66,7 @@ impl Known {
             .unwrap_or_default()
     }
 
-    /// Counts the problems of a file, or of whatever else they are about.
+    /// Counts the problems of a file, or of any other subject.
     pub fn of(about: &str, now: &[Problem]) -> Self {
         let mut problems = BTreeMap::new();
         for problem in now {
@@ -90,7 +93,7 @@ impl Known {
             })
     }
 
-    /// From now on, these are known.
+    /// Stores these problems as the known ones.
     pub fn write(
         memory: &Path,
         agent: Option<&str>,
@@ -104,24 +107,27 @@ impl Known {
     }
 }
 
-/// The file, beside the folders of a session's hooks, that lists which hook told which problem at
-/// which event.
+/// The file that lists which hook reported which problem at which event. It lies beside the folders of a session's
+/// hooks.
 const TOLD: &str = "told";
-/// Older rows are dropped.
+/// The number of rows that are kept.
 const MOST_TOLD: usize = 500;
 const LOCK_WAIT: Duration = Duration::from_secs(1);
 
-/// Keeps those problems that no other hook tells at this event, so that one mistake which several
-/// tools find is told once: the first hook that is done tells it. Where the event has no id, or the
-/// list cannot be written, all problems are kept.
-pub fn claim(call: &Call<'_>, event: &Event, problems: Vec<Problem>) -> Vec<Problem> {
-    let (Some(event), false) = (id_of(event), problems.is_empty()) else {
+/// Keeps those problems that no other hook reports at this event. A mistake that several tools find is so reported
+/// once, by the first hook that is done. If the event has no id, or the list cannot be written, all problems are
+/// kept.
+pub fn claim(call: &BuiltinCall<'_>, event: &Event, problems: Vec<Problem>) -> Vec<Problem> {
+    if problems.is_empty() {
+        return problems;
+    }
+    let Some(event) = id_of(event) else {
         return problems;
     };
     claimed(call, fnv1a(event.as_bytes()), &problems).unwrap_or(problems)
 }
 
-fn claimed(call: &Call<'_>, event: u64, problems: &[Problem]) -> Option<Vec<Problem>> {
+fn claimed(call: &BuiltinCall<'_>, event: u64, problems: &[Problem]) -> Option<Vec<Problem>> {
     let file = call.memory.parent()?.join(TOLD);
     make_folder(file.parent()?, 0o700).ok()?;
     let mut lock = replace::lock(&file, LOCK_WAIT).ok()?;
@@ -145,7 +151,7 @@ fn claimed(call: &Call<'_>, event: u64, problems: &[Problem]) -> Option<Vec<Prob
     Some(kept)
 }
 
-/// The id that all hooks of one event see: of its tool calls, else of its prompt.
+/// Returns the id that all hooks of one event see: that of its tool calls, or else of its prompt.
 fn id_of(event: &Event) -> Option<String> {
     match event {
         Event::PostToolUse(event) => event.tool_use_id.clone(),
@@ -195,11 +201,11 @@ mod tests {
         let memory = tempfile::tempdir().unwrap();
         let memory = memory.path().join("deep");
         let (a, b) = (problem(1, "a"), problem(2, "b"));
-        let known = || Known::read(&memory, None, "/p/a.ts");
+        let known = || KnownProblems::read(&memory, None, "/p/a.ts");
         let all = [a.clone(), b.clone()];
         assert_eq!(known().split(&all).1, all);
 
-        Known::write(&memory, None, "/p/a.ts", std::slice::from_ref(&a)).unwrap();
+        KnownProblems::write(&memory, None, "/p/a.ts", std::slice::from_ref(&a)).unwrap();
         let moved = [problem(7, "a"), b.clone()];
         let (old, new) = known().split(&moved);
         assert_eq!((texts(&old), texts(&new)), (vec![(7, "a")], vec![(2, "b")]));
@@ -207,8 +213,8 @@ mod tests {
         let twice = [a.clone(), problem(9, "a")];
         assert_eq!(texts(&known().split(&twice).1), [(9, "a")]);
 
-        // Mended, and broken again.
-        Known::write(&memory, None, "/p/a.ts", &[]).unwrap();
+        // Fixed, and broken again.
+        KnownProblems::write(&memory, None, "/p/a.ts", &[]).unwrap();
         let one = [a];
         assert_eq!(known().split(&one).1, one);
     }

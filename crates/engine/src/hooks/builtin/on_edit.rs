@@ -1,4 +1,4 @@
-//! The three hooks that look at what was just written: typecheck-, lint- and test-changed.
+//! The three hooks that check files after a write: typecheck-changed, lint-changed and test-changed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,20 +8,20 @@ use becket_wire::event::{Event, EventName};
 use becket_wire::{Answer, Output};
 use serde_json::Value;
 
-use super::Call;
+use super::BuiltinCall;
 use super::check::{self, Check};
-use super::language::Kind;
-use super::memory::{Known, claim};
+use super::language::CheckKind;
+use super::memory::{KnownProblems, claim};
 use super::report::{self, Problem, shown};
-use super::tool::Search;
+use super::tool::ToolSearch;
 use crate::program;
 
 /// The tools of Claude Code that write files.
 pub const EDITS: &str = "Write|Edit|MultiEdit|NotebookEdit";
-/// What nobody wrote by hand.
-const NOT_THEIRS: &[&str] = &["node_modules", ".git", ".venv"];
+/// Folders of files that the user did not write.
+const INSTALLED: &[&str] = &["node_modules", ".git", ".venv"];
 
-pub fn run(call: &Call<'_>, kind: Kind) -> Output {
+pub fn run(call: &BuiltinCall<'_>, kind: CheckKind) -> Output {
     let event = match Event::parse(call.payload) {
         Ok(event) => event,
         Err(error) => return failed(&[error.to_string()]),
@@ -31,7 +31,7 @@ pub fn run(call: &Call<'_>, kind: Kind) -> Output {
         return Output::silence();
     }
     let path = program::folders();
-    let search = Search {
+    let search = ToolSearch {
         project: call.project,
         path: &path,
     };
@@ -50,21 +50,22 @@ pub fn run(call: &Call<'_>, kind: Kind) -> Output {
             Err(why) => troubles.push(why),
         }
     }
-    match told.is_empty() {
-        false => Output {
+    if !told.is_empty() {
+        return Output {
             stderr: lines(&troubles),
             ..say(event.name(), &told)
-        },
-        true if troubles.is_empty() => Output::silence(),
-        true => failed(&troubles),
+        };
     }
+    if troubles.is_empty() {
+        return Output::silence();
+    }
+    failed(&troubles)
 }
 
-/// Tells what a check found that was not there when the files were last looked at, and counts what
-/// was told before and is still there. Passes over `hashes`, those of the problems that an earlier
-/// check of this event told.
+/// Formats the problems that are new since the last check, and counts those that were reported before and are
+/// still there. Leaves out `hashes`: the problems that an earlier check of this event reported.
 fn news(
-    call: &Call<'_>,
+    call: &BuiltinCall<'_>,
     check: &Check,
     event: &Event,
     problems: Vec<Problem>,
@@ -74,23 +75,23 @@ fn news(
     let agent = event.common().agent_id.as_deref();
     let (mut old, mut new) = (Vec::new(), Vec::new());
     for (about, problems) in check.by_file(problems) {
-        let (still, fresh) = Known::read(call.memory, agent, &about).split(&problems);
+        let (still, fresh) = KnownProblems::read(call.memory, agent, &about).split(&problems);
         old.extend(still);
         new.extend(fresh);
     }
-    // One error of the compiler fails the tests of every file, so it is known from the last run.
-    let last_run = (check.kind == Kind::Test).then(|| check.folder.to_string_lossy());
+    // One compiler error fails the tests of every file, so it is known from the last run.
+    let last_run = (check.kind == CheckKind::Test).then(|| check.folder.to_string_lossy());
     if let Some(about) = &last_run {
-        let (still, fresh) = Known::read(call.memory, agent, about).split(&new);
+        let (still, fresh) = KnownProblems::read(call.memory, agent, about).split(&new);
         old.extend(still);
         new = fresh;
     }
-    // Those that do not fit into the list are told next time.
+    // Problems that do not fit into the list are reported next time.
     let more = report::cut_off(&mut new, call.cwd);
     let told = [&*old, &*new].concat();
     let last_run = last_run.map(|about| (about.into_owned(), told.clone()));
     for (about, told) in check.by_file(told).into_iter().chain(last_run) {
-        if let Err(error) = Known::write(call.memory, agent, &about, &told) {
+        if let Err(error) = KnownProblems::write(call.memory, agent, &about, &told) {
             troubles.push(format!("could not remember what was told: {error}"));
         }
     }
@@ -105,7 +106,7 @@ fn news(
         .map(|file| shown(file, call.cwd))
         .collect();
     let (what, whose) = match check.kind {
-        Kind::Test => ("failure", format!("in the tests of {}", files.join(", "))),
+        CheckKind::Test => ("failure", format!("in the tests of {}", files.join(", "))),
         _ => ("problem", format!("in {}", files.join(", "))),
     };
     let by = &check.by;
@@ -131,7 +132,7 @@ fn news(
     }
 }
 
-/// `2 problems told before are still there`
+/// Formats "2 problems told before are still there".
 pub fn still(old: &[Problem], what: &str, whose: &str) -> String {
     let (count, are) = (
         counted(old.len(), what),
@@ -147,8 +148,8 @@ pub fn counted(count: usize, what: &str) -> String {
     }
 }
 
-/// On PostToolUse a block is only feedback; a batch takes it as context, because a block there would
-/// end the turn.
+/// Makes feedback for the model. A block after PostToolUse is only feedback; a batch gets it as context, because a
+/// block there would end the turn.
 fn say(event: EventName, text: &str) -> Output {
     let text = text.trim_end();
     let is_batch = event == EventName::PostToolBatch;
@@ -161,7 +162,7 @@ fn say(event: EventName, text: &str) -> Output {
     answer.render()
 }
 
-/// Not the model's fault: it hears nothing of it, and the run is recorded as failed.
+/// Makes the output of a hook that could not check. The model is not told, and the run is recorded as failed.
 pub fn failed(why: &[String]) -> Output {
     Output {
         stderr: lines(why),
@@ -170,14 +171,14 @@ pub fn failed(why: &[String]) -> Output {
     }
 }
 
-/// For the log alone: Claude Code shows nobody the stderr of a hook that exits 0.
+/// Formats lines for the log. Claude Code does not show the stderr of a hook that exits with 0.
 pub fn lines(troubles: &[String]) -> Vec<u8> {
-    let line = |why: &String| format!("{why}\n");
-    troubles.iter().map(line).collect::<String>().into_bytes()
+    let lines: String = troubles.iter().map(|why| format!("{why}\n")).collect();
+    lines.into_bytes()
 }
 
-/// The files of the project that the event says were written, links resolved.
-fn edited(event: &Event, call: &Call<'_>) -> Vec<PathBuf> {
+/// Returns the files of the project that the event has written, links resolved.
+fn edited(event: &Event, call: &BuiltinCall<'_>) -> Vec<PathBuf> {
     let calls: Vec<(&str, &Value)> = match event {
         Event::PostToolUse(event) => vec![(&event.tool_name, &event.tool_input)],
         Event::PostToolBatch(event) => {
@@ -189,31 +190,38 @@ fn edited(event: &Event, call: &Call<'_>) -> Vec<PathBuf> {
         _ => Vec::new(),
     };
     let project = fs::canonicalize(call.project).unwrap_or_else(|_| call.project.to_path_buf());
-    let writes =
-        |tool: &str| EDITS.split('|').any(|edit| edit == tool) || tool.starts_with("mcp__");
     let mut files: Vec<PathBuf> = Vec::new();
-    for (_, input) in calls.into_iter().filter(|(tool, _)| writes(tool)) {
+    for (tool, input) in calls {
+        if !writes_files(tool) {
+            continue;
+        }
         let named = ["file_path", "notebook_path"]
             .iter()
             .find_map(|key| input[key].as_str());
         let path = named.and_then(|path| fs::canonicalize(call.cwd.join(path)).ok());
-        let is_ours =
-            |file: &PathBuf| file.is_file() && is_theirs(file, &project) && !files.contains(file);
-        if let Some(file) = path.filter(is_ours) {
+        if let Some(file) = path
+            && file.is_file()
+            && is_of_user(&file, &project)
+            && !files.contains(&file)
+        {
             files.push(file);
         }
     }
     files
 }
 
-/// In the project, and of the person's own.
-fn is_theirs(file: &Path, project: &Path) -> bool {
+fn writes_files(tool: &str) -> bool {
+    EDITS.split('|').any(|edit| edit == tool) || tool.starts_with("mcp__")
+}
+
+/// Returns true for a file in the project that is not in a folder of installed or generated files.
+fn is_of_user(file: &Path, project: &Path) -> bool {
     let Ok(near) = file.strip_prefix(project) else {
         return false;
     };
     !near
         .iter()
-        .any(|part| NOT_THEIRS.iter().any(|name| part == *name))
+        .any(|part| INSTALLED.iter().any(|name| part == *name))
 }
 
 #[cfg(test)]
@@ -264,7 +272,7 @@ mod tests {
         fn call_hook(&self, hook: &'static BuiltIn, payload: &Value) -> Output {
             let root = fs::canonicalize(self.folder.path()).unwrap();
             let project = root.join("p");
-            (hook.run)(&Call {
+            (hook.run)(&BuiltinCall {
                 hook,
                 payload: payload.to_string().as_bytes(),
                 cwd: &project,

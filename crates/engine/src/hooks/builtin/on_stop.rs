@@ -1,4 +1,4 @@
-//! The three hooks that look at the whole project before a turn ends: typecheck-, lint- and
+//! The three hooks that check the whole project before a turn ends: typecheck-project, lint-project and
 //! test-project.
 
 use std::collections::BTreeSet;
@@ -7,36 +7,36 @@ use std::path::{Path, PathBuf};
 use becket_wire::event::Event;
 use becket_wire::{Answer, Output};
 
-use super::Call;
-use super::changed::{self, Before, State};
+use super::BuiltinCall;
+use super::changed::{self, Baseline, ProjectState};
 use super::check::{self, Check};
-use super::language::{Kind, LANGUAGES, Language};
+use super::language::{CheckKind, LANGUAGES, Language};
 use super::memory::claim;
 use super::on_edit::{counted, failed, lines};
 use super::report::{self, Problem, Severity};
-use super::tool::Search;
+use super::tool::ToolSearch;
 use super::turn::Turn;
 use crate::program;
 
-/// How many folders of one language are checked, where the session stands above all of them.
+/// The number of folders of one language that are checked, if the session works above all of them.
 const MOST_FOLDERS: usize = 4;
 
-pub fn run(call: &Call<'_>, kind: Kind) -> Output {
+pub fn run(call: &BuiltinCall<'_>, kind: CheckKind) -> Output {
     let event = match Event::parse(call.payload) {
         Ok(event) => event,
         Err(error) => return failed(&[error.to_string()]),
     };
-    // Nobody is pushed on who waits for an answer or for work in the background, or was already.
+    // An agent that waits for an answer or for background work, or was kept going already, may stop.
     let turn = Turn::read(call.payload);
     if turn.as_ref().is_some_and(|turn| !turn.is_final()) {
         return Output::silence();
     }
     let agent = event.common().agent_id.as_deref();
     let transcript = turn.as_ref().and_then(|turn| turn.transcript.as_deref());
-    let before = Before::read(call.memory, agent, transcript);
-    let (now, changed) = State::look(call.project, &before);
+    let before = Baseline::read(call.memory, agent, transcript);
+    let (now, changed) = ProjectState::look(call.project, &before);
     let path = program::folders();
-    let search = Search {
+    let search = ToolSearch {
         project: call.project,
         path: &path,
     };
@@ -53,7 +53,7 @@ pub fn run(call: &Call<'_>, kind: Kind) -> Output {
             Err(why) => troubles.push(why),
         }
     }
-    // As it was before the tools ran: what changes meanwhile is looked at next time.
+    // The state is from before the tools ran: a file that changed meanwhile is checked next time.
     if let Err(error) = changed::remember(call.memory, agent, &now) {
         troubles.push(format!("could not remember this stop: {error}"));
     }
@@ -68,10 +68,10 @@ pub fn run(call: &Call<'_>, kind: Kind) -> Output {
     }
 }
 
-/// What fails, if anything does. A warning fails nothing. Passes over `hashes`, those of the problems
-/// that an earlier check of this event told: crates of one workspace tell the same.
+/// Formats the errors of a check, if there are any. A warning fails nothing. Leaves out `hashes`: the problems that
+/// an earlier check of this event reported, since crates of one workspace report the same.
 fn fails(
-    call: &Call<'_>,
+    call: &BuiltinCall<'_>,
     check: &Check,
     event: &Event,
     mut problems: Vec<Problem>,
@@ -90,19 +90,20 @@ fn fails(
     format!("{count} ({by})\n{list}")
 }
 
-/// One check for each language that something changed in, in the folder where the session works, or
-/// else in those of the changed files.
+/// Makes one check for each language with a changed file, in the folder where the session works, or else in the
+/// folders of the changed files.
 fn checks(
     changed: &[PathBuf],
-    call: &Call<'_>,
-    kind: Kind,
-    search: &Search<'_>,
+    call: &BuiltinCall<'_>,
+    kind: CheckKind,
+    search: &ToolSearch<'_>,
 ) -> (Vec<Check>, Vec<String>) {
     let (mut checks, mut missing) = (Vec::new(), Vec::new());
     for language in LANGUAGES {
-        let is_its =
-            |file: &&PathBuf| Language::concerned(file).any(|other| other.name == language.name);
-        let files: Vec<_> = changed.iter().filter(is_its).collect();
+        let files: Vec<_> = changed
+            .iter()
+            .filter(|file| Language::concerned(file).any(|other| other.name == language.name))
+            .collect();
         let mut folders: Vec<&Path> = Vec::new();
         for file in &files {
             let folder = search
@@ -111,12 +112,11 @@ fn checks(
             folders.extend(folder.filter(|folder| !folders.contains(folder)));
         }
         for folder in folders.into_iter().take(MOST_FOLDERS) {
-            let suits = |tool: &super::language::Tool| {
-                files
-                    .iter()
-                    .any(|file| tool.takes(file) || Language::of(file).is_none())
-            };
-            match search.find(language, kind, folder, suits) {
+            let found = search.find(language, kind, folder, |tool| {
+                let mut files = files.iter();
+                files.any(|file| tool.takes(file) || Language::of(file).is_none())
+            });
+            match found {
                 None => {}
                 Some(Err(gone)) => missing.push(gone.why),
                 Some(Ok(found)) => checks.extend(check::of_project(found, call, kind)),
@@ -136,8 +136,8 @@ mod tests {
     use super::*;
     use crate::hooks::builtin::BuiltIn;
 
-    /// A project without git, and a command that fails as long as a file says WRONG. How often it ran
-    /// stands in `../runs`.
+    /// A project without git, and a command that fails as long as a file contains WRONG. Each run adds a line to
+    /// `../runs`.
     struct World {
         folder: tempfile::TempDir,
         options: toml::Table,
@@ -194,7 +194,7 @@ mod tests {
             let hook = BuiltIn::find(hook).unwrap();
             let root = fs::canonicalize(self.folder.path()).unwrap();
             let project = root.join("p");
-            (hook.run)(&Call {
+            (hook.run)(&BuiltinCall {
                 hook,
                 payload: payload.to_string().as_bytes(),
                 cwd: &project,
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_pushed_on() {
+    fn an_agent_that_waits_may_stop() {
         let world = World::new();
         world.write("WRONG\n");
         let running = json!([{"id": "a", "type": "subagent", "status": "running"}]);

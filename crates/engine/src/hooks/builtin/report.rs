@@ -1,4 +1,4 @@
-//! What a tool found: read from what it printed, cut to what helps, and put into words.
+//! The problems that a tool reports: read from its output, cut to a useful length, and formatted.
 
 mod formats;
 
@@ -11,22 +11,22 @@ use becket_wire::place::fnv1a;
 use super::capture::Captured;
 use super::language::Format;
 
-/// How many problems are told at once, how long each may be, and all of them together.
+/// The bounds of one report: the number of problems, the bytes of each, and the bytes of all.
 const MOST: usize = 10;
 const LONGEST: usize = 700;
 const ALL: usize = 4_000;
-/// What is told of output that nobody can read.
+/// The number of lines that are kept of unreadable output.
 const LAST_LINES: usize = 40;
 
-/// One thing that a tool finds fault with.
+/// One problem that a tool reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     pub file: Option<PathBuf>,
-    /// Counted from 1; 0 if nobody knows.
+    /// Counted from 1; 0 if unknown.
     pub line: u32,
     pub column: u32,
     pub severity: Severity,
-    /// Without the position. More lines than one if the tool explains itself.
+    /// The message without the position. It has several lines if the tool explains itself.
     pub text: String,
 }
 
@@ -34,16 +34,16 @@ pub struct Problem {
 pub enum Severity {
     Error,
     Warning,
-    /// It explains another one.
+    /// It explains another problem.
     Note,
 }
 
-/// Reads what a tool printed. Files are as seen from `base`.
+/// Reads the problems in the output of a tool. Files are relative to `base`.
 pub fn read(format: Format, said: &Captured, base: &Path) -> Vec<Problem> {
-    let both = || format!("{}\n{}", said.stdout, said.stderr);
+    let both = format!("{}\n{}", said.stdout, said.stderr);
     let mut problems = match format {
-        Format::Lines | Format::Cargo => formats::colons(&both()),
-        Format::Parens => formats::parens(&both()),
+        Format::Lines | Format::Cargo => formats::colons(&both),
+        Format::Parens => formats::parens(&both),
         Format::GitHub => formats::github(&said.stdout),
         Format::EslintJson => formats::eslint(&said.stdout),
         Format::PyrightJson => formats::pyright(&said.stdout),
@@ -51,12 +51,12 @@ pub fn read(format: Format, said: &Captured, base: &Path) -> Vec<Problem> {
         Format::CargoTest => formats::cargo(&said.stdout, &said.stderr),
         Format::Pytest => formats::pytest(&said.stdout),
         Format::GoTest => formats::go(&said.stdout, &said.stderr),
-        Format::Any => formats::any(&both()),
+        Format::Any => formats::any(&both),
     };
     for problem in &mut problems {
         problem.file = problem.file.take().map(|file| base.join(file));
     }
-    // Several targets of one crate tell the same thing.
+    // Several targets of one crate report the same problem.
     let mut seen = std::collections::BTreeSet::new();
     problems.retain(|problem| {
         let place = (problem.file.clone(), problem.line, problem.column);
@@ -65,7 +65,7 @@ pub fn read(format: Format, said: &Captured, base: &Path) -> Vec<Problem> {
     problems
 }
 
-/// All that is known where a tool fails and nothing in it can be read: the end of what it said.
+/// Makes a problem of the end of the output, for a tool that fails without a readable problem.
 pub fn last_words(said: &Captured) -> Option<Problem> {
     let text = format!("{}\n{}", said.stdout.trim_end(), said.stderr.trim_end());
     let lines: Vec<_> = text
@@ -106,24 +106,22 @@ pub fn list(problems: &[Problem], more: usize, cwd: &Path) -> String {
     text
 }
 
-/// Words by which linters tell a written `any`. `check-any-changed` tells the same.
+/// Texts by which linters report an `any`. `check-any-changed` reports the same.
 const ANY: [&str; 3] = ["no-explicit-any", "noExplicitAny", "Unexpected any"];
 
 impl Problem {
-    /// A hash that is the same for every tool that tells this problem.
+    /// Returns a hash that is the same for every tool that reports this problem.
     pub fn hash(&self) -> u64 {
         let file = self.file.as_ref();
         let file = file.map(|file| fs::canonicalize(file).unwrap_or_else(|_| file.clone()));
         let line = self.text.lines().next().unwrap_or_default();
-        let words = match ANY.iter().any(|any| self.text.contains(any)) {
-            true => ANY[0],
-            false => line.trim(),
-        };
+        let is_any = ANY.iter().any(|any| self.text.contains(any));
+        let words = if is_any { ANY[0] } else { line.trim() };
         let file = file.unwrap_or_default();
         fnv1a(format!("{}\0{}\0{words}", file.display(), self.line).as_bytes())
     }
 
-    /// Returns its file and line, as the session sees them.
+    /// Returns its file and line, relative to the session's folder.
     pub fn place(&self, cwd: &Path) -> Option<String> {
         let file = shown(self.file.as_ref()?, cwd);
         Some(match self.line {
@@ -144,7 +142,7 @@ impl Problem {
             entry.push_str(": ");
         }
         let mut text = cut(&self.text, if self.file.is_some() { LONGEST } else { ALL });
-        // Tools name files by their whole path, which is long and says nothing.
+        // Tools print whole paths, which are long and not needed.
         if cwd.parent().is_some() {
             text = text.replace(&format!("{}/", cwd.display()), "");
         }
@@ -154,10 +152,10 @@ impl Problem {
     }
 }
 
-/// So many `..` stand before a path at the most.
+/// The number of `..` that a relative path may begin with.
 const MOST_UP: usize = 4;
 
-/// A path as the session sees it, relative to the folder in which it works.
+/// Formats a path relative to the folder in which the session works.
 pub fn shown(path: &Path, cwd: &Path) -> String {
     let above = cwd.ancestors().take(MOST_UP + 1).enumerate();
     for (up, folder) in above {
@@ -168,7 +166,7 @@ pub fn shown(path: &Path, cwd: &Path) -> String {
     path.display().to_string()
 }
 
-/// The places of problems that were told before, for one line.
+/// Formats the places of problems that were reported before, on one line.
 pub fn places(problems: &[Problem], cwd: &Path) -> String {
     let mut places: Vec<String> = Vec::new();
     for place in problems.iter().filter_map(|problem| problem.place(cwd)) {
@@ -184,7 +182,7 @@ pub fn places(problems: &[Problem], cwd: &Path) -> String {
     }
 }
 
-/// The end of a long text matters least, except where it is all there is.
+/// Cuts a text at its end, which matters least.
 fn cut(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();

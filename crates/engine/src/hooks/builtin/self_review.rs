@@ -1,4 +1,4 @@
-//! `self-review`: before Claude stops, it looks at its own work once more.
+//! `self-review`: asks Claude to review its own changes before it stops.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,10 +8,10 @@ use becket_wire::event::EventName;
 use becket_wire::text::is_hidden;
 use globset::{GlobBuilder, GlobMatcher};
 
-use super::changed::{self, Before, State};
-use super::source::Language;
+use super::changed::{self, Baseline, ProjectState};
+use super::source::Syntax;
 use super::turn::Turn;
-use super::{BuiltIn, Call, memory};
+use super::{BuiltIn, BuiltinCall, memory};
 
 pub const HOOK: BuiltIn = BuiltIn {
     name: "self-review",
@@ -25,13 +25,14 @@ pub const HOOK: BuiltIn = BuiltIn {
     run,
 };
 
-/// So many are asked at a time.
+/// The number of questions that are asked at a time.
 const ASKED: usize = 3;
+/// The number of characters of a question.
 const LONGEST: usize = 500;
-/// So many files are named.
+/// The number of files that are named.
 const NAMED: usize = 5;
 
-/// Three at a time: whether it is whole, whether it fits, what else it touches.
+/// The questions. Each group of three asks about completeness, fit and side effects.
 const QUESTIONS: [&str; 9] = [
     "Does it do all that was asked, or only the easy part? Is anything stubbed, hard-coded or put off without a word?",
     "Did you run it, or the tests that touch it? What does it do with empty, huge or wrong input?",
@@ -44,34 +45,37 @@ const QUESTIONS: [&str; 9] = [
     "Is what is written about it (documentation, comments, help, examples) still true?",
 ];
 
-fn run(call: &Call<'_>) -> Output {
+fn run(call: &BuiltinCall<'_>) -> Output {
     let Some(turn) = Turn::read(call.payload) else {
         return Output::silence();
     };
-    // Who only asks, or waits, is not done: what changed is looked at when they are.
+    // An agent that asks or waits is not done: its changes are reviewed when it is.
     if !(turn.is_final() || turn.active) {
         return Output::silence();
     }
     let transcript = turn.transcript.as_deref();
-    let before = Before::read(call.memory, turn.agent.as_deref(), transcript);
-    let (now, changed) = State::look(call.project, &before);
-    // What cannot be remembered is asked again.
+    let before = Baseline::read(call.memory, turn.agent.as_deref(), transcript);
+    let (now, changed) = ProjectState::look(call.project, &before);
+    // If this fails, the next stop asks again.
     let _ = changed::remember(call.memory, turn.agent.as_deref(), &now);
     let wanted = Wanted::read(call);
     let changed: Vec<&PathBuf> = changed.iter().filter(|file| wanted.has(file)).collect();
-    // What came of the last review needs none.
+    // Changes that a review caused need no other review.
     if turn.active || changed.is_empty() {
         return Output::silence();
     }
     turn.go_on(reason(call, &changed))
 }
 
-fn reason(call: &Call<'_>, changed: &[&PathBuf]) -> String {
-    let name = |file: &&PathBuf| {
-        let file = file.strip_prefix(call.project).unwrap_or(file);
-        file.to_string_lossy().replace(is_hidden, "�")
-    };
-    let named: Vec<String> = changed.iter().take(NAMED).map(name).collect();
+fn reason(call: &BuiltinCall<'_>, changed: &[&PathBuf]) -> String {
+    let named: Vec<String> = changed
+        .iter()
+        .take(NAMED)
+        .map(|file| {
+            let file = file.strip_prefix(call.project).unwrap_or(file);
+            file.to_string_lossy().replace(is_hidden, "�")
+        })
+        .collect();
     let more = match changed.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),
@@ -81,23 +85,24 @@ fn reason(call: &Call<'_>, changed: &[&PathBuf]) -> String {
         .map(|question| format!("- {question}\n"))
         .collect();
     format!(
-        "Before you stop, look once more at what you changed ({}{more}):\n{asked}\
-         Mend what you find. If all is well, say so in a line.",
+        "Baseline you stop, look once more at what you changed ({}{more}):\n{asked}\
+         Fix what you find. If all is well, say so in a line.",
         named.join(", ")
     )
 }
 
-/// The next few of them: the person's own, else ours.
-fn questions(call: &Call<'_>) -> Vec<String> {
+/// Returns the next few questions, from the user's own list, or else from becket's.
+fn questions(call: &BuiltinCall<'_>) -> Vec<String> {
     let own = call
         .options
         .get("questions")
         .and_then(toml::Value::as_array);
     let own = own.into_iter().flatten().filter_map(toml::Value::as_str);
     let own: Vec<String> = own.map(|own| own.chars().take(LONGEST).collect()).collect();
-    let all = match own.is_empty() {
-        true => QUESTIONS.map(str::to_owned).to_vec(),
-        false => own,
+    let all = if own.is_empty() {
+        QUESTIONS.map(str::to_owned).to_vec()
+    } else {
+        own
     };
     let next = memory::recall(call.memory, "next").and_then(|next| next.parse().ok());
     let next: usize = next.unwrap_or(0) % all.len();
@@ -106,44 +111,45 @@ fn questions(call: &Call<'_>) -> Vec<String> {
     turned.cloned().collect()
 }
 
-/// Which files count: code, and of that what the config says.
+/// The files to review: code, limited by the key `files` of the config.
 struct Wanted<'a> {
     project: &'a Path,
     globs: Vec<(bool, GlobMatcher)>,
 }
 
 impl<'a> Wanted<'a> {
-    fn read(call: &Call<'a>) -> Self {
-        // `paths` of every hook is about files that an event names, and a Stop names none.
+    fn read(call: &BuiltinCall<'a>) -> Self {
+        // The key `paths` is about files that an event names, and a Stop names none.
         let paths = call.options.get("files").and_then(toml::Value::as_array);
         let paths = paths.into_iter().flatten().filter_map(toml::Value::as_str);
-        let glob = |path: &str| {
-            let (takes, path) = match path.strip_prefix('!') {
-                Some(path) => (false, path),
-                None => (true, path),
-            };
-            let glob = GlobBuilder::new(path)
-                .literal_separator(true)
-                .build()
-                .ok()?;
-            Some((takes, glob.compile_matcher()))
-        };
         Self {
             project: call.project,
-            globs: paths.filter_map(glob).collect(),
+            globs: paths.filter_map(read_glob).collect(),
         }
     }
 
-    /// The last that fits decides; where all only take away, the rest stays.
+    /// Returns true if a file is to be reviewed. The last glob that matches decides; if all globs exclude, every other
+    /// file counts.
     fn has(&self, file: &Path) -> bool {
         let name = file.strip_prefix(self.project).unwrap_or(file);
         let unsaid = self.globs.iter().all(|(takes, _)| !takes);
         let last = self.globs.iter().rfind(|(_, glob)| glob.is_match(name));
-        let is_code = name
-            .to_str()
-            .is_some_and(|name| Language::of(name).is_some());
+        let is_code = name.to_str().is_some_and(|name| Syntax::of(name).is_some());
         is_code && last.map_or(unsaid, |(takes, _)| *takes)
     }
+}
+
+/// Reads a glob; `!` at its beginning excludes.
+fn read_glob(path: &str) -> Option<(bool, GlobMatcher)> {
+    let (takes, path) = match path.strip_prefix('!') {
+        Some(path) => (false, path),
+        None => (true, path),
+    };
+    let glob = GlobBuilder::new(path)
+        .literal_separator(true)
+        .build()
+        .ok()?;
+    Some((takes, glob.compile_matcher()))
 }
 
 #[cfg(test)]
@@ -241,10 +247,10 @@ mod tests {
         let session = Session::new("questions = ['one?', 'two?', 'three?', 'four?']");
         session.write("a.c", "1");
         let said = session.ends(json!({})).unwrap();
-        assert!(said.contains("- one?\n- two?\n- three?\nMend"), "{said}");
+        assert!(said.contains("- one?\n- two?\n- three?\nFix"), "{said}");
         session.write("a.c", "22");
         let said = session.ends(json!({})).unwrap();
-        assert!(said.contains("- four?\n- one?\n- two?\nMend"), "{said}");
+        assert!(said.contains("- four?\n- one?\n- two?\nFix"), "{said}");
     }
 
     #[test]

@@ -1,21 +1,21 @@
-//! A source file as built-ins look at it: which bytes are code, which are comments, which are texts.
-//! No parser: a scan that knows quotes and comments, never fails, and is wrong at most for a line.
+//! Splits a source file into code, comments and strings. This is not a parser but a scan that knows quotes and
+//! comments: it never fails, and is wrong for one line at most.
 
 use std::path::Path;
 
 use memchr::memmem;
 
-/// A larger file is not looked at.
+/// The size in bytes up to which a file is read.
 pub const LARGEST: usize = 4 << 20;
 
-/// How a language writes comments and texts.
+/// The syntax of comments and strings in a syntax.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Language {
-    /// TypeScript and JavaScript: templates and regular expressions besides.
+pub enum Syntax {
+    /// TypeScript and JavaScript, with templates and regular expressions.
     Script,
     Rust,
     Python,
-    /// `//` and `/* */`: C and what looks like it.
+    /// `//` and `/* */`: C and similar languages.
     Slashes,
     /// `#`.
     Hashes,
@@ -23,41 +23,41 @@ pub enum Language {
     Dashes,
 }
 
-const ENDINGS: &[(Language, &[&str])] = &[
+const ENDINGS: &[(Syntax, &[&str])] = &[
     (
-        Language::Script,
+        Syntax::Script,
         &["ts", "tsx", "mts", "cts", "js", "jsx", "mjs", "cjs"],
     ),
-    (Language::Rust, &["rs"]),
-    (Language::Python, &["py", "pyi"]),
+    (Syntax::Rust, &["rs"]),
+    (Syntax::Python, &["py", "pyi"]),
     (
-        Language::Slashes,
+        Syntax::Slashes,
         &[
             "go", "java", "kt", "kts", "scala", "c", "h", "cc", "cpp", "cxx", "hpp", "hh", "cs",
             "swift", "dart", "php", "zig", "m", "mm", "groovy", "proto", "css", "scss", "less",
         ],
     ),
     (
-        Language::Hashes,
+        Syntax::Hashes,
         &[
             "sh", "bash", "zsh", "rb", "pl", "ex", "exs", "nix", "tf", "r", "jl",
         ],
     ),
-    (Language::Dashes, &["sql", "lua", "hs", "elm"]),
+    (Syntax::Dashes, &["sql", "lua", "hs", "elm"]),
 ];
 
-impl Language {
-    /// By the ending of the file's name; none for what is no code, or not known.
+impl Syntax {
+    /// Returns the syntax of a file by its extension; none if it is not code, or not known.
     pub fn of(path: &str) -> Option<Self> {
         let ending = Path::new(path).extension()?.to_str()?.to_ascii_lowercase();
         let row = ENDINGS
             .iter()
             .find(|(_, endings)| endings.contains(&&*ending));
-        row.map(|(language, _)| *language)
+        row.map(|(syntax, _)| *syntax)
     }
 }
 
-/// What a byte belongs to.
+/// The part of the source that a byte belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     Code,
@@ -65,69 +65,65 @@ pub enum Part {
     Text,
 }
 
-/// The part of each byte.
-pub fn parts(text: &str, language: Language) -> Vec<Part> {
-    scan(text.as_bytes(), language)
+/// Returns the part of each byte.
+pub fn parts(text: &str, syntax: Syntax) -> Vec<Part> {
+    scan(text.as_bytes(), syntax)
 }
 
-/// The code alone, byte for byte where it was: comments are blank, texts are empty between their
-/// quotes.
-pub fn code(text: &str, language: Language) -> String {
-    let parts = parts(text, language);
-    let blanked = |(at, c): (usize, char)| {
-        let is_end = |at: usize| parts.get(at).is_none_or(|part| *part != Part::Text);
-        let is_quote =
-            || matches!(c, '"' | '\'' | '`') && (at == 0 || is_end(at - 1) || is_end(at + 1));
+/// Returns the code alone, each byte at its place: comments are blank, strings are empty between their quotes.
+pub fn code(text: &str, syntax: Syntax) -> String {
+    let parts = parts(text, syntax);
+    let is_text = |at: usize| parts.get(at) == Some(&Part::Text);
+    let mut code = String::with_capacity(text.len());
+    for (at, c) in text.char_indices() {
+        let is_edge = at == 0 || !is_text(at - 1) || !is_text(at + 1);
         let stays = match parts[at] {
+            _ if c == '\n' => true,
             Part::Code => true,
-            Part::Text => c == '\n' || is_quote(),
-            Part::Comment => c == '\n',
+            Part::Text => matches!(c, '"' | '\'' | '`') && is_edge,
+            Part::Comment => false,
         };
-        let width = if stays { 0 } else { c.len_utf8() };
-        stays
-            .then_some(c)
-            .into_iter()
-            .chain(std::iter::repeat_n(' ', width))
-    };
-    text.char_indices().flat_map(blanked).collect()
+        if stays {
+            code.push(c);
+        } else {
+            code.extend(std::iter::repeat_n(' ', c.len_utf8()));
+        }
+    }
+    code
 }
 
-/// What a line is, as a whole.
+/// The content of a line as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum LineKind {
     Blank,
     Comment,
     Code,
 }
 
-/// The lines without the space around them, and what each is. A line with code and a comment is
-/// code; a comment in braces (JSX) is a comment.
-pub fn lines(text: &str, language: Language) -> Vec<(Kind, &str)> {
-    let parts = parts(text, language);
+/// Returns the lines without surrounding space, each with its kind. A line with code and a comment is code; a
+/// comment in braces (JSX) is a comment.
+pub fn lines(text: &str, syntax: Syntax) -> Vec<(LineKind, &str)> {
+    let parts = parts(text, syntax);
     let mut found = Vec::new();
     let mut start = 0;
     for line in text.split_inclusive('\n') {
         let bytes = line.bytes().zip(&parts[start..]);
-        let mut kind = Kind::Blank;
+        let mut kind = LineKind::Blank;
         let mut only_braces = true;
         for (byte, part) in bytes.filter(|(byte, _)| !byte.is_ascii_whitespace()) {
             if *part == Part::Comment {
-                kind = if kind == Kind::Code {
-                    kind
-                } else {
-                    Kind::Comment
-                };
+                if kind == LineKind::Blank {
+                    kind = LineKind::Comment;
+                }
             } else {
                 only_braces &= matches!(byte, b'{' | b'}');
-                kind = if only_braces && kind == Kind::Comment {
-                    kind
-                } else {
-                    Kind::Code
-                };
+                if !only_braces || kind == LineKind::Blank {
+                    kind = LineKind::Code;
+                }
             }
         }
         if only_braces && line.trim().starts_with("{/*") {
-            kind = Kind::Comment;
+            kind = LineKind::Comment;
         }
         found.push((kind, line.trim()));
         start += line.len();
@@ -135,10 +131,10 @@ pub fn lines(text: &str, language: Language) -> Vec<(Kind, &str)> {
     found
 }
 
-fn scan(bytes: &[u8], language: Language) -> Vec<Part> {
+fn scan(bytes: &[u8], syntax: Syntax) -> Vec<Part> {
     let mut scan = Scan {
         bytes,
-        language,
+        syntax,
         at: 0,
         parts: Vec::with_capacity(bytes.len()),
         last: None,
@@ -152,12 +148,12 @@ fn scan(bytes: &[u8], language: Language) -> Vec<Part> {
 
 struct Scan<'a> {
     bytes: &'a [u8],
-    language: Language,
+    syntax: Syntax,
     at: usize,
     parts: Vec<Part>,
-    /// Where the last byte of code stands that is no space.
+    /// The place of the last byte of code that is not a space.
     last: Option<usize>,
-    /// Templates whose `${` is open, each with the braces that are open in it.
+    /// The templates whose `${` is open, each with the number of braces that are open in it.
     open: Vec<usize>,
 }
 
@@ -190,23 +186,20 @@ impl Scan<'_> {
     }
 
     fn slashes(&self) -> bool {
-        matches!(
-            self.language,
-            Language::Script | Language::Rust | Language::Slashes
-        )
+        matches!(self.syntax, Syntax::Script | Syntax::Rust | Syntax::Slashes)
     }
 
-    /// The length of the comment that begins here.
+    /// Returns the length of the comment that begins here.
     fn comment(&self) -> Option<usize> {
         let rest = self.rest();
-        let begins = match self.language {
-            Language::Python => rest.starts_with(b"#"),
-            // `$#` and `${x#y}` are no comments.
-            Language::Hashes => {
+        let begins = match self.syntax {
+            Syntax::Python => rest.starts_with(b"#"),
+            // `$#` and `${x#y}` are not comments.
+            Syntax::Hashes => {
                 rest.starts_with(b"#")
                     && self.before().is_none_or(|byte| byte.is_ascii_whitespace())
             }
-            Language::Dashes => rest.starts_with(b"--"),
+            Syntax::Dashes => rest.starts_with(b"--"),
             _ => rest.starts_with(b"//"),
         };
         if begins {
@@ -215,7 +208,7 @@ impl Scan<'_> {
         (self.slashes() && rest.starts_with(b"/*")).then(|| self.block(rest))
     }
 
-    /// Rust's comments nest.
+    /// Returns the length of a block comment. Rust's block comments nest.
     fn block(&self, rest: &[u8]) -> usize {
         let mut at = 2;
         let mut depth = 1;
@@ -224,7 +217,7 @@ impl Scan<'_> {
                 return rest.len();
             };
             let inner = memmem::find(&rest[at..at + end], b"/*");
-            match inner.filter(|_| self.language == Language::Rust) {
+            match inner.filter(|_| self.syntax == Syntax::Rust) {
                 Some(inner) => (at, depth) = (at + inner + 2, depth + 1),
                 None => (at, depth) = (at + end + 2, depth - 1),
             }
@@ -232,23 +225,22 @@ impl Scan<'_> {
         at
     }
 
-    /// Texts in which nothing is escaped, or that go over lines.
+    /// Returns the length of a string in which nothing is escaped, or that goes over several lines.
     fn raw(&self) -> Option<usize> {
         let rest = self.rest();
-        match self.language {
-            Language::Python => {
+        match self.syntax {
+            Syntax::Python => {
                 let quote = [&b"\"\"\""[..], b"'''"].into_iter();
                 let quote = quote.into_iter().find(|quote| rest.starts_with(quote))?;
                 Some(until(rest, 3, quote))
             }
-            Language::Rust => self.raw_rust(),
-            Language::Slashes if rest.starts_with(b"`") => Some(until(rest, 1, b"`")),
+            Syntax::Rust => self.raw_rust(),
+            Syntax::Slashes if rest.starts_with(b"`") => Some(until(rest, 1, b"`")),
             _ => None,
         }
     }
 
     fn raw_rust(&self) -> Option<usize> {
-        let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         let prefixed = match self.before() {
             Some(b'b' | b'c') => self.at < 2 || !is_word(self.bytes[self.at - 2]),
             Some(byte) => !is_word(byte),
@@ -268,10 +260,10 @@ impl Scan<'_> {
 
     fn quote_or_code(&mut self) {
         let byte = self.bytes[self.at];
-        let script = self.language == Language::Script;
+        let script = self.syntax == Syntax::Script;
         match byte {
             b'"' => self.take(Part::Text, self.quoted(b'"')),
-            b'\'' if self.language == Language::Rust => self.character(),
+            b'\'' if self.syntax == Syntax::Rust => self.character(),
             b'\'' => self.take(Part::Text, self.quoted(b'\'')),
             b'`' if script => {
                 self.take(Part::Text, 1);
@@ -305,14 +297,14 @@ impl Scan<'_> {
         self.take(Part::Code, 1);
     }
 
-    /// The length of a text in quotes. One that is not closed ends with its line, except in Rust.
+    /// Returns the length of a quoted string. If it is not closed, it ends with its line, except in Rust.
     fn quoted(&self, quote: u8) -> usize {
         let rest = self.rest();
         let mut at = 1;
         while let Some(&byte) = rest.get(at) {
             match byte {
                 b'\\' => at += 1,
-                b'\n' if self.language != Language::Rust => return at,
+                b'\n' if self.syntax != Syntax::Rust => return at,
                 _ if byte == quote => return at + 1,
                 _ => {}
             }
@@ -321,7 +313,7 @@ impl Scan<'_> {
         rest.len()
     }
 
-    /// A character, or the tick of a lifetime.
+    /// Takes a character, or the tick of a lifetime.
     fn character(&mut self) {
         let rest = self.rest();
         let escaped = rest.get(1) == Some(&b'\\');
@@ -338,7 +330,7 @@ impl Scan<'_> {
         }
     }
 
-    /// The text of a template, to its end or to the next `${`.
+    /// Takes the text of a template, to its end or to the next `${`.
     fn template(&mut self) {
         let rest = self.rest();
         let mut at = 0;
@@ -358,19 +350,18 @@ impl Scan<'_> {
         self.take(Part::Text, at);
     }
 
-    /// After a value a slash divides; elsewhere it begins a regular expression.
+    /// Returns true if a slash may begin a regular expression: after a value it divides.
     fn may_be_a_pattern(&self) -> bool {
         let Some(last) = self.last else {
             return true;
         };
-        let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$');
         let byte = self.bytes[last];
-        if !is_word(&byte) {
-            // `</p>` is no pattern.
+        if !is_script_word(byte) {
+            // `</p>` is not a regular expression.
             return !matches!(byte, b')' | b']' | b'}' | b'"' | b'\'' | b'`' | b'<');
         }
         let code = &self.bytes[..=last];
-        let start = code.iter().rposition(|byte| !is_word(byte));
+        let start = code.iter().rposition(|byte| !is_script_word(*byte));
         let word = &code[start.map_or(0, |at| at + 1)..];
         matches!(
             word,
@@ -378,7 +369,7 @@ impl Scan<'_> {
         )
     }
 
-    /// The length of a regular expression; none if it is not closed on its line.
+    /// Returns the length of a regular expression; none if it is not closed on its line.
     fn pattern(&self) -> Option<usize> {
         let rest = self.rest();
         let mut in_class = false;
@@ -397,7 +388,15 @@ impl Scan<'_> {
     }
 }
 
-/// To the end of what closes it, which is looked for from `from` on.
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+fn is_script_word(byte: u8) -> bool {
+    is_word(byte) || byte == b'$'
+}
+
+/// Returns the length of a text up to the end of `close`, which is searched from `from` on.
 fn until(rest: &[u8], from: usize, close: &[u8]) -> usize {
     memmem::find(&rest[from..], close).map_or(rest.len(), |end| from + end + close.len())
 }
@@ -409,8 +408,8 @@ mod tests {
     use super::*;
 
     /// The text with comments as `c` and texts as `t`.
-    fn marked(text: &str, language: Language) -> String {
-        let parts = parts(text, language);
+    fn marked(text: &str, syntax: Syntax) -> String {
+        let parts = parts(text, syntax);
         let mark = |(at, c): (usize, char)| match parts[at] {
             _ if c == '\n' => c,
             Part::Code => c,
@@ -436,7 +435,7 @@ mod tests {
             ("(a) / b; c / d", "(a) / b; c / d"),
             ("<p></p>", "<p></p>"),
         ] {
-            assert_eq!(marked(text, Language::Script), expected, "{text}");
+            assert_eq!(marked(text, Syntax::Script), expected, "{text}");
         }
     }
 
@@ -450,30 +449,30 @@ mod tests {
             ("br\"\\\" + var\"x\"", "btttt + varttt"),
             ("\"a\n// b\" c", "tt\nttttt c"),
         ] {
-            assert_eq!(marked(text, Language::Rust), expected, "{text}");
+            assert_eq!(marked(text, Syntax::Rust), expected, "{text}");
         }
     }
 
     #[test]
     fn other_languages() {
-        for (language, text, expected) in [
+        for (syntax, text, expected) in [
             (
-                Language::Python,
+                Syntax::Python,
                 "a # b\n\"\"\"c\n# d\"\"\" e",
                 "a ccc\ntttt\ntttttt e",
             ),
-            (Language::Hashes, "echo $# ${a#b} # c", "echo $# ${a#b} ccc"),
-            (Language::Dashes, "select 1 -- a\n2", "select 1 cccc\n2"),
-            (Language::Slashes, "`a\n\"` + b // c", "tt\ntt + b cccc"),
+            (Syntax::Hashes, "echo $# ${a#b} # c", "echo $# ${a#b} ccc"),
+            (Syntax::Dashes, "select 1 -- a\n2", "select 1 cccc\n2"),
+            (Syntax::Slashes, "`a\n\"` + b // c", "tt\ntt + b cccc"),
         ] {
-            assert_eq!(marked(text, language), expected, "{text}");
+            assert_eq!(marked(text, syntax), expected, "{text}");
         }
     }
 
     #[test]
     fn code_stays_where_it_was() {
         let text = "a = 'é // x' // é\n`b${c}d`";
-        let code = code(text, Language::Script);
+        let code = code(text, Syntax::Script);
         assert_eq!(code, "a = '       '      \n`   c  `");
         assert_eq!(code.len(), text.len());
     }
@@ -481,11 +480,11 @@ mod tests {
     #[test]
     fn lines_are_what_they_are_mostly() {
         let text = "a // b\n\n  // c\n/* d\n e */\n{/* f */}\n}\n'//'";
-        let kinds: Vec<Kind> = lines(text, Language::Script)
+        let kinds: Vec<LineKind> = lines(text, Syntax::Script)
             .iter()
             .map(|line| line.0)
             .collect();
-        use Kind::{Blank, Code, Comment};
+        use LineKind::{Blank, Code, Comment};
         assert_eq!(
             kinds,
             [Code, Blank, Comment, Comment, Comment, Comment, Code, Code]
@@ -494,21 +493,21 @@ mod tests {
 
     #[test]
     fn a_language_is_known_by_its_ending() {
-        assert_eq!(Language::of("/a/b.TSX"), Some(Language::Script));
-        assert_eq!(Language::of("a.d.ts"), Some(Language::Script));
-        assert_eq!(Language::of("a.md"), None);
-        assert_eq!(Language::of(".ts"), None);
-        assert_eq!(Language::of("ts"), None);
+        assert_eq!(Syntax::of("/a/b.TSX"), Some(Syntax::Script));
+        assert_eq!(Syntax::of("a.d.ts"), Some(Syntax::Script));
+        assert_eq!(Syntax::of("a.md"), None);
+        assert_eq!(Syntax::of(".ts"), None);
+        assert_eq!(Syntax::of("ts"), None);
     }
 
-    pub(crate) fn any_language() -> impl Strategy<Value = Language> {
+    pub(crate) fn any_syntax() -> impl Strategy<Value = Syntax> {
         prop::sample::select(vec![
-            Language::Script,
-            Language::Rust,
-            Language::Python,
-            Language::Slashes,
-            Language::Hashes,
-            Language::Dashes,
+            Syntax::Script,
+            Syntax::Rust,
+            Syntax::Python,
+            Syntax::Slashes,
+            Syntax::Hashes,
+            Syntax::Dashes,
         ])
     }
 
@@ -516,13 +515,13 @@ mod tests {
         #[test]
         fn any_text_has_a_part_for_each_byte(
             text in "([a-z ]|[/*'\"`#${}r\\\\\n-]|é|\\PC){0,60}",
-            language in any_language(),
+            syntax in any_syntax(),
         ) {
-            prop_assert_eq!(parts(&text, language).len(), text.len());
-            let code = code(&text, language);
+            prop_assert_eq!(parts(&text, syntax).len(), text.len());
+            let code = code(&text, syntax);
             prop_assert_eq!(code.len(), text.len());
             prop_assert_eq!(code.matches('\n').count(), text.matches('\n').count());
-            prop_assert_eq!(lines(&text, language).len(), text.split_inclusive('\n').count());
+            prop_assert_eq!(lines(&text, syntax).len(), text.split_inclusive('\n').count());
         }
     }
 }

@@ -1,13 +1,13 @@
-//! What tests of built-ins share: a call, and what came of it.
+//! Helpers for the tests of built-ins.
 
 use std::path::Path;
 
 use becket_wire::Output;
 use serde_json::Value;
 
-use super::{BuiltIn, Call};
+use super::{BuiltIn, BuiltinCall};
 
-/// Runs a built-in that remembers nothing, in a project that is not there.
+/// Runs a built-in without stored data, in a project that does not exist.
 pub fn ran(hook: &BuiltIn, payload: &[u8]) -> Output {
     let memory = tempfile::tempdir().expect("a folder");
     let memory = memory.path().join(hook.name);
@@ -22,7 +22,7 @@ pub fn ran_in(
     memory: &Path,
     options: &toml::Table,
 ) -> Output {
-    (hook.run)(&Call {
+    (hook.run)(&BuiltinCall {
         hook,
         payload,
         cwd: project,
@@ -32,7 +32,7 @@ pub fn ran_in(
     })
 }
 
-/// The reason with which it blocks.
+/// Returns the reason of a block.
 pub fn blocked(output: &Output) -> Option<String> {
     assert_eq!(output.exit, 0, "{output:?}");
     if output.is_silent() {

@@ -1,56 +1,56 @@
-//! Which tool a project uses, and where it is: the project's own first, then the one on PATH.
+//! Finds the tool that a project uses: the project's own first, then the one on PATH.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::language::{Kind, Language, Sign, Tool, Which};
+use super::language::{CheckKind, Language, Sign, Tool, ToolProgram};
 use crate::program;
 
-/// Where a project keeps programs of its own.
+/// The folders in which a project keeps programs of its own.
 const FOLDERS: &[&str] = &["node_modules/.bin", ".venv/bin", "venv/bin"];
-/// What is read of a file to find a sign in it.
+/// The size of the largest file that is searched for a sign.
 const MOST: u64 = 1 << 20;
-/// With this file, yarn has no `node_modules`: only yarn itself finds the tools.
+/// The file of yarn's Plug'n'Play. A project with it has no `node_modules`: only yarn finds the tools.
 const PLUG_AND_PLAY: &str = ".pnp.cjs";
 
-/// A tool that is there.
+/// A tool that was found.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct FoundTool {
     pub tool: &'static Tool,
-    /// Where it runs.
+    /// The folder in which it runs.
     pub folder: PathBuf,
     pub program: PathBuf,
     /// Arguments that come before its own.
     pub before: Vec<&'static str>,
-    /// The tool and where it came from, as it is told.
+    /// The tool and its origin, for messages.
     pub by: String,
 }
 
-/// A project shows that it uses a tool, and the tool is not there.
+/// A tool that a project uses, but that is not installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Missing {
+pub struct MissingTool {
     pub why: String,
 }
 
-/// Where to look.
+/// The folders in which tools are searched.
 #[derive(Debug, Clone, Copy)]
-pub struct Search<'a> {
-    /// The bound: no folder above it is looked at.
+pub struct ToolSearch<'a> {
+    /// The topmost folder of the search.
     pub project: &'a Path,
     /// The folders of PATH.
     pub path: &'a [PathBuf],
 }
 
-impl Search<'_> {
-    /// The tool for this, where the folder `from` is; `suits` says which tools come into question.
-    /// None: no tool applies.
+impl ToolSearch<'_> {
+    /// Finds the tool for a purpose, for the folder `from`. Only tools that `suits` accepts are used. Returns none if
+    /// no tool applies.
     pub fn find(
         &self,
         language: &'static Language,
-        kind: Kind,
+        kind: CheckKind,
         from: &Path,
         suits: impl Fn(&Tool) -> bool,
-    ) -> Option<Result<Found, Missing>> {
+    ) -> Option<Result<FoundTool, MissingTool>> {
         let candidates: Vec<(&'static Tool, &Path)> = language
             .tools_for(kind)
             .filter(|tool| suits(tool))
@@ -67,21 +67,22 @@ impl Search<'_> {
         }
         if let Some((tool, folder)) = signed.first() {
             let why = self.missing(language, tool, folder);
-            return Some(Err(Missing { why }));
+            return Some(Err(MissingTool { why }));
         }
-        // Nothing shows which one: whatever the project has brought along, else what the person has.
-        let free = || others.iter().filter(|(tool, _)| !tool.needs_sign);
-        let own = |(tool, folder): &(&'static Tool, &Path)| self.own(tool, folder);
-        let anywhere =
-            |(tool, folder): &(&'static Tool, &Path)| self.locate(language, tool, folder);
-        let found = free().find_map(own).or_else(|| free().find_map(anywhere));
-        found.map(Ok)
+        // Without a sign, the project's own tools come first, then all others.
+        let free = others.iter().filter(|(tool, _)| !tool.needs_sign);
+        let own = free
+            .clone()
+            .find_map(|(tool, folder)| self.own(tool, folder));
+        let mut all = free;
+        own.or_else(|| all.find_map(|(tool, folder)| self.locate(language, tool, folder)))
+            .map(Ok)
     }
 
-    /// The nearest folder, from `from` up to the project, that has one of these files.
+    /// Returns the nearest folder, from `from` up to the project, that has one of these files.
     pub fn nearest<'p>(&self, from: &'p Path, names: &[&str]) -> Option<&'p Path> {
-        let has = |folder: &&Path| names.iter().any(|name| folder.join(name).is_file());
-        self.upwards(from).find(has)
+        self.upwards(from)
+            .find(|folder| names.iter().any(|name| folder.join(name).is_file()))
     }
 
     fn upwards<'p>(&self, from: &'p Path) -> impl Iterator<Item = &'p Path> {
@@ -91,51 +92,48 @@ impl Search<'_> {
     }
 
     fn shows(&self, sign: &Sign, folder: &Path) -> bool {
-        let in_or_above = |holds: &dyn Fn(&Path) -> bool| self.upwards(folder).any(holds);
+        let mut upwards = self.upwards(folder);
         match *sign {
-            Sign::File(name) => in_or_above(&|folder| folder.join(name).is_file()),
-            Sign::Text(name, text) => in_or_above(&|folder| contains(&folder.join(name), text)),
+            Sign::File(name) => upwards.any(|folder| folder.join(name).is_file()),
+            Sign::Text(name, text) => upwards.any(|folder| contains(&folder.join(name), text)),
             Sign::Here(name, text) => contains(&folder.join(name), text),
             Sign::Script(name) => has_script(&folder.join("package.json"), name),
         }
     }
 
-    fn locate(&self, language: &Language, tool: &'static Tool, folder: &Path) -> Option<Found> {
-        let found = |program: PathBuf, before, by| Found {
+    fn locate(&self, language: &Language, tool: &'static Tool, folder: &Path) -> Option<FoundTool> {
+        let (program, before, by) = match tool.program {
+            ToolProgram::Manager => {
+                let manager = self.manager(language, folder)?;
+                let by = format!("{}, by {manager}", tool.name);
+                (self.on_path(manager)?, Vec::new(), by)
+            }
+            ToolProgram::Own(name) => {
+                if let Some(own) = self.own(tool, folder) {
+                    return Some(own);
+                }
+                if !language.managers.is_empty() && self.nearest(folder, &[PLUG_AND_PLAY]).is_some()
+                {
+                    let by = format!("{}, by yarn", tool.name);
+                    (self.on_path("yarn")?, vec!["run", name], by)
+                } else {
+                    let by = format!("{}, from PATH", tool.name);
+                    (self.on_path(name)?, Vec::new(), by)
+                }
+            }
+        };
+        Some(FoundTool {
             tool,
             folder: folder.to_path_buf(),
             program,
             before,
             by,
-        };
-        match tool.program {
-            Which::Manager => {
-                let manager = self.manager(language, folder)?;
-                let program = self.on_path(manager)?;
-                Some(found(
-                    program,
-                    Vec::new(),
-                    format!("{}, by {manager}", tool.name),
-                ))
-            }
-            Which::Own(name) => self.own(tool, folder).or_else(|| {
-                if !language.managers.is_empty() && self.nearest(folder, &[PLUG_AND_PLAY]).is_some()
-                {
-                    let by = format!("{}, by yarn", tool.name);
-                    return Some(found(self.on_path("yarn")?, vec!["run", name], by));
-                }
-                Some(found(
-                    self.on_path(name)?,
-                    Vec::new(),
-                    format!("{}, from PATH", tool.name),
-                ))
-            }),
-        }
+        })
     }
 
-    /// The tool that the project itself has.
-    fn own(&self, tool: &'static Tool, folder: &Path) -> Option<Found> {
-        let Which::Own(name) = tool.program else {
+    /// Finds a tool that the project itself has installed.
+    fn own(&self, tool: &'static Tool, folder: &Path) -> Option<FoundTool> {
+        let ToolProgram::Own(name) = tool.program else {
             return None;
         };
         let mut places = self.upwards(folder).flat_map(|above| {
@@ -148,7 +146,7 @@ impl Search<'_> {
             .strip_prefix(self.project)
             .unwrap_or(&program)
             .display();
-        Some(Found {
+        Some(FoundTool {
             tool,
             folder: folder.to_path_buf(),
             by: format!("{}, from {shown}", tool.name),
@@ -161,7 +159,7 @@ impl Search<'_> {
         program::find(name, self.path)
     }
 
-    /// Who installs packages here: the nearest lock file says it.
+    /// Returns the package manager of a folder: the nearest lock file tells it.
     fn manager(&self, language: &Language, folder: &Path) -> Option<&'static str> {
         let locked = self.upwards(folder).find_map(|folder| {
             let mut managers = language.managers.iter();
@@ -177,7 +175,9 @@ impl Search<'_> {
             tool.program,
             self.manager(language, Path::new(&folder.to_string())),
         ) {
-            (Which::Manager, Some(manager)) => format!("{manager} is not on PATH; {folder} is its"),
+            (ToolProgram::Manager, Some(manager)) => {
+                format!("{manager} is not on PATH; {folder} is its")
+            }
             (_, Some(manager)) => format!(
                 "{} is not installed; {folder} uses it, so run `{manager} install` there",
                 tool.name
@@ -200,7 +200,7 @@ fn has_script(path: &Path, name: &str) -> bool {
     let package = read(path).and_then(|text| serde_json::from_str(&text).ok());
     let package: serde_json::Value = package.unwrap_or_default();
     let script = package["scripts"][name].as_str();
-    // What `npm init` writes.
+    // `npm init` writes such a script.
     script.is_some_and(|script| !script.contains("no test specified"))
 }
 
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
     use crate::hooks::builtin::language::LANGUAGES;
 
-    /// A project with these files; what ends in `!` is a program.
+    /// A project with these files; a name that ends in `!` is a program.
     struct Project {
         folder: tempfile::TempDir,
     }
@@ -230,15 +230,15 @@ mod tests {
             Self { folder }
         }
 
-        /// Which tool is found for a file, where from, and where it runs.
-        fn find(&self, language: &str, kind: Kind, file: &str) -> Option<(String, String)> {
+        /// Returns the tool that is found for a file, with its origin, and the folder that it runs in.
+        fn find(&self, language: &str, kind: CheckKind, file: &str) -> Option<(String, String)> {
             let language = LANGUAGES
                 .iter()
                 .find(|other| other.name.starts_with(language))
                 .unwrap();
             let project = self.folder.path().join("p");
             let path = [self.folder.path().join("bin")];
-            let search = Search {
+            let search = ToolSearch {
                 project: &project,
                 path: &path,
             };
@@ -273,7 +273,7 @@ mod tests {
             ("bin/tsc!", ""),
         ];
         let project = Project::new(&files);
-        let find = |file| project.find("Type", Kind::Typecheck, file);
+        let find = |file| project.find("Type", CheckKind::Typecheck, file);
         assert_eq!(
             find("packages/a/src/x.ts"),
             some("tsc, from node_modules/.bin/tsc", "p/packages/a")
@@ -284,7 +284,7 @@ mod tests {
         );
         let project = Project::new(&files[1..2]);
         fs::create_dir(project.folder.path().join("bin")).unwrap();
-        let find = |file| project.find("Type", Kind::Typecheck, file);
+        let find = |file| project.find("Type", CheckKind::Typecheck, file);
         assert_eq!(
             find("src/x.ts"),
             some(
@@ -318,25 +318,25 @@ mod tests {
         let project = Project::new(&both);
         let find = |kind, file| project.find("Type", kind, file).map(|(by, _)| by);
         assert_eq!(
-            find(Kind::Test, "src/x.ts").as_deref(),
+            find(CheckKind::Test, "src/x.ts").as_deref(),
             Some("jest, from PATH")
         );
         assert_eq!(
-            find(Kind::Test, "packages/a/x.ts").as_deref(),
+            find(CheckKind::Test, "packages/a/x.ts").as_deref(),
             Some("vitest, from PATH")
         );
         assert_eq!(
-            find(Kind::Lint, "src/x.ts").as_deref(),
+            find(CheckKind::Lint, "src/x.ts").as_deref(),
             Some("eslint, from PATH")
         );
         // With signs of both, the one that stands first in the table.
         assert_eq!(
-            find(Kind::Lint, "packages/a/x.ts").as_deref(),
+            find(CheckKind::Lint, "packages/a/x.ts").as_deref(),
             Some("eslint, from PATH")
         );
         // A linter without a configuration would only complain.
         let project = Project::new(&[("p/package.json", "{}"), ("bin/eslint!", "")]);
-        assert_eq!(project.find("Type", Kind::Lint, "x.ts"), None);
+        assert_eq!(project.find("Type", CheckKind::Lint, "x.ts"), None);
     }
 
     #[test]
@@ -353,7 +353,7 @@ mod tests {
             let program = format!("bin/{manager}!");
             let lock = format!("p/{lock}");
             let project = Project::new(&[("p/a/package.json", tests), (&lock, ""), (&program, "")]);
-            let found = project.find("Type", Kind::Test, "a/x.js");
+            let found = project.find("Type", CheckKind::Test, "a/x.js");
             assert_eq!(
                 found,
                 some(&format!("the script test, by {manager}"), "p/a"),
@@ -362,7 +362,7 @@ mod tests {
         }
         let nothing = r#"{"scripts": {"test": "echo \"Error: no test specified\" && exit 1"}}"#;
         let project = Project::new(&[("p/package.json", nothing), ("bin/npm!", "")]);
-        assert_eq!(project.find("Type", Kind::Test, "x.js"), None);
+        assert_eq!(project.find("Type", CheckKind::Test, "x.js"), None);
     }
 
     #[test]
@@ -372,10 +372,13 @@ mod tests {
             ("node_modules/.bin/tsc!", ""),
             ("p/x.ts", ""),
         ]);
-        assert_eq!(project.find("Type", Kind::Typecheck, "x.ts"), None);
+        assert_eq!(project.find("Type", CheckKind::Typecheck, "x.ts"), None);
         let project = Project::new(&[("p/tsconfig.json", "{}"), ("node_modules/.bin/tsc!", "")]);
         assert_eq!(
-            project.find("Type", Kind::Typecheck, "x.ts").unwrap().1,
+            project
+                .find("Type", CheckKind::Typecheck, "x.ts")
+                .unwrap()
+                .1,
             "missing"
         );
     }

@@ -1,4 +1,4 @@
-//! The end of a turn, as built-ins on Stop look at it: whether Claude is to be spoken to at all.
+//! The end of a turn, from which the built-ins on Stop decide if Claude has to go on.
 
 use std::path::PathBuf;
 
@@ -13,19 +13,21 @@ pub struct Turn {
     /// The subagent whose turn it was.
     pub agent: Option<String>,
     pub transcript: Option<PathBuf>,
-    /// A hook has already kept it going.
+    /// True if a hook has already kept the agent going.
     pub active: bool,
+    /// True if the last message is a question to the user.
     pub asked: bool,
-    /// Work goes on in the background, which will wake Claude again.
+    /// True if background work will wake Claude again.
     pub waits: bool,
+    /// True in plan mode.
     pub plans: bool,
 }
 
-/// What a background task says when nothing more comes of it.
+/// The states of a background task that has ended.
 const OVER: [&str; 5] = ["completed", "failed", "killed", "stopped", "cancelled"];
 
 impl Turn {
-    /// Reads a Stop, or a SubagentStop. None for any other event.
+    /// Reads a Stop or a SubagentStop. Returns none for any other event.
     pub fn read(payload: &[u8]) -> Option<Self> {
         let event = Event::parse(payload).ok()?;
         let name = event.name();
@@ -46,7 +48,6 @@ impl Turn {
             ),
             _ => return None,
         };
-        let runs = |status: Option<&str>| status.is_none_or(|status| !OVER.contains(&status));
         let mut tasks = tasks.iter().flatten();
         Some(Self {
             event: name,
@@ -54,24 +55,28 @@ impl Turn {
             transcript: transcript.as_deref().map(PathBuf::from),
             active: active.unwrap_or(false),
             asked: said.as_deref().is_some_and(asks),
-            waits: tasks.any(|task| runs(task.status.as_deref())),
+            waits: tasks.any(|task| !has_ended(task.status.as_deref())),
             plans,
         })
     }
 
-    /// Whether the turn is really over, and Claude believes to be done.
+    /// Returns true if the turn is really over: Claude takes its work for done.
     pub fn is_final(&self) -> bool {
         !(self.active || self.asked || self.waits || self.plans)
     }
 
-    /// Lets Claude go on, with this to do.
+    /// Makes an output that lets Claude go on with this task.
     pub fn go_on(&self, reason: String) -> Output {
         Answer::refusal(self.event.clone(), reason)
             .map_or_else(Output::silence, |answer| answer.render())
     }
 }
 
-/// Whether a message ends with a question to its reader. What is offered to choose from may follow.
+fn has_ended(status: Option<&str>) -> bool {
+    status.is_some_and(|status| OVER.contains(&status))
+}
+
+/// Returns true if a message ends with a question to its reader. A list of choices may follow the question.
 fn asks(message: &str) -> bool {
     let mut before = message.trim_end();
     while let Some((above, last)) = before.rsplit_once('\n') {
@@ -83,7 +88,7 @@ fn asks(message: &str) -> bool {
     ends_with_question(message) || ends_with_question(before)
 }
 
-/// An item of a list.
+/// Returns true for an item of a list.
 fn is_choice(line: &str) -> bool {
     let marked = line.strip_prefix(['-', '*', '•']);
     let label = line.trim_start_matches(['*', '(']);
@@ -95,7 +100,7 @@ fn is_choice(line: &str) -> bool {
     marked.is_some_and(|rest| rest.starts_with(' ')) || numbered || lettered
 }
 
-/// What ends many a finished work: an offer, which waits for no answer.
+/// Phrases that offer more work at the end of finished work. Such a question waits for no answer.
 const OFFERS: &[&str] = &[
     "anything else",
     "is there anything",
@@ -108,10 +113,10 @@ const OFFERS: &[&str] = &[
     "would you like any",
 ];
 
-/// Whether the last words of a message are a question that waits for an answer.
+/// Returns true if the last words of a message are a question that waits for an answer.
 fn ends_with_question(message: &str) -> bool {
-    let closing = |c: char| c.is_whitespace() || "*_`\"')]”’»".contains(c);
-    let message = message.trim_end_matches(closing);
+    let message =
+        message.trim_end_matches(|c: char| c.is_whitespace() || "*_`\"')]”’»".contains(c));
     if !message.ends_with(['?', '？']) {
         return false;
     }
@@ -127,7 +132,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A Stop as Claude Code sends it, with these fields besides.
+    /// Makes a Stop as Claude Code sends it, with these fields added or replaced.
     pub fn stop(fields: &Value) -> Vec<u8> {
         let mut event = json!({
             "hook_event_name": "Stop", "session_id": "85d6d150-187f-464e-b9d0-1f5d4639bdac",

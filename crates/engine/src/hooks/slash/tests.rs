@@ -60,8 +60,8 @@ impl Talk {
     }
 
     /// What is said to one command; its exit code stands behind, if it is not 0.
-    fn say(&self, verb: Verb, argument: &str) -> String {
-        let scene = Scene {
+    fn say(&self, verb: SlashVerb, argument: &str) -> String {
+        let context = SlashContext {
             place: &self.place(),
             session: SESSION,
             cwd: self.home.path(),
@@ -69,9 +69,9 @@ impl Talk {
             hooks: &self.hooks,
             guards: &self.guards,
         };
-        let acted = act(verb, argument, &scene);
-        let lines = acted.lines;
-        match acted.exit {
+        let reply = act(verb, argument, &context);
+        let lines = reply.lines;
+        match reply.exit {
             0 => lines,
             code => format!("{lines}\n[exit {code}]"),
         }
@@ -81,11 +81,11 @@ impl Talk {
 #[test]
 fn the_seeds_lines_word_for_word() {
     let talk = Talk::with(seeds_hooks());
-    insta::assert_snapshot!(talk.say(Verb::Disable, "typecheck"), @"🔒 Disabled typecheck-changed for this session");
-    insta::assert_snapshot!(talk.say(Verb::Disable, "typecheck-changed"), @"⚠️  Hook 'typecheck-changed' is already disabled for this session");
-    insta::assert_snapshot!(talk.say(Verb::Enable, "typecheck"), @"✅ Re-enabled typecheck-changed for this session");
-    insta::assert_snapshot!(talk.say(Verb::Enable, "typecheck-changed"), @"ℹ️  Hook 'typecheck-changed' is not currently disabled for this session");
-    insta::assert_snapshot!(talk.say(Verb::Disable, "typechk"), @r"
+    insta::assert_snapshot!(talk.say(SlashVerb::Disable, "typecheck"), @"🔒 Disabled typecheck-changed for this session");
+    insta::assert_snapshot!(talk.say(SlashVerb::Disable, "typecheck-changed"), @"⚠️  Hook 'typecheck-changed' is already disabled for this session");
+    insta::assert_snapshot!(talk.say(SlashVerb::Enable, "typecheck"), @"✅ Re-enabled typecheck-changed for this session");
+    insta::assert_snapshot!(talk.say(SlashVerb::Enable, "typecheck-changed"), @"ℹ️  Hook 'typecheck-changed' is not currently disabled for this session");
+    insta::assert_snapshot!(talk.say(SlashVerb::Disable, "typechk"), @r"
     ❌ No hook found matching 'typechk'
     Did you mean 'typecheck-changed'?
     Available hooks for this project:
@@ -94,7 +94,7 @@ fn the_seeds_lines_word_for_word() {
     Try: /hook:disable [exact-name-from-above]
     [exit 3]
     ");
-    insta::assert_snapshot!(talk.say(Verb::Disable, ""), @r"
+    insta::assert_snapshot!(talk.say(SlashVerb::Disable, ""), @r"
     Available hooks for this project:
       typecheck-changed    - TypeScript type checking
       lint-changed         - ESLint validation
@@ -103,7 +103,7 @@ fn the_seeds_lines_word_for_word() {
 
     let todos = Arc::new(hook("check-todos", "New TODOs"));
     let talk = Talk::with([&talk.hooks[..], &[todos]].concat());
-    insta::assert_snapshot!(talk.say(Verb::Disable, "check"), @r"
+    insta::assert_snapshot!(talk.say(SlashVerb::Disable, "check"), @r"
     🤔 Multiple hooks match 'check':
       - typecheck-changed
       - check-todos
@@ -115,9 +115,9 @@ fn the_seeds_lines_word_for_word() {
 #[test]
 fn lists_say_what_does_not_run_and_why() {
     let mut talk = Talk::with(all_states());
-    talk.say(Verb::Disable, "lint");
+    talk.say(SlashVerb::Disable, "lint");
     talk.agent_type = Some("Explore");
-    insta::assert_snapshot!(talk.say(Verb::Enable, ""), @r"
+    insta::assert_snapshot!(talk.say(SlashVerb::Enable, ""), @r"
     Available hooks for this project:
       typecheck-changed                 - TypeScript type checking
       lint-changed                      - ESLint validation (disabled for this session)
@@ -126,7 +126,7 @@ fn lists_say_what_does_not_run_and_why() {
       a-name-that-is-longer-than-others - x  [31mred (skipped for this subagent)
     Usage: /hook:enable [hook-name-or-partial]
     ");
-    insta::assert_snapshot!(talk.say(Verb::Status, ""), @r"
+    insta::assert_snapshot!(talk.say(SlashVerb::Status, ""), @r"
     Hooks for this project, in this session:
       typecheck-changed                 - TypeScript type checking (enabled)
       lint-changed                      - ESLint validation (disabled for this session)
@@ -134,7 +134,7 @@ fn lists_say_what_does_not_run_and_why() {
       house-style                       - Our naming rules (not trusted)
       a-name-that-is-longer-than-others - x  [31mred (skipped for this subagent)
     ");
-    insta::assert_snapshot!(talk.say(Verb::Status, "changed"), @r"
+    insta::assert_snapshot!(talk.say(SlashVerb::Status, "changed"), @r"
     Hooks for this project, in this session:
       typecheck-changed    - TypeScript type checking (enabled)
       lint-changed         - ESLint validation (disabled for this session)
@@ -146,14 +146,14 @@ fn what_is_off_in_config_or_managed_stays_so() {
     let mut managed = hook("audit", "Who did what");
     managed.managed = true;
     let talk = Talk::with([all_states(), vec![Arc::new(managed)]].concat());
-    for verb in [Verb::Disable, Verb::Enable] {
+    for verb in [SlashVerb::Disable, SlashVerb::Enable] {
         insta::allow_duplicates! {
             insta::assert_snapshot!(talk.say(verb, "todos"), @"⚠️  Hook 'check-todos' is off in the configuration, for every session: /home/user/.becket/config.toml:3");
             insta::assert_snapshot!(talk.say(verb, "audit"), @"⚠️  Hook 'audit' is managed on this machine, and no session switches it: /home/user/.becket/config.toml:3");
         }
     }
     assert!(!talk.place().sessions().exists(), "nothing was changed");
-    insta::assert_snapshot!(talk.say(Verb::Disable, "house"), @r"
+    insta::assert_snapshot!(talk.say(SlashVerb::Disable, "house"), @r"
     🔒 Disabled house-style for this session
     ⚠️  It does not run anyway: this project is not trusted (becket trust)
     ");
@@ -162,31 +162,31 @@ fn what_is_off_in_config_or_managed_stays_so() {
 #[test]
 fn a_project_without_hooks_says_so() {
     let talk = Talk::with(Vec::new());
-    insta::assert_snapshot!(talk.say(Verb::Disable, "typecheck"), @r"
+    insta::assert_snapshot!(talk.say(SlashVerb::Disable, "typecheck"), @r"
     ❌ No hook found matching 'typecheck'
     typecheck-changed and typecheck-project are built in, but not configured, so they do not run. To switch one on, in a terminal: becket hooks on typecheck-changed
     No hooks are configured for this project. Hooks in Claude Code's settings files have no switch until `becket adopt` moves them here.
     [exit 3]
     ");
-    insta::assert_snapshot!(talk.say(Verb::Disable, ""), @r"
+    insta::assert_snapshot!(talk.say(SlashVerb::Disable, ""), @r"
     No hooks are configured for this project. Hooks in Claude Code's settings files have no switch until `becket adopt` moves them here.
     Usage: /hook:disable [hook-name-or-partial]
     ");
-    insta::assert_snapshot!(talk.say(Verb::Status, ""), @"No hooks are configured for this project. Hooks in Claude Code's settings files have no switch until `becket adopt` moves them here.");
+    insta::assert_snapshot!(talk.say(SlashVerb::Status, ""), @"No hooks are configured for this project. Hooks in Claude Code's settings files have no switch until `becket adopt` moves them here.");
 }
 
 #[test]
 fn several_names_are_switched_together_or_not_at_all() {
     let talk = Talk::with(seeds_hooks());
-    insta::assert_snapshot!(talk.say(Verb::Disable, "\"Lint\", typecheck,"), @r"
+    insta::assert_snapshot!(talk.say(SlashVerb::Disable, "\"Lint\", typecheck,"), @r"
     🔒 Disabled lint-changed for this session
     🔒 Disabled typecheck-changed for this session
     ");
-    insta::assert_snapshot!(talk.say(Verb::Enable, "lint types lint-changed"), @r"
+    insta::assert_snapshot!(talk.say(SlashVerb::Enable, "lint types lint-changed"), @r"
     ✅ Re-enabled lint-changed for this session
     ✅ Re-enabled typecheck-changed for this session
     ");
-    insta::assert_snapshot!(talk.say(Verb::Disable, "lint typos"), @r"
+    insta::assert_snapshot!(talk.say(SlashVerb::Disable, "lint typos"), @r"
     ❌ No hook found matching 'typos'
     Available hooks for this project:
       typecheck-changed    - TypeScript type checking
@@ -196,8 +196,8 @@ fn several_names_are_switched_together_or_not_at_all() {
     Nothing was changed.
     [exit 3]
     ");
-    insta::assert_snapshot!(talk.say(Verb::Status, "lint typecheck").lines().count(), @"4");
-    insta::assert_snapshot!(talk.say(Verb::Disable, "self-review"), @r"
+    insta::assert_snapshot!(talk.say(SlashVerb::Status, "lint typecheck").lines().count(), @"4");
+    insta::assert_snapshot!(talk.say(SlashVerb::Disable, "self-review"), @r"
     ❌ No hook found matching 'self-review'
     self-review is built in, but not configured, so it does not run. To switch it on, in a terminal: becket hooks on self-review
     Available hooks for this project:
@@ -207,13 +207,13 @@ fn several_names_are_switched_together_or_not_at_all() {
     Hooks in Claude Code's settings files have no switch until `becket adopt` moves them here.
     [exit 3]
     ");
-    insta::assert_snapshot!(talk.say(Verb::Disable, "x\"; rm -rf /").lines().next().unwrap(), @r#"❌ No hook found matching 'x"; rm -rf /'"#);
+    insta::assert_snapshot!(talk.say(SlashVerb::Disable, "x\"; rm -rf /").lines().next().unwrap(), @r#"❌ No hook found matching 'x"; rm -rf /'"#);
 }
 
 #[test]
 fn each_of_several_names_is_answered_where_none_is_clear() {
     let mut talk = Talk::with(Vec::new());
-    insta::assert_snapshot!(talk.say(Verb::Disable, "lint-changed typecheck-changed"), @r"
+    insta::assert_snapshot!(talk.say(SlashVerb::Disable, "lint-changed typecheck-changed"), @r"
     ❌ No hook found matching 'lint-changed'
     lint-changed is built in, but not configured, so it does not run. To switch it on, in a terminal: becket hooks on lint-changed
     No hooks are configured for this project. Hooks in Claude Code's settings files have no switch until `becket adopt` moves them here.
@@ -231,7 +231,7 @@ fn each_of_several_names_is_answered_where_none_is_clear() {
     ]
     .map(|name| Arc::new(hook(name, "Checks")))
     .into();
-    insta::assert_snapshot!(talk.say(Verb::Disable, "lint tests"), @r"
+    insta::assert_snapshot!(talk.say(SlashVerb::Disable, "lint tests"), @r"
     🤔 Multiple hooks match 'lint':
       - lint-changed
       - lint-project
@@ -245,13 +245,13 @@ fn each_of_several_names_is_answered_where_none_is_clear() {
     ");
     let (config, _) = ConfigCache::new(&talk.place(), [7; 32], false).current(None);
     talk.guards = config.guards.iter().cloned().collect();
-    insta::assert_snapshot!(talk.say(Verb::Disable, "Delete-Home GIT-PUSH-FORCE"), @r"
+    insta::assert_snapshot!(talk.say(SlashVerb::Disable, "Delete-Home GIT-PUSH-FORCE"), @r"
     ⚠️  'delete-home' is a guard: no session switches it. To let one call pass: becket guard allow-once CODE (becket recent shows the code). To switch it off: [guards.delete-home] with enabled = false in your config.toml
     ⚠️  'git-push-force' is a guard: no session switches it. To let one call pass: becket guard allow-once CODE (becket recent shows the code). To switch it off: [guards.git-push-force] with enabled = false in your config.toml
     Nothing was changed.
     [exit 3]
     ");
-    insta::assert_snapshot!(talk.say(Verb::Disable, "file-guard"), @r"
+    insta::assert_snapshot!(talk.say(SlashVerb::Disable, "file-guard"), @r"
     ❌ No hook found matching 'file-guard'
     Available hooks for this project:
       lint-changed         - Checks
@@ -263,7 +263,7 @@ fn each_of_several_names_is_answered_where_none_is_clear() {
     [exit 3]
     ");
     // A sentence is one name that no hook has.
-    let said = talk.say(Verb::Disable, "what slows this down");
+    let said = talk.say(SlashVerb::Disable, "what slows this down");
     assert!(said.contains("'what slows this down'"), "{said}");
 }
 
@@ -272,13 +272,13 @@ fn a_damaged_file_is_told_of() {
     let talk = Talk::with(seeds_hooks());
     let file = switch::path(&talk.place(), SESSION).unwrap();
     for (verb, argument) in [
-        (Verb::Disable, "lint"),
-        (Verb::Enable, "lint"),
-        (Verb::Status, ""),
-        (Verb::Disable, ""),
-        (Verb::Disable, "zzz"),
+        (SlashVerb::Disable, "lint"),
+        (SlashVerb::Enable, "lint"),
+        (SlashVerb::Status, ""),
+        (SlashVerb::Disable, ""),
+        (SlashVerb::Disable, "zzz"),
     ] {
-        talk.say(Verb::Disable, "typecheck");
+        talk.say(SlashVerb::Disable, "typecheck");
         fs::write(&file, "{").unwrap();
         let said = talk.say(verb, argument);
         let told =
@@ -291,7 +291,10 @@ fn a_damaged_file_is_told_of() {
 #[test]
 fn what_was_typed_is_said_again_within_bounds() {
     let talk = Talk::with(seeds_hooks());
-    let said = talk.say(Verb::Disable, &format!("\u{1b}[2J{}", "x".repeat(10_000)));
+    let said = talk.say(
+        SlashVerb::Disable,
+        &format!("\u{1b}[2J{}", "x".repeat(10_000)),
+    );
     let first = said.lines().next().unwrap();
     assert!(first.ends_with("x…'") && first.chars().count() < 120);
     assert!(!said.contains('\u{1b}'));
@@ -316,19 +319,19 @@ fn envelope(is_old: bool) -> Envelope {
     }
 }
 
-fn parsed(payload: &serde_json::Value) -> Option<(Verb, String)> {
+fn parsed(payload: &serde_json::Value) -> Option<(SlashVerb, String)> {
     let payload = payload.to_string();
     let slash = parse(&Head::read(payload.as_bytes()).unwrap(), &envelope(false))?;
     Some((slash.verb, slash.argument))
 }
 
-fn typed(prompt: &str) -> Option<(Verb, String)> {
+fn typed(prompt: &str) -> Option<(SlashVerb, String)> {
     parsed(&json!({"hook_event_name": "UserPromptSubmit", "session_id": SESSION, "prompt": prompt}))
 }
 
 #[test]
 fn both_spellings_are_taken_and_only_as_the_whole_prompt() {
-    let disable = |argument: &str| Some((Verb::Disable, argument.to_owned()));
+    let disable = |argument: &str| Some((SlashVerb::Disable, argument.to_owned()));
     assert_eq!(typed("/hook:disable typecheck"), disable("typecheck"));
     assert_eq!(
         typed("/becket:hook:disable typecheck"),
@@ -339,8 +342,8 @@ fn both_spellings_are_taken_and_only_as_the_whole_prompt() {
         disable("two words")
     );
     assert_eq!(typed("/hook:disable"), disable(""));
-    assert_eq!(typed("/hook:enable x").unwrap().0, Verb::Enable);
-    assert_eq!(typed("/hook:status").unwrap().0, Verb::Status);
+    assert_eq!(typed("/hook:enable x").unwrap().0, SlashVerb::Enable);
+    assert_eq!(typed("/hook:status").unwrap().0, SlashVerb::Status);
     for prompt in [
         "please type /hook:disable x",
         "/hook:disable x\nand then write the tests",
@@ -386,7 +389,10 @@ fn a_machine_made_prompt_switches_nothing() {
 fn an_older_claude_code_tells_of_the_expansion_first() {
     let payload = include_bytes!("../../../../wire/fixtures/UserPromptExpansion.json");
     let head = Head::read(payload).unwrap();
-    assert_eq!(parse(&head, &envelope(true)).unwrap().verb, Verb::Disable);
+    assert_eq!(
+        parse(&head, &envelope(true)).unwrap().verb,
+        SlashVerb::Disable
+    );
     assert_eq!(parse(&head, &envelope(false)), None);
 }
 

@@ -27,11 +27,11 @@ impl Home {
         self.folder.path()
     }
 
-    fn disable(&self, hook: &str) -> Switched {
+    fn disable(&self, hook: &str) -> SwitchOutcome {
         disable(&self.place, SESSION, hook, self.cwd()).unwrap()
     }
 
-    fn enable(&self, hook: &str) -> Switched {
+    fn enable(&self, hook: &str) -> SwitchOutcome {
         enable(&self.place, SESSION, hook, self.cwd()).unwrap()
     }
 
@@ -158,7 +158,10 @@ fn an_id_that_is_no_uuid_is_no_path() {
     ] {
         let error = disable(&home.place, session, "a", home.cwd()).unwrap_err();
         assert!(matches!(error, SwitchError::NoSwitches(_)), "{error}");
-        assert_eq!(Switches::read(&home.place, session), Read::default());
+        assert_eq!(
+            Switches::read(&home.place, session),
+            SwitchesRead::default()
+        );
         assert_eq!(path(&home.place, session), None);
     }
     assert!(!home.place.sessions().exists());
@@ -214,18 +217,21 @@ fn config_goes_before_trust_before_session_before_subagent() {
     let on = Switches::default();
     let mut hook = Hook::of_test("house-style", "true");
     hook.skip_agents = vec!["Explore".to_owned()];
-    assert_eq!(state(&hook, &on, None), State::Enabled);
-    assert_eq!(state(&hook, &on, Some("Plan")), State::Enabled);
-    assert_eq!(state(&hook, &on, Some("Explore")), State::SkippedForAgent);
+    assert_eq!(state(&hook, &on, None), HookState::Enabled);
+    assert_eq!(state(&hook, &on, Some("Plan")), HookState::Enabled);
+    assert_eq!(
+        state(&hook, &on, Some("Explore")),
+        HookState::SkippedForAgent
+    );
     assert_eq!(
         state(&hook, &off, Some("Explore")),
-        State::DisabledForSession
+        HookState::DisabledForSession
     );
     hook.managed = true;
-    assert_eq!(state(&hook, &off, None), State::Enabled);
+    assert_eq!(state(&hook, &off, None), HookState::Enabled);
     hook.managed = false;
     hook.untrusted = true;
-    assert_eq!(state(&hook, &off, Some("Explore")), State::NotTrusted);
+    assert_eq!(state(&hook, &off, Some("Explore")), HookState::NotTrusted);
     hook.off = Some(hook.declared.clone());
     let state = state(&hook, &off, Some("Explore"));
     assert_eq!(

@@ -4,31 +4,30 @@ use serde_json::Value;
 
 use super::{Problem, Severity};
 
-/// `file:line:column: text`, where the column may be missing. What is indented below belongs to it
-/// only if it is marked as a note of the same place.
+/// Reads `file:line:column: text`, where the column may be missing.
 pub(super) fn colons(text: &str) -> Vec<Problem> {
     let problems = text.lines().filter_map(colon_line);
     problems.collect()
 }
 
-/// `file(line,column): text`, with indented lines that go on.
+/// Reads `file(line,column): text`, with indented lines that belong to it.
 pub(super) fn parens(text: &str) -> Vec<Problem> {
     going_on(text, paren_line)
 }
 
-/// `::error file=…,line=…,col=…::text`
+/// Reads `::error file=…,line=…,col=…::text`.
 pub(super) fn github(text: &str) -> Vec<Problem> {
     text.lines().filter_map(github_line).collect()
 }
 
-/// Whatever looks like a problem.
+/// Reads each line that looks like a problem.
 pub(super) fn any(text: &str) -> Vec<Problem> {
-    let one = |line: &str| {
+    let problems = text.lines().filter_map(|line| {
         github_line(line)
             .or_else(|| paren_line(line))
             .or_else(|| colon_line(line))
-    };
-    text.lines().filter_map(one).collect()
+    });
+    problems.collect()
 }
 
 fn going_on(text: &str, read: fn(&str) -> Option<Problem>) -> Vec<Problem> {
@@ -51,7 +50,7 @@ fn going_on(text: &str, read: fn(&str) -> Option<Problem>) -> Vec<Problem> {
 }
 
 pub(super) fn colon_line(line: &str) -> Option<Problem> {
-    // go vet says so of what does not even compile.
+    // go vet prints this before code that does not compile.
     let line = line.strip_prefix("vet: ").unwrap_or(line);
     if line.starts_with(char::is_whitespace) {
         return None;
@@ -87,26 +86,30 @@ fn github_line(line: &str) -> Option<Problem> {
         _ => return None,
     };
     let (fields, text) = rest.split_once("::")?;
-    let field = |name: &str| {
-        let mut fields = fields.split(',').filter_map(|field| field.split_once('='));
-        fields
-            .find(|(key, _)| *key == name)
-            .map(|(_, value)| unescape(value))
-    };
-    let number = |name| field(name).and_then(|text| text.parse().ok()).unwrap_or(0);
-    let title = field("title")
+    let title = github_field(fields, "title")
         .map(|title| format!("{title}: "))
         .unwrap_or_default();
     Some(Problem {
-        file: Some(field("file")?.into()),
-        line: number("line"),
-        column: number("col"),
+        file: Some(github_field(fields, "file")?.into()),
+        line: github_number(fields, "line"),
+        column: github_number(fields, "col"),
         severity,
         text: format!("{title}{}", unescape(text)),
     })
 }
 
-/// How GitHub wants special characters.
+fn github_field(fields: &str, name: &str) -> Option<String> {
+    let mut fields = fields.split(',').filter_map(|field| field.split_once('='));
+    let (_, value) = fields.find(|(key, _)| *key == name)?;
+    Some(unescape(value))
+}
+
+fn github_number(fields: &str, name: &str) -> u32 {
+    let text = github_field(fields, name).unwrap_or_default();
+    text.parse().unwrap_or(0)
+}
+
+/// Resolves the escapes of GitHub's workflow commands.
 fn unescape(text: &str) -> String {
     let text = text.replace("%0A", "\n").replace("%0D", "");
     text.replace("%2C", ",")
@@ -124,7 +127,7 @@ fn problem(file: &str, line: u32, column: u32, text: &str) -> Problem {
     }
 }
 
-/// What the text says of itself; an error if it says nothing.
+/// Returns the severity at the beginning of a text; an error if there is none.
 fn severity(text: &str) -> Severity {
     let word = text.split([':', ' ', '[']).next().unwrap_or_default();
     match word {
@@ -134,11 +137,13 @@ fn severity(text: &str) -> Severity {
     }
 }
 
-/// A path as tools print it: no clock time, no address, no line of prose.
+/// Returns true for a path as tools print it, and false for a time, an address or prose.
 fn is_file(text: &str) -> bool {
-    let is_path = |c: char| !c.is_control() && !"\"'`<>|".contains(c);
     let name = text.rsplit('/').next().unwrap_or_default();
-    name.contains('.') && text.chars().all(is_path) && !text.contains("://") && !text.ends_with(' ')
+    name.contains('.')
+        && !text.contains(|c: char| c.is_control() || "\"'`<>|".contains(c))
+        && !text.contains("://")
+        && !text.ends_with(' ')
 }
 
 fn number(text: &str) -> Option<(u32, &str)> {
@@ -148,13 +153,13 @@ fn number(text: &str) -> Option<(u32, &str)> {
     Some((text[..end].parse().ok()?, &text[end..]))
 }
 
-/// `eslint --format json`
+/// Reads the output of `eslint --format json`.
 pub(super) fn eslint(text: &str) -> Vec<Problem> {
     let files = parse(text, Value::is_array);
     let mut problems = Vec::new();
     for file in list(&files) {
         for message in list(&file["messages"]) {
-            // Without a place it is about the file as such, as that it is ignored.
+            // A message without a place is about the whole file, for example that it is ignored.
             let Some(line) = integer(&message["line"]) else {
                 continue;
             };
@@ -184,19 +189,18 @@ pub(super) fn eslint(text: &str) -> Vec<Problem> {
     problems
 }
 
-/// `pyright --outputjson`, which counts from 0.
+/// Reads the output of `pyright --outputjson`, which counts from 0.
 pub(super) fn pyright(text: &str) -> Vec<Problem> {
     let report = parse(text, |value| value["generalDiagnostics"].is_array());
-    let one = |found: &Value| {
+    let problems = list(&report["generalDiagnostics"]).iter().map(|found| {
         let start = &found["range"]["start"];
-        let place = |value: &Value| integer(value).map_or(0, |number| number + 1);
         let word = text_of(&found["severity"]);
         let rule = found["rule"].as_str();
         let rule = rule.map(|rule| format!(" ({rule})")).unwrap_or_default();
         Problem {
             file: path(&found["file"]),
-            line: place(&start["line"]),
-            column: place(&start["character"]),
+            line: counted_from_one(&start["line"]),
+            column: counted_from_one(&start["character"]),
             severity: match &*word {
                 "error" => Severity::Error,
                 "warning" => Severity::Warning,
@@ -204,14 +208,15 @@ pub(super) fn pyright(text: &str) -> Vec<Problem> {
             },
             text: format!("{word}: {}{rule}", text_of(&found["message"])),
         }
-    };
-    list(&report["generalDiagnostics"])
-        .iter()
-        .map(one)
-        .collect()
+    });
+    problems.collect()
 }
 
-/// `jest --json` and `vitest --reporter=json`: the tests that failed.
+fn counted_from_one(value: &Value) -> u32 {
+    integer(value).map_or(0, |number| number + 1)
+}
+
+/// Reads the failed tests in the output of `jest --json` and `vitest --reporter=json`.
 pub(super) fn jest(text: &str) -> Vec<Problem> {
     let report = parse(text, |value| value["testResults"].is_array());
     let mut problems = Vec::new();
@@ -222,7 +227,7 @@ pub(super) fn jest(text: &str) -> Vec<Problem> {
         problems.extend(failed.map(|test| failed_test(suite, test)));
         if problems.len() == before && suite["status"] == "failed" {
             let said = text_of(&suite["message"]);
-            // jest gives a page of advice before it says what is wrong.
+            // jest prints a page of advice before the error.
             let said = said.split_once("Details:").map_or(&*said, |(_, said)| said);
             let said = first_lines(said);
             problems.push(at(
@@ -260,30 +265,30 @@ fn at(suite: &Value, text: String, line: u32, column: u32) -> Problem {
     }
 }
 
-/// The first `file:line:column` of this file in a stack.
+/// Returns the first `file:line:column` of a file in a stack.
 fn place_in(stack: &str, file: &str) -> Option<(u32, u32)> {
     let (_, after) = stack.split_once(&format!("{file}:"))?;
     let mut numbers = after.split(|c: char| !c.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// What a failure says, without the stack and the picture of the code.
+/// Returns the message of a failure, without the stack and the excerpt of the code.
 fn first_lines(text: &str) -> String {
     let text = super::super::capture::plain(text);
-    let is_stack = |line: &str| line.starts_with("at ") || line.starts_with('❯');
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let lines: Vec<_> = lines.take_while(|line| !is_stack(line)).take(8).collect();
+    let lines = lines.take_while(|line| !line.starts_with("at ") && !line.starts_with('❯'));
+    let lines: Vec<_> = lines.take(8).collect();
     lines.join("\n")
 }
 
-/// The JSON in what was printed: all of it, else the first line that is such. Tests print too.
+/// Returns the JSON in an output: all of it, or else the first line of JSON. Tests print too.
 fn parse(text: &str, fits: impl Fn(&Value) -> bool) -> Value {
-    let whole = serde_json::from_str(text.trim()).ok().filter(&fits);
-    let in_a_line = || {
-        let mut lines = text.lines().filter(|line| line.starts_with(['{', '[']));
-        lines.find_map(|line| serde_json::from_str(line).ok().filter(&fits))
-    };
-    whole.or_else(in_a_line).unwrap_or_default()
+    if let Some(whole) = serde_json::from_str(text.trim()).ok().filter(&fits) {
+        return whole;
+    }
+    let mut lines = text.lines().filter(|line| line.starts_with(['{', '[']));
+    let found = lines.find_map(|line| serde_json::from_str(line).ok().filter(&fits));
+    found.unwrap_or_default()
 }
 
 fn list(value: &Value) -> &[Value] {
@@ -302,10 +307,10 @@ fn path(value: &Value) -> Option<std::path::PathBuf> {
     value.as_str().map(Into::into)
 }
 
-/// What is told of one failure.
+/// The number of lines that are kept of one failure.
 const LINES: usize = 8;
 
-/// `cargo test -q`: what does not compile stands on stderr, the tests on stdout.
+/// Reads the output of `cargo test -q`: compiler errors are on stderr, tests on stdout.
 pub(super) fn cargo(stdout: &str, stderr: &str) -> Vec<Problem> {
     let mut problems = colons(stderr);
     problems.retain(|problem| problem.severity == Severity::Error);
@@ -335,12 +340,10 @@ fn cargo_test(name: &str, said: &[&str]) -> Problem {
         let (_, place) = said[at].split_once(" panicked at ")?;
         colon_line(&format!("{place} "))
     });
-    let is_noise = |line: &&str| !line.trim().is_empty() && !line.starts_with("note: ");
     let from = panicked.map_or(0, |at| at + 1);
-    let said: Vec<_> = said[from..]
-        .iter()
-        .copied()
-        .filter(is_noise)
+    let said = said[from..].iter().copied();
+    let said: Vec<_> = said
+        .filter(|line| !line.trim().is_empty() && !line.starts_with("note: "))
         .take(LINES)
         .collect();
     Problem {
@@ -349,7 +352,7 @@ fn cargo_test(name: &str, said: &[&str]) -> Problem {
     }
 }
 
-/// `pytest -q --tb=short`
+/// Reads the output of `pytest -q --tb=short`.
 pub(super) fn pytest(stdout: &str) -> Vec<Problem> {
     let mut problems = Vec::new();
     let lines: Vec<_> = stdout.lines().collect();
@@ -367,10 +370,10 @@ pub(super) fn pytest(stdout: &str) -> Vec<Problem> {
         let id = told.split(" - ").next().unwrap_or(told);
         let (file, test) = id.split_once("::").unwrap_or((id, ""));
         let body = body_of(bodies, file, test);
-        let in_file = |line: &&&str| line.starts_with(&format!("{file}:"));
+        let prefix = format!("{file}:");
         let place = body
             .iter()
-            .filter(in_file)
+            .filter(|line| line.starts_with(&prefix))
             .filter_map(|line| colon_line(line))
             .next_back();
         let errors = body.iter().filter_map(|line| line.strip_prefix("E "));
@@ -394,31 +397,34 @@ pub(super) fn pytest(stdout: &str) -> Vec<Problem> {
     problems
 }
 
-/// The lines under the heading of one test.
+/// Returns the lines under the heading of one test.
 fn body_of<'a>(lines: &'a [&'a str], file: &str, test: &str) -> &'a [&'a str] {
-    let heading = |line: &&str| line.starts_with("___") && line.ends_with("___");
-    let title = |line: &&str| line.trim_matches('_').trim().to_owned();
-    // A method of a class is headed by both names, with a full stop between.
+    // The heading of a method is the names of class and method, with a full stop between.
     let name = test.replace("::", ".");
-    let is_own = |line: &&str| {
-        let title = title(line);
-        heading(line)
-            && match &*name {
-                "" => title.ends_with(file),
-                name => title == name || title.ends_with(&format!(" of {name}")),
-            }
-    };
-    let Some(start) = lines.iter().position(is_own) else {
+    let start = lines.iter().position(|line| {
+        let title = line.trim_matches('_').trim();
+        let is_own = if name.is_empty() {
+            title.ends_with(file)
+        } else {
+            title == name || title.ends_with(&format!(" of {name}"))
+        };
+        is_heading(line) && is_own
+    });
+    let Some(start) = start else {
         return &[];
     };
     let rest = &lines[start + 1..];
     let end = rest
         .iter()
-        .position(|line| heading(line) || line.starts_with("==="));
+        .position(|line| is_heading(line) || line.starts_with("==="));
     &rest[..end.unwrap_or(rest.len())]
 }
 
-/// `go test`: what does not compile stands on stderr, the tests on stdout.
+fn is_heading(line: &str) -> bool {
+    line.starts_with("___") && line.ends_with("___")
+}
+
+/// Reads the output of `go test`: compiler errors are on stderr, tests on stdout.
 pub(super) fn go(stdout: &str, stderr: &str) -> Vec<Problem> {
     let mut problems = colons(stderr);
     let mut lines = stdout.lines().peekable();
@@ -440,7 +446,7 @@ pub(super) fn go(stdout: &str, stderr: &str) -> Vec<Problem> {
         {
             said.push(line.trim());
         }
-        // A test that failed only because one inside it did.
+        // A test may fail only because a test inside it did.
         if said.is_empty() && lines.peek().is_some_and(|line| line.contains("--- FAIL: ")) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! The approvals: `trust.json` in becket's home, by the key of each project.
+//! The stored approvals: `trust.json` in becket's home, by the key of each project.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,31 +15,31 @@ use crate::local_time;
 use crate::replace::{self, Attempt, Snapshot};
 use crate::stamp::read_text;
 
-const LARGEST_BOOK: u64 = 64 << 20;
+const LARGEST_STORE: u64 = 64 << 20;
 const LOCK_WAIT: Duration = Duration::from_secs(10);
 const ATTEMPTS: usize = 20;
-/// Longer than anything that git writes into the files that name a worktree.
+/// The most bytes that are read of a file that names a worktree. git writes less into it.
 const LONGEST_LINK: u64 = 64 << 10;
 
 /// Every approval, by the key of its project.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Book {
+pub struct TrustStore {
     pub projects: BTreeMap<String, Approval>,
 }
 
-/// One approval.
+/// The user's approval of one project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Approval {
-    /// Where it was given.
+    /// The folder for which it was given.
     pub project: String,
-    /// When: milliseconds since 1970.
+    /// The time of the approval in milliseconds since 1970.
     pub at: i64,
     pub hash: String,
     pub pins: Pins,
 }
 
 #[derive(Debug, Error)]
-pub enum BookError {
+pub enum TrustStoreError {
     #[error("could not read {}: {why}", .file.display())]
     Unreadable { file: PathBuf, why: io::Error },
     #[error("{} is damaged: {why}", .file.display())]
@@ -50,32 +50,34 @@ pub enum BookError {
     Unwritable { file: PathBuf, why: io::Error },
 }
 
-impl Book {
-    /// Reads the book; an absent one is empty.
-    pub fn read(place: &Place) -> Result<Self, BookError> {
+impl TrustStore {
+    /// Reads the store. Without a file it is empty.
+    pub fn read(place: &Place) -> Result<Self, TrustStoreError> {
         let file = place.trust();
-        match Snapshot::read(&file, LARGEST_BOOK) {
+        match Snapshot::read(&file, LARGEST_STORE) {
             Ok(snapshot) => Self::of(&file, snapshot.bytes()),
-            Err(why) => Err(BookError::Unreadable { file, why }),
+            Err(why) => Err(TrustStoreError::Unreadable { file, why }),
         }
     }
 
-    fn of(file: &Path, bytes: Option<&[u8]>) -> Result<Self, BookError> {
+    fn of(file: &Path, bytes: Option<&[u8]>) -> Result<Self, TrustStoreError> {
         let Some(bytes) = bytes else {
             return Ok(Self::default());
         };
-        serde_json::from_slice(bytes).map_err(|why| BookError::Damaged {
+        serde_json::from_slice(bytes).map_err(|why| TrustStoreError::Damaged {
             file: file.to_path_buf(),
             why: why.to_string(),
         })
     }
 }
 
-/// Changes the book, under its lock. A damaged one is set aside and counts as empty; returns where it
-/// is then.
-pub fn change(place: &Place, edit: impl Fn(&mut Book)) -> Result<Option<PathBuf>, BookError> {
+/// Changes the store, under its lock. A damaged one is set aside and counts as empty; returns its new path.
+pub fn change(
+    place: &Place,
+    edit: impl Fn(&mut TrustStore),
+) -> Result<Option<PathBuf>, TrustStoreError> {
     let file = place.trust();
-    let unwritable = |why| BookError::Unwritable {
+    let unwritable = |why| TrustStoreError::Unwritable {
         file: file.clone(),
         why,
     };
@@ -83,22 +85,22 @@ pub fn change(place: &Place, edit: impl Fn(&mut Book)) -> Result<Option<PathBuf>
     let held = replace::make_folder(&place.run(), 0o700)
         .and_then(|_| replace::lock(&lock, LOCK_WAIT))
         .map_err(|why| match why.kind() {
-            ErrorKind::TimedOut => BookError::Held { file: lock.clone() },
+            ErrorKind::TimedOut => TrustStoreError::Held { file: lock.clone() },
             _ => unwritable(why),
         })?;
     let mut aside = None;
     for _ in 0..ATTEMPTS {
-        let read = Snapshot::read(&file, LARGEST_BOOK);
+        let read = Snapshot::read(&file, LARGEST_STORE);
         let known = read.and_then(|before| {
-            let book = Book::of(&file, before.bytes()).map_err(io::Error::other)?;
-            Ok((before, book))
+            let store = TrustStore::of(&file, before.bytes()).map_err(io::Error::other)?;
+            Ok((before, store))
         });
-        let Ok((before, mut book)) = known else {
+        let Ok((before, mut store)) = known else {
             aside = Some(move_away(&file).map_err(unwritable)?);
             continue;
         };
-        edit(&mut book);
-        let text = serde_json::to_string_pretty(&book).map_err(|why| unwritable(why.into()))?;
+        edit(&mut store);
+        let text = serde_json::to_string_pretty(&store).map_err(|why| unwritable(why.into()))?;
         let text = format!("{text}\n");
         if before.replace(text.as_bytes(), 0o600).map_err(unwritable)? == Attempt::Done {
             drop(held);
@@ -110,7 +112,7 @@ pub fn change(place: &Place, edit: impl Fn(&mut Book)) -> Result<Option<PathBuf>
     )))
 }
 
-/// Renames a damaged book; of a link, the link itself.
+/// Renames a damaged store. If the path is a link, the link is renamed.
 fn move_away(file: &Path) -> io::Result<PathBuf> {
     let suffix = local_time::now().strftime(".damaged-%Y%m%d-%H%M%S-%f");
     let mut name = file.as_os_str().to_owned();
@@ -120,16 +122,16 @@ fn move_away(file: &Path) -> io::Result<PathBuf> {
     Ok(aside)
 }
 
-/// The key of a project: its git common folder, so that worktrees are one; else the folder itself.
-/// None if the folder is gone, or its name is not UTF-8.
+/// Returns the key of a project: its git common folder, so that all worktrees share one; without git the folder
+/// itself. Returns none if the folder is gone, or its name is not UTF-8.
 pub fn key_of(project: &Path) -> Option<String> {
     let project = project.canonicalize().ok()?;
     let key = common_folder(&project).unwrap_or(project);
     key.into_os_string().into_string().ok()
 }
 
-/// A `.git` can be made to point to any repository. So a link does not count, and a worktree only if
-/// its repository knows it.
+/// Returns the git common folder. A `.git` can point to any repository, so a link does not count, and a worktree
+/// only if its repository knows it.
 fn common_folder(project: &Path) -> Option<PathBuf> {
     let git = project.join(".git");
     let kind = fs::symlink_metadata(&git).ok()?.file_type();

@@ -1,60 +1,65 @@
-//! Which files of a project the words of a program name. Words are read as shlex splits them; no
-//! program is known by name, and what a file starts in turn is not followed.
+//! Finds the files of a project that the words of a program name. Words are split as shlex does; no program is
+//! known by name, and the programs that a file starts in turn are not followed.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 use crate::process::Program;
 
-/// How a line names the project, and the folder that it runs in.
+/// The spellings of the project folder in a command line, and of the folder that it runs in.
 const PROJECT: [&str; 2] = ["${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR"];
 const HERE: [&str; 2] = ["${PWD}", "$PWD"];
-/// What ends a word in a shell besides blanks.
+/// The characters that end a word in a shell besides blanks.
 const OPERATORS: [char; 8] = [';', '|', '&', '(', ')', '<', '>', '`'];
-/// What is longer names no file.
+/// The length up to which a word can be a path.
 const LONGEST_WORD: usize = 1024;
 const LONGEST_NAME: usize = 255;
 
-/// A place that a word of a program may mean.
+/// A path that a word of a program may mean.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct NamedPath {
     pub(super) word: String,
     pub(super) path: PathBuf,
 }
 
-/// Whether a program is a file of the project, or a word of it with a `/` names one from its root.
+/// Returns true if a program is a file of the project, or a word of it with a `/` names one from its root.
 /// Absolute paths are the user's own choice.
 pub fn names_project_file(program: &Program, project: &Path) -> bool {
     let first = match program {
         Program::Shell(line) => split(line).into_iter().next(),
         Program::List(words) => words.first().cloned(),
     };
-    let is_path = |word: &str| {
-        let of_shell = word.starts_with(['~', '$']) && matches!(program, Program::Shell(_));
-        let rest = after(word, PROJECT).or_else(|| after(word, HERE));
-        rest.is_some() || (word.contains('/') && !word.starts_with('/') && !of_shell)
-    };
-    first.is_some_and(|word| is_path(&word)) || names_file_in(program, project, project)
+    first.is_some_and(|word| is_project_path(&word, program))
+        || names_file_in(program, project, project)
 }
 
-/// Whether a word with a `/` names a file of the project from that folder. A bare word does not
+fn is_project_path(word: &str, program: &Program) -> bool {
+    if after(word, PROJECT).or_else(|| after(word, HERE)).is_some() {
+        return true;
+    }
+    let is_expanded = word.starts_with(['~', '$']) && matches!(program, Program::Shell(_));
+    word.contains('/') && !word.starts_with('/') && !is_expanded
+}
+
+/// Returns true if a word with a `/` names a file of the project, seen from that folder. A bare word does not
 /// count: a repository could stop a hook that runs `grep -q psql` by a file of that name.
 pub(super) fn names_file_in(program: &Program, from: &Path, project: &Path) -> bool {
     files(program, from, project).any(|it| it.word.contains('/') && it.path.starts_with(project))
 }
 
-/// The files that words of the program name, other than by an absolute path.
+/// Returns the files that words of the program name, other than by an absolute path.
 pub(super) fn files(
     program: &Program,
     from: &Path,
     project: &Path,
 ) -> impl Iterator<Item = NamedPath> + use<> {
-    let relative = |it: &NamedPath| !it.word.starts_with('/') && it.path.is_file();
-    places(program, from, project).into_iter().filter(relative)
+    places(program, from, project)
+        .into_iter()
+        .filter(|it| !it.word.starts_with('/') && it.path.is_file())
 }
 
-/// Every place that a word of the program may mean: in `from`, and in each folder that another word
-/// names from there (`cd web && ./check`).
+/// Returns every path that a word of the program may mean: in `from`, and in each folder that another word names
+/// from there (`cd web && ./check`).
 pub(super) fn places(program: &Program, from: &Path, project: &Path) -> BTreeSet<NamedPath> {
     let words = words(program);
     let mut folders = BTreeSet::from([from.to_path_buf()]);
@@ -92,7 +97,7 @@ fn place(word: &str, folder: &Path, project: &Path) -> PathBuf {
     plain
 }
 
-/// What follows a variable in a word that begins with it.
+/// Returns the rest of a word that begins with a variable.
 fn after<'a>(word: &'a str, variable: [&str; 2]) -> Option<&'a str> {
     let rest = variable.iter().find_map(|it| word.strip_prefix(it))?;
     match rest.strip_prefix('/') {
@@ -101,7 +106,7 @@ fn after<'a>(word: &'a str, variable: [&str; 2]) -> Option<&'a str> {
     }
 }
 
-/// Whether a line begins with `cd "$CLAUDE_PROJECT_DIR"`, and so runs at the project's root.
+/// Returns true if a line begins with `cd "$CLAUDE_PROJECT_DIR"`, and so runs at the project's root.
 pub(super) fn starts_at_root(program: &Program) -> bool {
     let Program::Shell(line) = program else {
         return false;
@@ -113,7 +118,7 @@ pub(super) fn starts_at_root(program: &Program) -> bool {
             .is_some_and(|word| after(&word, PROJECT) == Some(""))
 }
 
-/// The words of a program, those of a line in it (`sh -c '…'`) and what follows a `=`.
+/// Returns the words of a program, the words of a line in it (`sh -c '…'`), and the texts after a `=`.
 fn words(program: &Program) -> BTreeSet<String> {
     let mut rest = match program {
         Program::Shell(line) => split(line),
@@ -130,20 +135,21 @@ fn words(program: &Program) -> BTreeSet<String> {
         }
         all.insert(word);
     }
-    let may_be_file = |word: &String| {
-        (1..=LONGEST_WORD).contains(&word.len())
-            && !word.contains('\0')
-            && word.split('/').all(|it| it.len() <= LONGEST_NAME)
-    };
-    all.retain(may_be_file);
+    all.retain(|word| may_be_file(word));
     all
+}
+
+fn may_be_file(word: &str) -> bool {
+    (1..=LONGEST_WORD).contains(&word.len())
+        && !word.contains('\0')
+        && word.split('/').all(|it| it.len() <= LONGEST_NAME)
 }
 
 fn ends_word(c: char) -> bool {
     c.is_whitespace() || OPERATORS.contains(&c)
 }
 
-/// The words of a line, without the files that it only writes (`> x`).
+/// Splits a line into words, without the files that it only writes (`> x`).
 fn split(line: &str) -> Vec<String> {
     let mut pieces = line.split('>');
     let mut line = pieces.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! The check before every start of a hook: what it may find around it, and whether it may start.
+//! The check before every start of a hook: its environment, and the reasons for which it must not start.
 
 use std::env::{join_paths, split_paths};
 use std::ffi::{OsStr, OsString};
@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::words::{NamedPath, files, names_file_in, starts_at_root};
+use super::Approved;
+use super::named_files::{NamedPath, files, names_file_in, starts_at_root};
 use crate::guard::path::follow;
 use crate::hooks::{Action, Hook};
 use crate::process::path_in;
@@ -21,10 +22,10 @@ const UNPINNED_FILE: &str =
     "in this folder its command names another file than the one that was approved";
 const CHANGED: &str = "what it starts has changed, and was not approved so: see `becket trust`";
 
-/// How Claude Code tells its hooks the project.
+/// The variable in which Claude Code tells its hooks the project.
 const PROJECT: &str = "CLAUDE_PROJECT_DIR";
-/// Variables by which a shell reads a file first, or goes into another folder than the line says. A
-/// repository's settings can set them. Bash hands on functions in `BASH_FUNC_…`.
+/// Variables that make a shell read a file first, or enter another folder than its command line says. A
+/// repository's settings can set them.
 const LEADING: [&str; 6] = [
     "CDPATH",
     "OLDPWD",
@@ -33,9 +34,10 @@ const LEADING: [&str; 6] = [
     "SHELLOPTS",
     "BASHOPTS",
 ];
+/// The prefix of functions that bash hands on.
 const FUNCTION: &[u8] = b"BASH_FUNC_";
 
-/// The environment of a hook that is about to start in `cwd`, or why it must not start.
+/// Returns the environment of a hook that is about to start in `cwd`, or the reason for which it must not start.
 ///
 /// In a project that is not trusted, the entries of `PATH` inside it are dropped, and no relative
 /// path in the user's own hook may name a file of it. A hook that an approved project names starts
@@ -57,24 +59,20 @@ pub fn admit(
     if let Action::Run(program) = &hook.action {
         let cwd = resolved(cwd);
         if let Some(untrusted) = &untrusted {
-            let names = |from: &Path| names_file_in(program, from, untrusted);
-            if names(untrusted) || names(&cwd) {
+            if names_file_in(program, untrusted, untrusted)
+                || names_file_in(program, &cwd, untrusted)
+            {
                 return Err(UNTRUSTED_FILE);
             }
         }
         if let Some(approved) = &hook.approved {
             let root = resolved(approved.project());
-            let is_program = |word: &str| {
-                let place = |folder: PathBuf| cwd.join(folder).join(word);
-                !word.contains('/') && split_paths(&path).any(|it| is_executable(&place(it)))
-            };
-            let is_pinned = |it: &NamedPath| {
-                let name = it.path.strip_prefix(&root).ok().and_then(Path::to_str);
-                name.is_some_and(|name| approved.pins().names(name))
-            };
-            let elsewhere = cwd != root && !starts_at_root(program);
             let mut files = files(program, &cwd, &root);
-            if elsewhere && !files.all(|it| is_program(&it.word) || is_pinned(&it)) {
+            if cwd != root
+                && !starts_at_root(program)
+                && !files
+                    .all(|it| is_on_path(&it.word, &path, &cwd) || is_pinned(&it, approved, &root))
+            {
                 return Err(UNPINNED_FILE);
             }
         }
@@ -86,27 +84,39 @@ pub fn admit(
         Action::BuiltIn(..) => Some(project),
         Action::Run(_) => hook.approved.as_ref().map(|it| it.project()),
     };
-    let leads = |name: &OsStr| {
-        LEADING.iter().any(|it| name == *it) || name.as_bytes().starts_with(FUNCTION)
-    };
-    let replaced = |name: &OsStr| name == "PATH" || (approved.is_some() && name == PROJECT);
+    let is_replaced = |name: &OsStr| name == "PATH" || (approved.is_some() && name == PROJECT);
     let others = environment
         .iter()
-        .filter(|(name, _)| !leads(name) && !replaced(name));
+        .filter(|(name, _)| !misleads_shell(name) && !is_replaced(name));
     let approved = approved.map(|approved| (PROJECT.into(), approved.into()));
     let own = [("PATH".into(), path)].into_iter().chain(approved);
     Ok(others.cloned().chain(own).collect())
+}
+
+/// Returns true if a word is the name of a program in one of the folders of `path`.
+fn is_on_path(word: &str, path: &OsStr, cwd: &Path) -> bool {
+    !word.contains('/')
+        && split_paths(path).any(|folder| is_executable(&cwd.join(folder).join(word)))
+}
+
+fn is_pinned(file: &NamedPath, approved: &Approved, root: &Path) -> bool {
+    let name = file.path.strip_prefix(root).ok().and_then(Path::to_str);
+    name.is_some_and(|name| approved.pins().names(name))
+}
+
+fn misleads_shell(name: &OsStr) -> bool {
+    LEADING.iter().any(|it| name == *it) || name.as_bytes().starts_with(FUNCTION)
 }
 
 fn resolved(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
 }
 
-/// Resolving an entry of `PATH` may take this long.
+/// The time limit for resolving an entry of `PATH`.
 const RESOLVING: Duration = Duration::from_secs(1);
 
-/// The `PATH` without the entries that lead into the project, or may do so for a process of the hook:
-/// a relative one depends on its folder, and one through `/proc` on the process itself.
+/// Returns the `PATH` without the entries that lead into the project, or may do so for a process of the hook: a
+/// relative one depends on its folder, and one through `/proc` on the process itself.
 fn path_outside(project: &Path, path: &OsStr) -> OsString {
     let outside = split_paths(path).filter(|entry| stays_outside(project, entry));
     match join_paths(outside) {

@@ -2,21 +2,20 @@
 
 /// One kind of secret.
 #[derive(Debug)]
-pub struct Kind {
+pub struct SecretKind {
     pub name: &'static str,
-    /// What a secret of the kind, or the name before it, begins with: the fast search looks for
-    /// these alone.
+    /// The beginnings of a secret of this kind, or of the name before it. The fast search looks for these only.
     pub needles: &'static [&'static str],
-    /// The whole of it from the needle on. The first group is the secret; without one, all of it.
+    /// The regex of the whole secret from the needle on. Its first group is the secret; without a group, all of it.
     pub pattern: &'static str,
-    /// The needle stands alone: it is not the end of a longer word.
+    /// True if the needle is not the end of a longer word.
     pub alone: bool,
-    /// Says no to what only looks like one.
+    /// Returns false for a text that only looks like a secret.
     pub check: fn(&[u8]) -> bool,
 }
 
-/// Where a needle fits several kinds, the first whose pattern fits counts.
-pub const KINDS: &[Kind] = &[
+/// All kinds. If a needle fits several, the first whose pattern fits is used.
+pub const KINDS: &[SecretKind] = &[
     token("anthropic", &["sk-"], r"sk-ant-[A-Za-z0-9_-]{16,}"),
     token(
         "openai",
@@ -83,7 +82,7 @@ pub const KINDS: &[Kind] = &[
         &["uthorization", "UTHORIZATION"],
         r#"[A-Za-z]+[\\"'\s]*[:=]>?[\\"'\s]*(?:Bearer|bearer|BEARER|Basic|basic|BASIC|[Tt]oken)\s+([A-Za-z0-9._~+/=-]{8,})"#,
     ),
-    Kind {
+    SecretKind {
         check: has_digit,
         ..token(
             "bearer",
@@ -91,7 +90,7 @@ pub const KINDS: &[Kind] = &[
             r"[A-Za-z]+\s+([A-Za-z0-9._~+/=-]{16,})",
         )
     },
-    Kind {
+    SecretKind {
         check: is_no_placeholder,
         ..named(
             "url-password",
@@ -111,18 +110,18 @@ pub const KINDS: &[Kind] = &[
     ),
 ];
 
-/// The one kind whose end is looked for apart from its pattern.
+/// The one kind whose end is searched apart from its pattern.
 pub const PRIVATE_KEY: &str = "private-key";
 
-/// Escapes behind which a needle may hide in a payload as it came.
+/// Escapes that may hide a needle in an unread payload.
 pub const HIDING: &[&str] = &[r":\/\/", r"\u00"];
 
 const fn token(
     name: &'static str,
     needles: &'static [&'static str],
     pattern: &'static str,
-) -> Kind {
-    Kind {
+) -> SecretKind {
+    SecretKind {
         name,
         needles,
         pattern,
@@ -135,27 +134,25 @@ const fn named(
     name: &'static str,
     needles: &'static [&'static str],
     pattern: &'static str,
-) -> Kind {
-    Kind {
+) -> SecretKind {
+    SecretKind {
         alone: false,
         ..token(name, needles, pattern)
     }
 }
 
-/// "Bearer token-based-authentication" is prose.
+/// Returns false for prose such as "Bearer token-based-authentication".
 fn has_digit(secret: &[u8]) -> bool {
     secret.iter().any(u8::is_ascii_digit)
 }
 
-/// `$PASSWORD`, `${password}`, `{password}`, `$(pass show db)`, `%s` and `***` stand for a secret.
+/// Returns false for placeholders: `$PASSWORD`, `${password}`, `{password}`, `$(pass show db)`, `%s` and `***`.
 fn is_no_placeholder(secret: &[u8]) -> bool {
-    let is_name = |name: &[u8]| {
-        name.iter()
-            .all(|byte| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_'))
-    };
     match secret {
         [b'$', b'{' | b'(', ..] | [b'{', .., b'}'] | b"%s" => false,
-        [b'$', name @ ..] => !is_name(name),
+        [b'$', name @ ..] => !name
+            .iter()
+            .all(|byte| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_')),
         _ => secret.iter().any(|byte| *byte != b'*'),
     }
 }

@@ -1,16 +1,15 @@
-//! What a tool is pointed at: the placeholders in its arguments.
-//!
-//! `{files}` the changed files, `{packages}` their folders (Go), `{module}` the tests of one file
-//! (Rust), `{tests}` the test files that belong to them (Python), `{scratch}` a file of our own.
+//! Fills in the placeholders in a tool's arguments: `{files}` the changed files, `{packages}` their folders (Go),
+//! `{module}` the tests of one file (Rust), `{tests}` the test files that belong to them (Python), `{scratch}` a file
+//! of becket's own.
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How many entries are looked at to find the tests of a file.
+/// The number of entries that are read to find the tests of a file.
 const MOST_ENTRIES: usize = 20_000;
-/// Folders without anything that the person wrote.
-const NOT_THEIRS: &[&str] = &[
+/// Folders of installed or generated files.
+const INSTALLED: &[&str] = &[
     "node_modules",
     "target",
     "venv",
@@ -20,12 +19,12 @@ const NOT_THEIRS: &[&str] = &[
     "vendor",
 ];
 
-/// Whether a tool with these arguments runs once for every file.
+/// Returns true if a tool with these arguments runs once for every file.
 pub fn is_for_each(args: &str) -> bool {
     args.contains("{module}")
 }
 
-/// The arguments with everything in its place. None: there is nothing for the tool to do.
+/// Fills in all placeholders. Returns none if there is nothing for the tool to do.
 pub fn fill(args: &str, files: &[PathBuf], folder: &Path, scratch: &Path) -> Option<Vec<OsString>> {
     let mut filled = Vec::new();
     for arg in args.split_whitespace() {
@@ -41,7 +40,7 @@ pub fn fill(args: &str, files: &[PathBuf], folder: &Path, scratch: &Path) -> Opt
     Some(filled)
 }
 
-/// A file as seen from the folder, and never to be taken for an option.
+/// Returns a path relative to the folder. A name that begins with `-` gets a `./`, so that it is not an option.
 fn as_seen(file: &Path, folder: &Path) -> OsString {
     let near = file.strip_prefix(folder).unwrap_or(file);
     match near.as_os_str().as_encoded_bytes().first() {
@@ -50,6 +49,7 @@ fn as_seen(file: &Path, folder: &Path) -> OsString {
     }
 }
 
+/// Returns the folders of the files, without duplicates.
 fn packages(files: &[PathBuf], folder: &Path) -> Vec<OsString> {
     let mut packages: Vec<OsString> = Vec::new();
     for file in files {
@@ -67,41 +67,52 @@ fn packages(files: &[PathBuf], folder: &Path) -> Vec<OsString> {
     packages
 }
 
-/// What `cargo test` is told, to run the tests of one file. Benches, examples and build scripts have
+/// Returns the arguments of `cargo test` that run the tests of one file. Benches, examples and build scripts have
 /// none.
 fn module(file: &Path, folder: &Path) -> Option<Vec<OsString>> {
     let near = file.strip_prefix(folder).ok()?;
     let stem = near.with_extension("");
     let parts: Vec<&str> = stem.iter().filter_map(|part| part.to_str()).collect();
-    let words = |words: &[&str]| Some(words.iter().map(Into::into).collect());
-    let filter = |parts: &[&str]| {
-        let own = match parts {
-            [above @ .., "mod" | "lib" | "main"] => above,
-            parts => parts,
-        };
-        (!own.is_empty()).then(|| format!("{}::", own.join("::")))
-    };
-    match &*parts {
-        ["src", "bin", ..] => words(&["--bins"]),
-        ["src", inside @ ..] => match filter(inside) {
-            Some(filter) => words(&["--tests", &filter]),
-            None => words(&["--tests"]),
-        },
-        ["tests", name] => words(&["--test", name]),
+    let mut args: Vec<&str> = Vec::new();
+    let filter = match &*parts {
+        ["src", "bin", ..] => {
+            args.push("--bins");
+            None
+        }
+        ["src", inside @ ..] => {
+            args.push("--tests");
+            module_filter(inside)
+        }
+        ["tests", name] => {
+            args.extend(["--test", name]);
+            None
+        }
         ["tests", name, inside @ ..]
             if folder.join("tests").join(name).join("main.rs").is_file() =>
         {
-            match filter(inside) {
-                Some(filter) => words(&["--test", name, &filter]),
-                None => words(&["--test", name]),
-            }
+            args.extend(["--test", name]);
+            module_filter(inside)
         }
-        ["tests", ..] => words(&["--tests"]),
-        _ => None,
-    }
+        ["tests", ..] => {
+            args.push("--tests");
+            None
+        }
+        _ => return None,
+    };
+    let args = args.into_iter().map(OsString::from);
+    Some(args.chain(filter.map(OsString::from)).collect())
 }
 
-/// The test files of Python files: `test_x.py` or `x_test.py` for `x.py`.
+/// Returns the filter for the tests of a module; none for the root of a crate.
+fn module_filter(parts: &[&str]) -> Option<String> {
+    let own = match parts {
+        [above @ .., "mod" | "lib" | "main"] => above,
+        parts => parts,
+    };
+    (!own.is_empty()).then(|| format!("{}::", own.join("::")))
+}
+
+/// Returns the test files of Python files: `test_x.py` or `x_test.py` for `x.py`.
 fn tests(files: &[PathBuf], folder: &Path) -> Option<Vec<OsString>> {
     let mut names = Vec::new();
     let mut found = Vec::new();
@@ -131,7 +142,7 @@ fn tests(files: &[PathBuf], folder: &Path) -> Option<Vec<OsString>> {
     (!found.is_empty()).then_some(found)
 }
 
-/// Every file below a folder that may be the person's own, within bounds. Links are not followed.
+/// Visits every file below a folder that the user may have written, within bounds. Links are not followed.
 pub fn walk(folder: &Path, visit: &mut impl FnMut(&Path)) {
     let mut folders = vec![folder.to_path_buf()];
     let mut left = MOST_ENTRIES;
@@ -146,7 +157,7 @@ pub fn walk(folder: &Path, visit: &mut impl FnMut(&Path)) {
             let Ok(kind) = entry.file_type() else {
                 continue;
             };
-            if kind.is_dir() && !name.starts_with('.') && !NOT_THEIRS.contains(&&*name) {
+            if kind.is_dir() && !name.starts_with('.') && !INSTALLED.contains(&&*name) {
                 folders.push(entry.path());
             } else if kind.is_file() {
                 visit(&entry.path());
@@ -156,7 +167,7 @@ pub fn walk(folder: &Path, visit: &mut impl FnMut(&Path)) {
 }
 
 #[cfg(test)]
-mod tests_of_target {
+mod tests_of_arguments {
     use super::*;
 
     fn said(words: Option<Vec<OsString>>) -> Option<String> {
