@@ -6,9 +6,9 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use becket_daemon::coverage::{SessionCalls, transcripts_since};
-use becket_daemon::life::now_ms;
+use becket_daemon::lifecycle::now_ms;
 use becket_daemon::store::{self, RanDenied, Record, Which, spool};
+use becket_daemon::transcript_calls::{SessionCalls, transcripts_since};
 use becket_engine::coverage::Coverage;
 use becket_wire::rpc::complete_session;
 use rusqlite::Connection;

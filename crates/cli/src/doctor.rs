@@ -8,7 +8,7 @@ use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use becket_daemon::life::now_ms;
+use becket_daemon::lifecycle::now_ms;
 use becket_daemon::store::{self, FoundRun, RunQuery, lost, spool};
 use becket_engine::config::{Loader, Snapshot};
 use becket_engine::trust::Trust;

@@ -28,12 +28,12 @@ use becket_wire::{EventId, Head, Output, Place, Version};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::counters::Counters;
-use crate::coverage::EndedSession;
-use crate::infer::Found;
-use crate::life::now_ms;
+use crate::inference::Found;
+use crate::lifecycle::now_ms;
 use crate::notice::Notices;
 use crate::registry::{Applied, Asked, Prepared, Process, Registry};
 use crate::store::{Batch, Decision, Limits, Record, Store, Then};
+use crate::transcript_calls::EndedSession;
 use crate::waiting_shim::WaitingShim;
 use doubles::Doubles;
 use hooks::EarlierDecision;

@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 
 use crate::core::Message;
 use crate::efforts::facts;
-use crate::life::now_ms;
+use crate::lifecycle::now_ms;
 use crate::registry::{Prepared, Registry};
 use crate::serve::{Door, take_in};
 use crate::store::{self, effort as stored};

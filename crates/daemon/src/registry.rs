@@ -1,8 +1,8 @@
 //! The live sessions, owned by the core thread: which of them an event concerns, what is to be written
 //! with the next commit, and what views are told after it.
 
-mod ask;
 mod chain;
+mod requests;
 mod work;
 
 use std::collections::{HashMap, HashSet};
@@ -22,13 +22,13 @@ use rusqlite::Connection;
 use tokio::sync::broadcast;
 use tracing::warn;
 
-pub(crate) use ask::Asked;
+pub(crate) use requests::Asked;
 pub(crate) use work::Prepared;
 
-use crate::coverage::EndedSession;
 use crate::efforts::Efforts;
-use crate::life::now_ms;
+use crate::lifecycle::now_ms;
 use crate::store::{self, Record, StoredSession, TurnFigures, Which};
+use crate::transcript_calls::EndedSession;
 
 /// More sessions than this are not shown. The one that was quiet longest is dropped first, and comes back
 /// with its next event: the database has them all.

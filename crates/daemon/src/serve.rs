@@ -20,10 +20,10 @@ use crate::core::{Arrival, Message, QueuedHooks};
 use crate::counters::Counters;
 use crate::namespace::Namespaces;
 use crate::registry::Asked;
+use crate::session_feed;
 use crate::store::{self, Feed, Record};
 use crate::tmux::Order;
 use crate::waiting_shim::{PendingClients, ShimStep, WaitingShim};
-use crate::watch;
 
 /// The number of connections that may be open at once.
 const MAX_CONNECTIONS: usize = 1024;
@@ -296,11 +296,11 @@ async fn answer(connection: &Connection, ask: Ask, door: &Door) -> bool {
             take_in(door).await;
             connection.respond(&Response::Told(Told::Done)).await
         }
-        Ask::Events(query) => crate::follow::events(connection, query, door).await,
-        Ask::Sessions(query) => watch::sessions(connection, query, door).await,
-        Ask::Watch => watch::changes(connection, door).await,
+        Ask::Events(query) => crate::event_log::events(connection, query, door).await,
+        Ask::Sessions(query) => session_feed::sessions(connection, query, door).await,
+        Ask::Watch => session_feed::changes(connection, door).await,
         Ask::Name { session, title } => {
-            let told = watch::ask(door, |done| Asked::Name {
+            let told = session_feed::ask(door, |done| Asked::Name {
                 session,
                 title,
                 done,
@@ -309,11 +309,11 @@ async fn answer(connection: &Connection, ask: Ask, door: &Door) -> bool {
             connection.respond(&Response::Told(told)).await
         }
         Ask::Seen(at) => {
-            let told = watch::ask(door, |done| Asked::Seen(at, done)).await;
+            let told = session_feed::ask(door, |done| Asked::Seen(at, done)).await;
             connection.respond(&Response::Told(told)).await
         }
         Ask::Paint { tmux_socket, on } => {
-            let told = watch::paint(door, tmux_socket, on).await;
+            let told = session_feed::paint(door, tmux_socket, on).await;
             connection.respond(&Response::Told(told)).await
         }
         Ask::Effort(ask) => {

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep_until};
 pub use server::{Server, TmuxError, Words, is_pane, words};
 
 use crate::counters::Counters;
-use crate::life::now_ms;
+use crate::lifecycle::now_ms;
 
 /// A change waits so long for others that come with it.
 const TOGETHER: Duration = Duration::from_millis(200);

@@ -1,7 +1,7 @@
 //! The sessions without a daemon: as the database has them, read and not written.
 
 use anyhow::{Context, Result};
-use becket_daemon::life::now_ms;
+use becket_daemon::lifecycle::now_ms;
 use becket_daemon::store::{self, Which};
 use becket_wire::rpc::complete_session;
 use becket_wire::session::{SessionQuery, SessionRow};

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use becket_daemon::life::now_ms;
+use becket_daemon::lifecycle::now_ms;
 use becket_wire::rpc::{Ask, EventQuery, Response, Shown, Told};
 
 use crate::client::Client;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use becket_daemon::life::now_ms;
+use becket_daemon::lifecycle::now_ms;
 use becket_daemon::tmux::{Tally, is_live, is_pane};
 use becket_wire::rpc::{Ask, SeenAt};
 use becket_wire::session::{Display, SessionQuery, SessionRow};

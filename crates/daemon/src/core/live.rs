@@ -12,8 +12,8 @@ use rusqlite::Connection;
 use tracing::warn;
 
 use super::Core;
-use crate::infer::Found;
-use crate::life::now_ms;
+use crate::inference::Found;
+use crate::lifecycle::now_ms;
 use crate::registry::{OwnLine, Registry};
 use crate::store::spool::{Changed, Intake};
 use crate::store::{Decision, Record, Taken};

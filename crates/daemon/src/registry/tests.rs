@@ -97,7 +97,7 @@ impl Desk {
     /// Writes what is to be written, as the core does with each commit.
     fn write(&mut self) {
         let sessions = self.registry.unwritten();
-        store::session::write(&self.connection, &sessions).unwrap();
+        store::sessions::write(&self.connection, &sessions).unwrap();
     }
 
     fn rows(&mut self) -> Vec<SessionRow> {
@@ -537,7 +537,7 @@ fn completed(
     let mut record = Record::new(envelope, &head, payload.as_bytes(), 0, Source::Alone);
     desk.registry.decided(&applied, &record, Decided::Pending);
     record.took_us = Some(90_000_000);
-    record.decision = answer.map(store::sample::decision);
+    record.decision = answer.map(store::fixtures::decision);
     desk.registry.decided_late(&record)
 }
 

@@ -181,7 +181,7 @@ mod tests {
 
     use tokio::sync::broadcast;
 
-    use super::super::sample::{Home, decision, envelope, left, masker, record_of};
+    use super::super::fixtures::{Home, decision, envelope, left, masker, record_of};
     use super::super::spool::{self, Changed, Left};
     use super::super::write::{Batch, Store, Taken};
     use super::*;

@@ -81,7 +81,7 @@ pub fn figures(
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::Home;
+    use super::super::fixtures::Home;
     use super::*;
 
     #[test]

@@ -16,7 +16,7 @@ use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::run;
+use super::hook_runs;
 
 /// Payloads longer than this are compressed: a Write of 300 KB arrives three times.
 const COMPRESS_OVER: usize = 4 << 10;
@@ -258,7 +258,7 @@ impl Record {
         } else {
             self.complete_stored(connection)?
         };
-        run::insert(connection, &self.runs)?;
+        hook_runs::insert(connection, &self.runs)?;
         Ok(written)
     }
 
@@ -337,7 +337,7 @@ impl Record {
             self.decision = later.decision;
             self.held = false;
         }
-        run::merge(&mut self.runs, later.runs);
+        hook_runs::merge(&mut self.runs, later.runs);
     }
 
     /// Whether it will never be answered: hooks that were waited for were ended first. A record that
@@ -457,7 +457,7 @@ impl Decision {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{Home, decision, envelope, id, record, record_of, rows};
+    use super::super::fixtures::{Home, decision, envelope, id, record, record_of, rows};
     use super::*;
 
     #[test]

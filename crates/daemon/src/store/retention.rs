@@ -128,7 +128,7 @@ fn used(connection: &Connection) -> rusqlite::Result<u64> {
 mod tests {
     use becket_wire::rpc::EventRow;
 
-    use super::super::sample::{Home, envelope, record_of, rows};
+    use super::super::fixtures::{Home, envelope, record_of, rows};
     use super::*;
 
     const DAY: i64 = 86_400_000;

@@ -25,7 +25,7 @@ use thiserror::Error;
 use super::denied::DeniedCalls;
 use super::effort;
 use super::record::{Decision, Record, Written};
-use super::session::{self, StoredSession};
+use super::sessions::{self, StoredSession};
 
 /// The bounds of the spool. Past them, events are refused and counted.
 const MAX_FILES: usize = 100_000;
@@ -396,7 +396,7 @@ fn insert(
         }
     }
     let changed = apply(&transaction, &group);
-    session::write(&transaction, &changed.sessions)?;
+    sessions::write(&transaction, &changed.sessions)?;
     effort::write(&transaction, &changed.efforts)?;
     transaction.commit()?;
     done.new.extend(group.new);
@@ -427,10 +427,10 @@ mod tests {
     use becket_wire::run::{CANCELLED, CUT_OFF, UNDER_WAY};
     use proptest::prelude::*;
 
-    use super::super::sample::{
+    use super::super::fixtures::{
         Home, decision, envelope, id, left, masker, payload, record, rows, run, runs_of,
     };
-    use super::super::session::{Which, sessions};
+    use super::super::sessions::{Which, sessions};
     use super::*;
 
     const EVENTS: u32 = 8;

@@ -19,15 +19,15 @@ use super::checkpoint::Checkpointer;
 use super::denied::{DeniedCalls, RanDenied};
 use super::effort;
 use super::figures::{self, TurnFigures};
+use super::hook_runs;
 use super::lost;
 use super::open::{self, WRITER_BUSY, open};
 use super::record::{Record, Written};
 use super::retention::{Clock, Limits, Retention};
-use super::run;
-use super::session::{self, StoredSession};
+use super::sessions::{self, StoredSession};
 use super::spool::{self, Apply, Left};
 use crate::counters::Counters;
-use crate::life::now_ms;
+use crate::lifecycle::now_ms;
 
 /// How long one tick may drop payloads: events wait meanwhile.
 const RETENTION: Duration = Duration::from_millis(20);
@@ -161,8 +161,8 @@ impl Store {
             let written: Vec<Written> = (batch.events.iter())
                 .map(insert)
                 .collect::<rusqlite::Result<_>>()?;
-            run::insert(transaction, &batch.runs)?;
-            session::write(transaction, &batch.sessions)?;
+            hook_runs::insert(transaction, &batch.runs)?;
+            sessions::write(transaction, &batch.sessions)?;
             figures::write(transaction, &batch.figures)?;
             effort::write(transaction, &batch.efforts)?;
             Ok(written)
@@ -413,7 +413,7 @@ mod tests {
     use becket_wire::rpc::Source;
     use tokio::sync::broadcast::error::TryRecvError;
 
-    use super::super::sample::{Home, decision, id, left, masker, record, rows, run, runs_of};
+    use super::super::fixtures::{Home, decision, id, left, masker, record, rows, run, runs_of};
     use super::super::spool::Changed;
     use super::*;
 

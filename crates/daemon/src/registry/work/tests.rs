@@ -85,7 +85,7 @@ impl Bench {
     }
 
     fn commit(&mut self) {
-        store::session::write(&self.database, &self.registry.unwritten()).unwrap();
+        store::sessions::write(&self.database, &self.registry.unwritten()).unwrap();
         for given in std::mem::take(&mut self.answered) {
             *self.given.entry(given).or_default() += 1;
         }

@@ -11,7 +11,7 @@ use becket_wire::frame::Decoder;
 use becket_wire::rpc::{Request, Response};
 use becket_wire::{PROTOCOL, Place, Version};
 
-use super::LifeError;
+use super::StartError;
 use super::setup::open_own;
 
 /// How long a daemon that is asked to yield may take to answer, and how long to end.
@@ -33,9 +33,9 @@ pub enum Holder {
 }
 
 /// Takes the lock for life: at once, or from an older daemon that makes room.
-pub(super) fn acquire(place: &Place, version: Version) -> Result<File, LifeError> {
+pub(super) fn acquire(place: &Place, version: Version) -> Result<File, StartError> {
     let path = place.life_lock();
-    let failed = |why| LifeError::Lock {
+    let failed = |why| StartError::Lock {
         path: path.clone(),
         why,
     };
@@ -52,7 +52,7 @@ pub(super) fn acquire(place: &Place, version: Version) -> Result<File, LifeError
     let mut until = began + MAKE_ROOM;
     loop {
         match yield_to(place, version) {
-            Holder::By(running) => return Err(LifeError::Running(running)),
+            Holder::By(running) => return Err(StartError::Running(running)),
             Holder::Yielding if next.is_none() => {
                 until = began + DRAINED;
                 let lock = open(&place.next_lock()).map_err(failed)?;
@@ -63,7 +63,7 @@ pub(super) fn acquire(place: &Place, version: Version) -> Result<File, LifeError
                         let waits = io::read_to_string(lock).unwrap_or_default();
                         let waits = waits.trim().parse::<Version>().ok();
                         if let Some(waits) = waits.filter(|waits| *waits >= version) {
-                            return Err(LifeError::Running(waits));
+                            return Err(StartError::Running(waits));
                         }
                     }
                 }
@@ -76,7 +76,7 @@ pub(super) fn acquire(place: &Place, version: Version) -> Result<File, LifeError
         match waiting.recv_timeout(ASK_AGAIN) {
             Ok(lock) => return Ok(signed(lock, &pid)),
             Err(_) if Instant::now() < until => {}
-            Err(_) => return Err(LifeError::Hung(path)),
+            Err(_) => return Err(StartError::Hung(path)),
         }
     }
 }

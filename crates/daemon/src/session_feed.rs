@@ -11,7 +11,7 @@ use tracing::warn;
 
 use crate::connection::Connection;
 use crate::core::Message;
-use crate::life::{closes, now_ms};
+use crate::lifecycle::{closes, now_ms};
 use crate::registry::Asked;
 use crate::serve::{Door, take_in};
 use crate::store::{self, Which};

@@ -10,7 +10,7 @@ use becket_engine::coverage::{Coverage, ToolCalls};
 use becket_engine::transcript::Tail;
 use rusqlite::Connection;
 
-use crate::infer::followed::{open, unreadable};
+use crate::inference::followed::{open, unreadable};
 use crate::store::{CallsOf, calls_seen, first_event};
 
 /// What is read of a transcript at once.

@@ -18,7 +18,7 @@ use becket_wire::session::Figures;
 use tokio::sync::oneshot;
 
 use crate::core::Message;
-use crate::life::now_ms;
+use crate::lifecycle::now_ms;
 use crate::registry::Asked;
 use crate::serve::Door;
 use followed::Followed;

@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::connection::Connection;
 use crate::core::Message;
-use crate::life::closes;
+use crate::lifecycle::closes;
 use crate::serve::{Door, take_in};
 use crate::store::{self, OpenError};
 

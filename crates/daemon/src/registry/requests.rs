@@ -10,7 +10,7 @@ use tokio::sync::broadcast;
 use tokio::sync::oneshot::Sender;
 
 use super::{Live, Registry, stored};
-use crate::infer::{AtWork, LAST_REPLY};
+use crate::inference::{AtWork, LAST_REPLY};
 use crate::store::Which;
 
 /// One question, with where its answer goes.

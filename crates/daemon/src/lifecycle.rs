@@ -29,13 +29,13 @@ pub use lock::{Holder, yield_to};
 use crate::connection::Budget;
 use crate::core::{self, Core, HookRunner, Message, RunningHooks, Ticked};
 use crate::counters::Counters;
-use crate::coverage::{self, EndedSession};
-use crate::infer;
+use crate::inference;
 use crate::namespace::Namespaces;
 use crate::registry::Process;
 use crate::serve::{self, Door, End};
 use crate::store::{self, OpenError, Store};
-use crate::{tmux, watch as sessions_watch};
+use crate::transcript_calls::{self, EndedSession};
+use crate::{session_feed, tmux};
 use setup::{inode, listen, make_folder, open_own, private};
 
 /// How often the daemon looks after itself.
@@ -55,7 +55,7 @@ pub struct Options {
 }
 
 #[derive(Debug, Error)]
-pub enum LifeError {
+pub enum StartError {
     #[error("another daemon, of version {0}, serves this home")]
     Running(Version),
     #[error("could not make the folder {path}: {why}")]
@@ -82,7 +82,7 @@ pub fn now_ms() -> i64 {
 }
 
 /// Runs the daemon until its end, and reports to its starter how the start went.
-pub fn run(options: &Options) -> Result<(), LifeError> {
+pub fn run(options: &Options) -> Result<(), StartError> {
     if options.detached {
         setup::leave_the_starter()?;
     }
@@ -93,7 +93,7 @@ pub fn run(options: &Options) -> Result<(), LifeError> {
     let started = start(options);
     let notice = match &started {
         Ok(_) => Notice::Ready,
-        Err(LifeError::Running(version)) => Notice::Running(*version),
+        Err(StartError::Running(version)) => Notice::Running(*version),
         Err(error) => Notice::Failed(error.to_string()),
     };
     drop(writeln!(io::stdout(), "{notice}").and_then(|()| io::stdout().flush()));
@@ -122,7 +122,7 @@ struct Daemon {
     lock: File,
 }
 
-fn start(options: &Options) -> Result<Daemon, LifeError> {
+fn start(options: &Options) -> Result<Daemon, StartError> {
     let place = &options.place;
     for folder in [
         place.home().to_owned(),
@@ -153,7 +153,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         path: place.database(),
         why,
     };
-    let key = store::mask_key(place).map_err(LifeError::Key)?;
+    let key = store::mask_key(place).map_err(StartError::Key)?;
     let (feed, _) = broadcast::channel(FEED);
     let store = Store::new(
         place,
@@ -239,9 +239,9 @@ impl Daemon {
         let end = runtime.block_on(async {
             let mut signals = Signals::listen();
             let helpers = [
-                tokio::spawn(infer::look(Arc::clone(&door))),
+                tokio::spawn(inference::look(Arc::clone(&door))),
                 tokio::spawn(tmux::push(orders, Arc::clone(&door.counters))),
-                tokio::spawn(sessions_watch::tell_tmux(Arc::clone(&door))),
+                tokio::spawn(session_feed::tell_tmux(Arc::clone(&door))),
             ];
             let accepting = tokio::spawn(serve::accept(listener, Arc::clone(&door)));
             let mut ending = door.end.subscribe();
@@ -366,7 +366,7 @@ fn compare_calls(door: &Door, ended: Vec<EndedSession>) {
         let Ok(Some(database)) = store::open_to_read(&database) else {
             return;
         };
-        let counted = coverage::of_ended(&database, &ended);
+        let counted = transcript_calls::of_ended(&database, &ended);
         drop(core.blocking_send(Message::Covered(counted)));
     });
 }

@@ -209,7 +209,7 @@ pub fn detour(connection: &Connection, id: EventId) -> rusqlite::Result<Option<S
 mod tests {
     use becket_wire::account::Account;
 
-    use super::super::sample::{Home, decision, envelope, id, record, record_of, run};
+    use super::super::fixtures::{Home, decision, envelope, id, record, record_of, run};
     use super::*;
 
     fn all(connection: &Connection) -> Vec<RunRow> {

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use becket_wire::Place;
 use rustix::fs::OFlags;
 
-use super::LifeError;
+use super::StartError;
 
 /// Leaves the starter's session and folder, and closes whatever else was inherited. stdout is the
 /// notify socket until the start is reported.
@@ -98,8 +98,8 @@ pub(super) fn begin_log(place: &Place) {
 const BACKLOG: i32 = 4096;
 
 /// Listens under another name first: a socket that can be seen can be connected to.
-pub(super) fn listen(place: &Place, socket: &Path) -> Result<UnixListener, LifeError> {
-    let failed = |why| LifeError::Listen {
+pub(super) fn listen(place: &Place, socket: &Path) -> Result<UnixListener, StartError> {
+    let failed = |why| StartError::Listen {
         path: socket.to_owned(),
         why,
     };
@@ -128,9 +128,9 @@ pub(super) fn listen(place: &Place, socket: &Path) -> Result<UnixListener, LifeE
     Ok(listener)
 }
 
-pub(super) fn make_folder(path: &Path) -> Result<(), LifeError> {
+pub(super) fn make_folder(path: &Path) -> Result<(), StartError> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|why| LifeError::Folder {
+    made.map_err(|why| StartError::Folder {
         path: path.to_owned(),
         why,
     })
