@@ -28,11 +28,11 @@ use becket_wire::{EventId, Head, Output, Place, Version};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::counters::Counters;
-use crate::inference::Found;
+use crate::inference::SessionInferences;
 use crate::lifecycle::now_ms;
 use crate::notice::Notices;
-use crate::registry::{Applied, Asked, Prepared, Process, Registry};
-use crate::store::{Batch, Decision, Limits, Record, Store, Then};
+use crate::registry::{Applied, Prepared, Process, Registry, RegistryRequest};
+use crate::store::{Batch, Decision, Limits, Record, Reply, Store};
 use crate::transcript_calls::EndedSession;
 use crate::waiting_shim::WaitingShim;
 use doubles::Doubles;
@@ -63,13 +63,13 @@ pub(crate) enum Message {
     /// Hooks that no answer waited for have ended. Their rows are masked.
     HookEnded(Vec<RunRow>),
     CountSessions(oneshot::Sender<u64>),
-    Asked(Asked),
+    Registry(RegistryRequest),
     /// A request about efforts, answered once it is committed.
     Effort(Box<EffortAsk>, Prepared, oneshot::Sender<Told>),
     /// Take in the spool. Returns the numbers of the events whose hooks still run.
     TakeIn(oneshot::Sender<HashSet<i64>>),
     /// Changes of sessions that no event tells of.
-    Found(Vec<Found>),
+    Inferred(Vec<SessionInferences>),
     /// The number of calls of these sessions that guards saw.
     Covered(Vec<(String, Coverage)>),
     /// The processes of these sessions are gone.
@@ -134,7 +134,7 @@ pub(crate) struct Core {
     notices: Notices,
     counters: Arc<Counters>,
     /// Decided events that are not committed yet, each with its reply.
-    group: Vec<(Box<Record>, Then)>,
+    group: Vec<(Box<Record>, Reply)>,
     /// Runs of hooks that ended after their event was answered.
     runs: Vec<RunRow>,
     /// The queue to which other threads send their results.
@@ -212,9 +212,9 @@ impl Core {
             Message::HooksFailed(seq) => self.hooks.give_up(seq),
             Message::HookEnded(runs) => self.runs.extend(runs),
             Message::CountSessions(reply) => drop(reply.send(self.registry.len())),
-            Message::Asked(mut asked) => {
+            Message::Registry(mut asked) => {
                 self.commit();
-                if let Asked::Name {
+                if let RegistryRequest::Name {
                     title: Some(title), ..
                 } = &mut asked
                 {
@@ -230,7 +230,7 @@ impl Core {
                 self.commit();
                 drop(done.send(told));
             }
-            Message::Found(found) => self.found(found),
+            Message::Inferred(found) => self.apply_inferences(found),
             Message::Covered(sessions) => {
                 for (id, coverage) in sessions {
                     self.registry.covered(&id, coverage);

@@ -9,25 +9,29 @@ use tokio::sync::{mpsc, oneshot};
 use crate::connection::Connection;
 use crate::core::Message;
 use crate::lifecycle::closes;
-use crate::serve::{Door, take_in};
+use crate::serve::{Server, take_in};
 use crate::store::{self, OpenError};
 
 /// How many rows are read ahead of a slow reader.
 const AHEAD: usize = 64;
 
 /// Sends what was asked for. False if nobody is there any more.
-pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door: &Door) -> bool {
+pub(crate) async fn events(
+    connection: &Connection,
+    mut query: EventQuery,
+    server: &Server,
+) -> bool {
     // Listening begins before reading: nothing falls between.
-    let mut feed = door.feed.subscribe();
-    let mut running = take_in(door).await;
+    let mut feed = server.feed.subscribe();
+    let mut running = take_in(server).await;
     if let Some(prefix) = &query.session {
-        match complete(door, prefix.clone()).await {
+        match complete(server, prefix.clone()).await {
             Ok(id) => query.session = Some(id),
             Err(told) => return connection.respond(&Response::Told(told)).await,
         }
     }
     let mut shown = Shown::of(&query);
-    if send_past(connection, &query, door, &running, &mut shown)
+    if send_past(connection, &query, server, &running, &mut shown)
         .await
         .is_err()
     {
@@ -38,7 +42,7 @@ pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door:
     }
     // What comes is news however low its number: its hooks may have run for long.
     (query.limit, query.after) = (None, None);
-    let mut closing = door.closing.subscribe();
+    let mut closing = server.closing.subscribe();
     loop {
         let next = tokio::select! {
             next = feed.recv() => next,
@@ -55,9 +59,9 @@ pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door:
             }
             // We were too slow for the feed; the database has what it dropped.
             Err(RecvError::Lagged(_)) => {
-                running = take_in(door).await;
+                running = take_in(server).await;
                 query.after = Some(shown.after());
-                let sent = send_past(connection, &query, door, &running, &mut shown).await;
+                let sent = send_past(connection, &query, server, &running, &mut shown).await;
                 query.after = None;
                 if sent.is_err() {
                     return false;
@@ -75,12 +79,12 @@ struct Gone;
 async fn send_past(
     connection: &Connection,
     query: &EventQuery,
-    door: &Door,
+    server: &Server,
     running: &HashSet<i64>,
     shown: &mut Shown,
 ) -> Result<(), Gone> {
     let (rows, mut reading) = mpsc::channel(AHEAD);
-    let (path, wanted) = (door.place.database(), query.clone());
+    let (path, wanted) = (server.place.database(), query.clone());
     let inode = store::inode(&path);
     // A thread of its own: a paused reader must not take one of those that prepare events.
     std::thread::spawn(move || {
@@ -110,7 +114,12 @@ async fn send_past(
                 if store::is_damage(&why) {
                     let (done, set_aside) = oneshot::channel();
                     let why = why.to_string();
-                    drop(door.core.send(Message::Damaged { inode, why, done }).await);
+                    drop(
+                        server
+                            .core
+                            .send(Message::Damaged { inode, why, done })
+                            .await,
+                    );
                     drop(set_aside.await);
                     told.push_str("; it was set aside, and a new one begun");
                 }
@@ -123,8 +132,8 @@ async fn send_past(
 }
 
 /// Finds the one session whose id begins so.
-async fn complete(door: &Door, prefix: String) -> Result<String, Told> {
-    let path = door.place.database();
+async fn complete(server: &Server, prefix: String) -> Result<String, Told> {
+    let path = server.place.database();
     let wanted = prefix.clone();
     let found = tokio::task::spawn_blocking(move || match store::open_to_read(&path) {
         Ok(Some(connection)) => store::sessions_like(&connection, &wanted).unwrap_or_default(),

@@ -19,9 +19,9 @@ use tokio::sync::oneshot;
 
 use crate::core::Message;
 use crate::lifecycle::now_ms;
-use crate::registry::Asked;
-use crate::serve::Door;
-use followed::Followed;
+use crate::registry::RegistryRequest;
+use crate::serve::Server;
+use followed::FollowedTranscript;
 
 /// How often it is looked.
 const OFTEN: Duration = Duration::from_secs(1);
@@ -36,7 +36,7 @@ pub(crate) const LAST_REPLY: i64 = 20_000;
 
 /// A session that is at work, or may be without a word of it.
 #[derive(Debug, Clone)]
-pub(crate) struct AtWork {
+pub(crate) struct ActiveSession {
     pub(crate) session: String,
     pub(crate) transcript: PathBuf,
     pub(crate) pid: Option<u32>,
@@ -53,7 +53,7 @@ pub(crate) struct AtWork {
     pub(crate) prompted_at: Option<i64>,
 }
 
-impl AtWork {
+impl ActiveSession {
     fn is_followed(&self, now: i64) -> bool {
         self.idle_since.is_none_or(|since| now - since < LAST_REPLY)
     }
@@ -61,7 +61,7 @@ impl AtWork {
 
 /// What was found out about one session.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Found {
+pub(crate) struct SessionInferences {
     pub(crate) session: String,
     /// Each with its time, if that is known.
     pub(crate) inferences: Vec<(Inference, Option<i64>)>,
@@ -71,21 +71,21 @@ pub(crate) struct Found {
 }
 
 /// Looks for as long as the daemon lives.
-pub(crate) async fn look(door: Arc<Door>) {
+pub(crate) async fn look(server: Arc<Server>) {
     let mut transcripts = Transcripts::default();
     loop {
         tokio::time::sleep(OFTEN).await;
-        let (reply, at_work) = oneshot::channel();
-        let asked = Message::Asked(Asked::AtWork(reply));
-        if door.core.send(asked).await.is_err() {
+        let (reply, active) = oneshot::channel();
+        let asked = Message::Registry(RegistryRequest::Active(reply));
+        if server.core.send(asked).await.is_err() {
             return;
         }
-        let Ok(at_work) = at_work.await else { return };
-        if at_work.is_empty() && transcripts.0.is_empty() {
+        let Ok(active) = active.await else { return };
+        if active.is_empty() && transcripts.0.is_empty() {
             continue;
         }
         let looked = tokio::task::spawn_blocking(move || {
-            let found = transcripts.look(&at_work);
+            let found = transcripts.look(&active);
             (transcripts, found)
         });
         let Ok((again, found)) = looked.await else {
@@ -93,29 +93,29 @@ pub(crate) async fn look(door: Arc<Door>) {
         };
         transcripts = again;
         if !found.is_empty() {
-            drop(door.core.send(Message::Found(found)).await);
+            drop(server.core.send(Message::Inferred(found)).await);
         }
     }
 }
 
 /// The transcripts that are being followed, by session.
 #[derive(Debug, Default)]
-struct Transcripts(HashMap<String, Followed>);
+struct Transcripts(HashMap<String, FollowedTranscript>);
 
 impl Transcripts {
-    fn look(&mut self, at_work: &[AtWork]) -> Vec<Found> {
+    fn look(&mut self, active: &[ActiveSession]) -> Vec<SessionInferences> {
         let now = now_ms();
-        let is_followed = |one: &&AtWork| one.is_followed(now);
-        let followed: HashSet<&str> = at_work
+        let is_followed = |one: &&ActiveSession| one.is_followed(now);
+        let followed: HashSet<&str> = active
             .iter()
             .filter(is_followed)
             .map(|one| &*one.session)
             .collect();
         self.0.retain(|session, _| followed.contains(&**session));
-        let found = at_work.iter().filter_map(|one| {
-            let mut found = Found {
+        let found = active.iter().filter_map(|one| {
+            let mut found = SessionInferences {
                 session: one.session.clone(),
-                ..Found::default()
+                ..SessionInferences::default()
             };
             if is_followed(&one) {
                 found.read(one, self.0.entry(one.session.clone()).or_default());
@@ -127,8 +127,8 @@ impl Transcripts {
     }
 }
 
-impl Found {
-    fn read(&mut self, one: &AtWork, followed: &mut Followed) {
+impl SessionInferences {
+    fn read(&mut self, one: &ActiveSession, followed: &mut FollowedTranscript) {
         let (findings, trouble) = followed.look(&one.transcript, one.whole, one.prompted_at);
         let usage = |finding: &Finding| matches!(finding.what, What::Usage(_));
         if findings.iter().any(usage) {
@@ -172,7 +172,7 @@ fn inference(finding: Finding) -> Option<(Inference, Option<i64>)> {
 
 /// What Claude Code says of itself: the transcript is silent on a turn that was broken off before
 /// the first word of the reply, and events are on one whose prompt was typed during the last.
-fn own_word(one: &AtWork, now: i64) -> Option<(Inference, Option<i64>)> {
+fn own_word(one: &ActiveSession, now: i64) -> Option<(Inference, Option<i64>)> {
     let path = session_file::beside(&one.transcript, one.pid?)?;
     if one.idle_since.is_some_and(|idle| !is_newer(&path, idle)) {
         return None;
@@ -219,8 +219,8 @@ mod tests {
 
     const INTERRUPTED: &str = r#"{"type":"user","timestamp":"2026-11-15T12:00:00.000Z","isSidechain":false,"message":{"role":"user","content":[{"type":"text","text":"[Request interrupted by user]"}]}}"#;
 
-    fn at_work(folder: &Path, whole: bool) -> AtWork {
-        AtWork {
+    fn active(folder: &Path, whole: bool) -> ActiveSession {
+        ActiveSession {
             session: "s".to_owned(),
             transcript: folder.join("projects/p/s.jsonl"),
             pid: Some(77),
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn an_interrupt_is_found_once_however_the_line_comes() {
         let folder = folder();
-        let one = at_work(folder.path(), false);
+        let one = active(folder.path(), false);
         let mut transcripts = Transcripts::default();
         assert!(
             transcripts.look(std::slice::from_ref(&one)).is_empty(),
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn of_a_long_past_only_the_end_is_read() {
         let folder = folder();
-        let one = at_work(folder.path(), false);
+        let one = active(folder.path(), false);
         let past = format!("{INTERRUPTED}\n").repeat(10_000);
         fs::write(&one.transcript, past).unwrap();
         let found = Transcripts::default().look(std::slice::from_ref(&one));
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn the_reply_of_a_turn_counts_however_much_is_written_after_it() {
         let folder = folder();
-        let mut one = at_work(folder.path(), false);
+        let mut one = active(folder.path(), false);
         one.prompted_at = Some(7);
         let reply = r#"{"type":"assistant","timestamp":"2026-11-15T12:00:00.000Z","message":{"id":"m","model":"claude-opus-4-5","usage":{"input_tokens":10,"output_tokens":5}}}"#;
         let after = "x".repeat(400 << 10);
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn claude_codes_own_word_counts_only_for_this_session_and_process() {
         let folder = folder();
-        let one = at_work(folder.path(), false);
+        let one = active(folder.path(), false);
         let say = |session: &str, start: &str, state: &str| {
             let file = format!(
                 r#"{{"pid":77,"sessionId":"{session}","procStart":"{start}","status":"{state}","statusUpdatedAt":9}}"#
@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn whoever_let_an_agent_stop_may_say_so_first() {
         let folder = folder();
-        let mut one = at_work(folder.path(), false);
+        let mut one = active(folder.path(), false);
         let idle = r#"{"pid":77,"sessionId":"s","status":"idle","statusUpdatedAt":9}"#;
         fs::write(folder.path().join("sessions/77.json"), idle).unwrap();
         let rests = Some((Inference::Interrupted, Some(9)));
@@ -340,7 +340,7 @@ mod tests {
     #[test]
     fn of_an_idle_session_only_a_newer_word_is_taken() {
         let folder = folder();
-        let mut one = at_work(folder.path(), false);
+        let mut one = active(folder.path(), false);
         let path = folder.path().join("sessions/77.json");
         let since = now_ms() - SETTLED;
         let say = |state: &str| {
@@ -350,7 +350,7 @@ mod tests {
             fs::write(&path, file).unwrap();
         };
         fs::write(&one.transcript, format!("{INTERRUPTED}\n")).unwrap();
-        let look = |one: &AtWork| Transcripts::default().look(std::slice::from_ref(one));
+        let look = |one: &ActiveSession| Transcripts::default().look(std::slice::from_ref(one));
         say("busy");
         one.idle_since = Some(since - 1);
         let found = look(&one);
@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn a_transcript_that_cannot_be_read_is_told() {
         let folder = folder();
-        let mut one = at_work(folder.path(), true);
+        let mut one = active(folder.path(), true);
         one.transcript = folder.path().join("projects/p");
         let mut transcripts = Transcripts::default();
         let found = transcripts.look(std::slice::from_ref(&one));

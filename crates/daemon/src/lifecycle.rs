@@ -24,7 +24,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tracing::{error, info, warn};
 
-pub use lock::{Holder, yield_to};
+pub use lock::{LockHolder, yield_to};
 
 use crate::connection::Budget;
 use crate::core::{self, Core, HookRunner, Message, RunningHooks, Ticked};
@@ -32,7 +32,7 @@ use crate::counters::Counters;
 use crate::inference;
 use crate::namespace::Namespaces;
 use crate::registry::Process;
-use crate::serve::{self, Door, End};
+use crate::serve::{self, Server, StopReason};
 use crate::store::{self, OpenError, Store};
 use crate::transcript_calls::{self, EndedSession};
 use crate::{session_feed, tmux};
@@ -108,21 +108,21 @@ pub fn run(options: &Options) -> Result<(), StartError> {
 }
 
 /// A daemon that is ready to serve.
-struct Daemon {
+struct ReadyDaemon {
     options: Options,
     runtime: tokio::runtime::Runtime,
-    door: Arc<Door>,
+    server: Arc<Server>,
     listener: std::os::unix::net::UnixListener,
     socket: PathBuf,
     core: Core,
     messages: mpsc::Receiver<Message>,
     /// For the task that pushes into tmux.
-    orders: mpsc::Receiver<tmux::Order>,
+    orders: mpsc::Receiver<tmux::TmuxRequest>,
     /// Held for life.
     lock: File,
 }
 
-fn start(options: &Options) -> Result<Daemon, StartError> {
+fn start(options: &Options) -> Result<ReadyDaemon, StartError> {
     let place = &options.place;
     for folder in [
         place.home().to_owned(),
@@ -182,7 +182,7 @@ fn start(options: &Options) -> Result<Daemon, StartError> {
     let socket = place.socket(uid);
     let listener = listen(place, &socket)?;
     drop(fs::remove_file(place.stopped_mark()));
-    let door = Arc::new(Door {
+    let server = Arc::new(Server {
         place: place.clone(),
         version: options.version,
         socket: socket.to_string_lossy().into_owned(),
@@ -198,13 +198,13 @@ fn start(options: &Options) -> Result<Daemon, StartError> {
         in_flight: AtomicUsize::new(0),
         requests: AtomicU64::new(0),
         budget: Budget::default(),
-        end: watch::Sender::new(None),
+        stop: watch::Sender::new(None),
         closing: watch::Sender::new(false),
     });
-    Ok(Daemon {
+    Ok(ReadyDaemon {
         options: options.clone(),
         runtime,
-        door,
+        server,
         listener,
         socket,
         core,
@@ -214,12 +214,12 @@ fn start(options: &Options) -> Result<Daemon, StartError> {
     })
 }
 
-impl Daemon {
+impl ReadyDaemon {
     fn live(self) {
         let Self {
             options,
             runtime,
-            door,
+            server,
             listener,
             socket,
             core,
@@ -239,30 +239,30 @@ impl Daemon {
         let end = runtime.block_on(async {
             let mut signals = Signals::listen();
             let helpers = [
-                tokio::spawn(inference::look(Arc::clone(&door))),
-                tokio::spawn(tmux::push(orders, Arc::clone(&door.counters))),
-                tokio::spawn(session_feed::tell_tmux(Arc::clone(&door))),
+                tokio::spawn(inference::look(Arc::clone(&server))),
+                tokio::spawn(tmux::push(orders, Arc::clone(&server.counters))),
+                tokio::spawn(session_feed::tell_tmux(Arc::clone(&server))),
             ];
-            let accepting = tokio::spawn(serve::accept(listener, Arc::clone(&door)));
-            let mut ending = door.end.subscribe();
+            let accepting = tokio::spawn(serve::accept(listener, Arc::clone(&server)));
+            let mut ending = server.stop.subscribe();
             let end = tokio::select! {
                 end = told_to_end(&mut ending) => end,
-                end = look_after(&door, &options, inode) => end,
-                () = signals.told() => End::Signal,
+                end = look_after(&server, &options, inode) => end,
+                () = signals.told() => StopReason::Signal,
             };
             info!(?end, "ending");
-            door.end.send_replace(Some(end));
-            serve_on(&door, &hooks, options.drain, &mut signals).await;
-            door.closing.send_replace(true);
+            server.stop.send_replace(Some(end));
+            serve_on(&server, &hooks, options.drain, &mut signals).await;
+            server.closing.send_replace(true);
             mark_stopped(&options.place, end);
             if self::inode(&socket) == inode {
                 drop(fs::remove_file(&socket));
             }
             accepting.abort();
-            answer_all(&door).await;
+            answer_all(&server).await;
             helpers.iter().for_each(JoinHandle::abort);
-            let tidy = end != End::Yielded;
-            drop(door.core.send(Message::Close { tidy }).await);
+            let tidy = end != StopReason::Yielded;
+            drop(server.core.send(Message::Close { tidy }).await);
             end
         });
         match core_thread {
@@ -298,10 +298,10 @@ pub fn no_core_files() {
 }
 
 /// Comes back when the end was asked for.
-async fn told_to_end(ending: &mut watch::Receiver<Option<End>>) -> End {
+async fn told_to_end(ending: &mut watch::Receiver<Option<StopReason>>) -> StopReason {
     match ending.wait_for(Option::is_some).await.map(|end| *end) {
         Ok(Some(end)) => end,
-        Ok(None) | Err(_) => End::Broken,
+        Ok(None) | Err(_) => StopReason::Broken,
     }
 }
 
@@ -311,14 +311,14 @@ pub(crate) async fn closes(closing: &mut watch::Receiver<bool>) {
 }
 
 /// Has the core look after itself.
-async fn tick(door: &Door) -> Option<Ticked> {
+async fn tick(server: &Server) -> Option<Ticked> {
     let (reply, ticked) = oneshot::channel();
-    drop(door.core.send(Message::Tick(reply)).await);
+    drop(server.core.send(Message::Tick(reply)).await);
     ticked.await.ok()
 }
 
 /// Wakes now and then: takes in the spool, keeps retention, and ends when there is no reason to be.
-async fn look_after(door: &Door, options: &Options, ours: Option<u64>) -> End {
+async fn look_after(server: &Server, options: &Options, ours: Option<u64>) -> StopReason {
     let mut quiet_since = Instant::now();
     let mut requests = 0;
     let mut orphans = Orphans::default();
@@ -329,39 +329,39 @@ async fn look_after(door: &Door, options: &Options, ours: Option<u64>) -> End {
             processes: sessions,
             ended,
             log_gone,
-        }) = tick(door).await
+        }) = tick(server).await
         else {
-            return End::Broken;
+            return StopReason::Broken;
         };
         if log_gone {
             warn!("the database's log was deleted or replaced: the next daemon opens it again");
-            return End::LogGone;
+            return StopReason::LogGone;
         }
-        door.counters.set_config_troubles(problems);
-        look_for_processes(door, sessions);
-        compare_calls(door, ended);
-        end_orphans(door, &mut orphans).await;
+        server.counters.set_config_troubles(problems);
+        look_for_processes(server, sessions);
+        compare_calls(server, ended);
+        end_orphans(server, &mut orphans).await;
         sleep(TICK).await;
-        if inode(Path::new(&door.socket)) != ours || !options.place.home().exists() {
-            return End::HomeGone;
+        if inode(Path::new(&server.socket)) != ours || !options.place.home().exists() {
+            return StopReason::HomeGone;
         }
-        let now = door.requests.load(Ordering::Relaxed);
-        if now != requests || door.open.load(Ordering::Relaxed) > 0 {
+        let now = server.requests.load(Ordering::Relaxed);
+        if now != requests || server.open.load(Ordering::Relaxed) > 0 {
             requests = now;
             quiet_since = Instant::now();
         }
         if idle.is_some_and(|idle| quiet_since.elapsed() > idle) {
-            return End::Idle;
+            return StopReason::Idle;
         }
     }
 }
 
 /// Compares the calls in the transcripts of sessions that have ended with the log.
-fn compare_calls(door: &Door, ended: Vec<EndedSession>) {
+fn compare_calls(server: &Server, ended: Vec<EndedSession>) {
     if ended.is_empty() {
         return;
     }
-    let (core, database) = (door.core.clone(), door.place.database());
+    let (core, database) = (server.core.clone(), server.place.database());
     tokio::task::spawn_blocking(move || {
         let Ok(Some(database)) = store::open_to_read(&database) else {
             return;
@@ -372,11 +372,11 @@ fn compare_calls(door: &Door, ended: Vec<EndedSession>) {
 }
 
 /// Finds the sessions whose Claude Code is gone.
-fn look_for_processes(door: &Door, processes: Vec<(String, Process)>) {
+fn look_for_processes(server: &Server, processes: Vec<(String, Process)>) {
     if processes.is_empty() {
         return;
     }
-    let core = door.core.clone();
+    let core = server.core.clone();
     tokio::task::spawn_blocking(move || {
         let mut gone = processes;
         gone.retain(|(_, process)| !is_alive(*process));
@@ -387,9 +387,9 @@ fn look_for_processes(door: &Door, processes: Vec<(String, Process)>) {
 }
 
 /// Ends hooks whose process was killed and whose time is over, and records what is over.
-async fn end_orphans(door: &Door, orphans: &mut Orphans) {
-    for (run, file) in orphans.look(&door.place.running()) {
-        let recorded = door.core.send(Message::HookEnded(vec![run])).await;
+async fn end_orphans(server: &Server, orphans: &mut Orphans) {
+    for (run, file) in orphans.look(&server.place.running()) {
+        let recorded = server.core.send(Message::HookEnded(vec![run])).await;
         if recorded.is_ok() {
             drop(fs::remove_file(file));
         }
@@ -441,13 +441,13 @@ async fn next_signal(signal: &mut Option<Signal>) {
 
 /// Serves on until no hook runs; events that need hooks get `Busy`. After `at_most`, or with the next
 /// signal, the hooks that still run are cut off.
-async fn serve_on(door: &Door, hooks: &RunningHooks, at_most: Duration, signals: &mut Signals) {
+async fn serve_on(server: &Server, hooks: &RunningHooks, at_most: Duration, signals: &mut Signals) {
     let (reply, drains) = oneshot::channel();
-    drop(door.core.send(Message::Drain(reply)).await);
+    drop(server.core.send(Message::Drain(reply)).await);
     let _ = drains.await;
     let ticks = async {
         loop {
-            drop(tick(door).await);
+            drop(tick(server).await);
             sleep(TICK).await;
         }
     };
@@ -470,7 +470,7 @@ async fn have_ended(hooks: &RunningHooks) {
 
 /// Tells clients that follow that this end is wanted. It has to be there before the socket goes: they
 /// look for it when they cannot connect.
-fn mark_stopped(place: &Place, end: End) {
+fn mark_stopped(place: &Place, end: StopReason) {
     if end.is_wanted()
         && let Err(why) = open_own(
             &place.stopped_mark(),
@@ -482,9 +482,9 @@ fn mark_stopped(place: &Place, end: End) {
 }
 
 /// Waits until everything that was taken is answered.
-async fn answer_all(door: &Door) {
+async fn answer_all(server: &Server) {
     let answered = async {
-        while door.in_flight.load(Ordering::Relaxed) > 0 {
+        while server.in_flight.load(Ordering::Relaxed) > 0 {
             sleep(Duration::from_millis(1)).await;
         }
     };

@@ -22,7 +22,7 @@ use rusqlite::Connection;
 use tokio::sync::broadcast;
 use tracing::warn;
 
-pub(crate) use requests::Asked;
+pub(crate) use requests::RegistryRequest;
 pub(crate) use work::Prepared;
 
 use crate::efforts::Efforts;
@@ -50,7 +50,7 @@ const MAX_BEHIND: usize = 1024;
 
 #[derive(Debug)]
 pub(crate) struct Registry {
-    sessions: HashMap<String, Live>,
+    sessions: HashMap<String, LiveSession>,
     /// Changes of sessions, for views.
     changes: broadcast::Sender<Arc<SessionRow>>,
     /// Sessions to be written with the next commit.
@@ -67,13 +67,13 @@ pub(crate) struct Registry {
 }
 
 #[derive(Debug, Default)]
-struct Live {
+struct LiveSession {
     session: Session,
     /// The state of the config that this session's user was told of.
     told: Option<u64>,
     /// What is not known of it, and why.
     troubles: Vec<String>,
-    turn: Turn,
+    turn: TurnUsage,
     /// The end at which its calls were last compared with the log, or are now.
     compared_at: Option<i64>,
     /// When its last event came through the socket, whenever that happened.
@@ -92,7 +92,7 @@ pub(crate) struct OwnLine {
 
 /// A session's turn, as far as its figures go.
 #[derive(Debug, Default)]
-struct Turn {
+struct TurnUsage {
     tokens: TurnTokens,
     written: Option<TurnFigures>,
 }
@@ -123,7 +123,7 @@ impl Registry {
         let live = stored(database, Which::Live).into_iter().take(MAX_SESSIONS);
         let sessions = live
             .chain(ended)
-            .map(|session| (session.session_id.clone(), Live::new(session)))
+            .map(|session| (session.session_id.clone(), LiveSession::new(session)))
             .collect();
         Self {
             sessions,
@@ -266,7 +266,7 @@ impl Registry {
         self.unwritten.extend(self.figured.drain());
         let live = self.sessions.values_mut();
         self.turns_over
-            .extend(live.filter_map(Live::unwritten_figures));
+            .extend(live.filter_map(LiveSession::unwritten_figures));
         self.turns_are_due = true;
     }
 
@@ -304,7 +304,7 @@ impl Registry {
         Some(self.shown(self.sessions.get(id)?, now))
     }
 
-    fn shown(&self, live: &Live, now: i64) -> SessionRow {
+    fn shown(&self, live: &LiveSession, now: i64) -> SessionRow {
         SessionRow {
             effort: self.brief(&live.session),
             ..live.row(now)
@@ -398,13 +398,13 @@ impl Registry {
 
     /// The processes of the live sessions.
     pub(crate) fn processes(&self) -> Vec<(String, Process)> {
-        let process = |(id, live): (&String, &Live)| {
+        let process = |(id, live): (&String, &LiveSession)| {
             Some((id.clone(), (live.session.pid?, live.session.pid_start)))
         };
         self.live().filter_map(process).collect()
     }
 
-    fn live(&self) -> impl Iterator<Item = (&String, &Live)> {
+    fn live(&self) -> impl Iterator<Item = (&String, &LiveSession)> {
         (self.sessions.iter()).filter(|(_, live)| live.session.ended_at.is_none())
     }
 
@@ -440,7 +440,8 @@ impl Registry {
         if self.sessions.len() >= self.room {
             self.make_room()?;
         }
-        self.sessions.insert(id.to_owned(), Live::new(session));
+        self.sessions
+            .insert(id.to_owned(), LiveSession::new(session));
         Some(())
     }
 
@@ -448,7 +449,7 @@ impl Registry {
     fn make_room(&mut self) -> Option<()> {
         let written = self.sessions.iter();
         let written = written.filter(|(id, _)| !self.unwritten.contains(*id));
-        let quiet = written.min_by_key(|(id, Live { session, .. })| {
+        let quiet = written.min_by_key(|(id, LiveSession { session, .. })| {
             (session.ended_at.is_none(), session.last_activity, *id)
         });
         let id = quiet?.0.clone();
@@ -515,12 +516,12 @@ impl Registry {
     /// A prompt comes: what is known until then belongs to the turn before it.
     fn turn_over(&mut self, id: &str) {
         let live = self.sessions.get_mut(id);
-        let figures = live.and_then(Live::unwritten_figures);
+        let figures = live.and_then(LiveSession::unwritten_figures);
         self.turns_over.extend(figures);
     }
 }
 
-impl Live {
+impl LiveSession {
     fn new(session: Session) -> Self {
         Self {
             session,

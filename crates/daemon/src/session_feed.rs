@@ -12,24 +12,24 @@ use tracing::warn;
 use crate::connection::Connection;
 use crate::core::Message;
 use crate::lifecycle::{closes, now_ms};
-use crate::registry::Asked;
-use crate::serve::{Door, take_in};
+use crate::registry::RegistryRequest;
+use crate::serve::{Server, take_in};
 use crate::store::{self, Which};
-use crate::tmux::Order;
+use crate::tmux::TmuxRequest;
 
 /// So many ended sessions are told, unless more are asked for.
 const ENDED: u32 = 200;
 
 /// Tells the pusher of every session, and of every change.
-pub(crate) async fn tell_tmux(door: Arc<Door>) {
+pub(crate) async fn tell_tmux(server: Arc<Server>) {
     loop {
-        let Some((rows, mut changes)) = watch(&door).await else {
+        let Some((rows, mut changes)) = watch(&server).await else {
             return;
         };
-        drop(door.tmux.send(Order::All(rows)).await);
+        drop(server.tmux.send(TmuxRequest::All(rows)).await);
         loop {
             match changes.recv().await {
-                Ok(row) => drop(door.tmux.send(Order::Session(row)).await),
+                Ok(row) => drop(server.tmux.send(TmuxRequest::Session(row)).await),
                 Err(RecvError::Lagged(_)) => break,
                 Err(RecvError::Closed) => return,
             }
@@ -40,22 +40,22 @@ pub(crate) async fn tell_tmux(door: Arc<Door>) {
 type Watched = (Vec<SessionRow>, broadcast::Receiver<Arc<SessionRow>>);
 
 /// The live sessions, and every change from then on.
-async fn watch(door: &Door) -> Option<Watched> {
+async fn watch(server: &Server) -> Option<Watched> {
     let (reply, watched) = oneshot::channel();
-    let asked = Message::Asked(Asked::Watch(reply));
-    door.core.send(asked).await.ok()?;
+    let asked = Message::Registry(RegistryRequest::Watch(reply));
+    server.core.send(asked).await.ok()?;
     watched.await.ok()
 }
 
 /// Has the panes of a tmux server coloured, or not any more.
-pub(crate) async fn paint(door: &Door, tmux_socket: String, on: bool) -> Told {
+pub(crate) async fn paint(server: &Server, tmux_socket: String, on: bool) -> Told {
     let (done, painted) = oneshot::channel();
-    let order = Order::Paint {
+    let order = TmuxRequest::Paint {
         tmux_socket,
         on,
         done,
     };
-    drop(door.tmux.send(order).await);
+    drop(server.tmux.send(order).await);
     match painted.await {
         Ok(Ok(())) => Told::Done,
         Ok(Err(why)) => Told::No(why.to_string()),
@@ -64,25 +64,37 @@ pub(crate) async fn paint(door: &Door, tmux_socket: String, on: bool) -> Told {
 }
 
 /// Asks the registry something. It answers everything, unless the daemon ends.
-pub(crate) async fn ask(door: &Door, asked: impl FnOnce(oneshot::Sender<Told>) -> Asked) -> Told {
+pub(crate) async fn ask(
+    server: &Server,
+    asked: impl FnOnce(oneshot::Sender<Told>) -> RegistryRequest,
+) -> Told {
     let (reply, answer) = oneshot::channel();
-    drop(door.core.send(Message::Asked(asked(reply))).await);
+    drop(server.core.send(Message::Registry(asked(reply))).await);
     let ending = Told::No("the daemon ends".to_owned());
     answer.await.unwrap_or(ending)
 }
 
 /// Sends the sessions that were asked for. False if nobody is there any more.
-pub(crate) async fn sessions(connection: &Connection, query: SessionQuery, door: &Door) -> bool {
+pub(crate) async fn sessions(
+    connection: &Connection,
+    query: SessionQuery,
+    server: &Server,
+) -> bool {
     // What the spool holds may change a status.
-    take_in(door).await;
+    take_in(server).await;
     let (reply, live) = oneshot::channel();
-    drop(door.core.send(Message::Asked(Asked::Live(reply))).await);
+    drop(
+        server
+            .core
+            .send(Message::Registry(RegistryRequest::Live(reply)))
+            .await,
+    );
     let live = live.await.unwrap_or_default();
     let told = match &query.session {
-        Some(prefix) => one(door, prefix.clone(), live).await,
+        Some(prefix) => one(server, prefix.clone(), live).await,
         None if query.all => {
             let limit = query.limit.unwrap_or(ENDED);
-            let ended = stored(door, move |reader| {
+            let ended = stored(server, move |reader| {
                 store::sessions(reader, Which::Ended(limit))
             });
             Told::Sessions(with_ended(live, &ended.await))
@@ -123,9 +135,9 @@ fn packed(mut rows: Vec<SessionRow>) -> Option<Vec<u8>> {
 }
 
 /// The one session whose id begins so, live or ended.
-async fn one(door: &Door, prefix: String, live: Vec<SessionRow>) -> Told {
+async fn one(server: &Server, prefix: String, live: Vec<SessionRow>) -> Told {
     let begins = prefix.clone();
-    let known = stored(door, move |reader| {
+    let known = stored(server, move |reader| {
         store::sessions(reader, Which::Like(&begins))
     })
     .await;
@@ -150,11 +162,11 @@ fn with_ended(mut live: Vec<SessionRow>, others: &[Session]) -> Vec<SessionRow> 
     live
 }
 
-async fn stored<F>(door: &Door, read: F) -> Vec<Session>
+async fn stored<F>(server: &Server, read: F) -> Vec<Session>
 where
     F: FnOnce(&rusqlite::Connection) -> rusqlite::Result<Vec<Session>> + Send + 'static,
 {
-    let database = door.place.database();
+    let database = server.place.database();
     let found = tokio::task::spawn_blocking(move || {
         let reader = store::open_to_read(&database).ok().flatten()?;
         read(&reader).ok()
@@ -163,11 +175,11 @@ where
 }
 
 /// Sends the live sessions, and then every change until one side ends.
-pub(crate) async fn changes(connection: &Connection, door: &Door) -> bool {
-    take_in(door).await;
-    let mut closing = door.closing.subscribe();
+pub(crate) async fn changes(connection: &Connection, server: &Server) -> bool {
+    take_in(server).await;
+    let mut closing = server.closing.subscribe();
     loop {
-        let Some((rows, mut changes)) = watch(door).await else {
+        let Some((rows, mut changes)) = watch(server).await else {
             return false;
         };
         if !say(connection, rows).await {

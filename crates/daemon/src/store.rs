@@ -33,4 +33,4 @@ pub use retention::Limits;
 pub(crate) use sessions::StoredSession;
 pub use sessions::{SessionFacts, Which, has_ended, knows_process, session_facts, sessions};
 pub use write::Feed;
-pub(crate) use write::{Batch, Store, Taken, Then};
+pub(crate) use write::{Batch, IntakeProgress, Reply, Store};

@@ -42,7 +42,7 @@ const STYLES: [&str; 2] = ["window-style", "window-active-style"];
 
 /// What the pusher is told.
 #[derive(Debug)]
-pub enum Order {
+pub enum TmuxRequest {
     /// These are all the sessions there are.
     All(Vec<SessionRow>),
     /// A session is new, or has changed, or has ended.
@@ -56,14 +56,14 @@ pub enum Order {
 }
 
 /// Takes orders until the channel closes.
-pub async fn push(mut orders: mpsc::Receiver<Order>, counters: Arc<Counters>) {
+pub async fn push(mut orders: mpsc::Receiver<TmuxRequest>, counters: Arc<Counters>) {
     let mut pusher = Pusher::default();
-    let mut calls: JoinSet<Called> = JoinSet::new();
+    let mut calls: JoinSet<PushResult> = JoinSet::new();
     loop {
         let due = pusher.due().filter(|_| calls.len() < MAX_CALLS);
         tokio::select! {
             order = orders.recv() => match order {
-                Some(Order::Paint { tmux_socket, on, done }) => {
+                Some(TmuxRequest::Paint { tmux_socket, on, done }) => {
                     let wanted = pusher.wanted(&tmux_socket);
                     pusher.server(&tmux_socket);
                     calls.spawn_blocking(move || {
@@ -72,12 +72,12 @@ pub async fn push(mut orders: mpsc::Receiver<Order>, counters: Arc<Counters>) {
                         called
                     });
                 }
-                Some(Order::All(rows)) => {
+                Some(TmuxRequest::All(rows)) => {
                     pusher.sessions.clear();
                     rows.into_iter().for_each(|row| pusher.session(Arc::new(row)));
                     pusher.changed();
                 }
-                Some(Order::Session(row)) => {
+                Some(TmuxRequest::Session(row)) => {
                     pusher.session(row);
                     pusher.changed();
                 }
@@ -101,24 +101,24 @@ pub async fn push(mut orders: mpsc::Receiver<Order>, counters: Arc<Counters>) {
 #[derive(Debug, Default)]
 struct Pusher {
     sessions: HashMap<String, Arc<SessionRow>>,
-    servers: BTreeMap<String, State>,
+    servers: BTreeMap<String, ServerState>,
 }
 
 /// What is known of one server.
 #[derive(Debug, Default)]
-struct State {
+struct ServerState {
     /// When it is to be looked after.
     due: Option<Instant>,
     busy: bool,
     /// The last call failed: no change hastens the next.
     failed: bool,
     /// What it shows, if the last call succeeded.
-    pushed: Option<Wanted>,
+    pushed: Option<ServerDisplay>,
 }
 
 /// What a server should show.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Wanted {
+struct ServerDisplay {
     text: String,
     panes: BTreeMap<String, Display>,
     /// What the sessions in panes work on.
@@ -126,9 +126,9 @@ struct Wanted {
 }
 
 #[derive(Debug)]
-struct Called {
+struct PushResult {
     socket: String,
-    wanted: Wanted,
+    wanted: ServerDisplay,
     outcome: Result<(), TmuxError>,
 }
 
@@ -147,7 +147,8 @@ impl Pusher {
 
     fn server(&mut self, socket: &str) {
         if !self.servers.contains_key(socket) && self.servers.len() < MAX_SERVERS {
-            self.servers.insert(socket.to_owned(), State::default());
+            self.servers
+                .insert(socket.to_owned(), ServerState::default());
         }
     }
 
@@ -169,11 +170,12 @@ impl Pusher {
         idle.filter_map(|state| state.due).min()
     }
 
-    fn next_call(&mut self) -> Option<(String, Wanted)> {
+    fn next_call(&mut self) -> Option<(String, ServerDisplay)> {
         let now = Instant::now();
         let tick = self.tally().waiting_since.map(|_| now + WAIT_TICK);
         loop {
-            let is_due = |state: &State| !state.busy && state.due.is_some_and(|due| due <= now);
+            let is_due =
+                |state: &ServerState| !state.busy && state.due.is_some_and(|due| due <= now);
             let mut servers = self.servers.iter();
             let socket = servers.find(|(_, state)| is_due(state))?.0.clone();
             let wanted = self.wanted(&socket);
@@ -186,7 +188,7 @@ impl Pusher {
         }
     }
 
-    fn wanted(&self, socket: &str) -> Wanted {
+    fn wanted(&self, socket: &str) -> ServerDisplay {
         let (mut panes, mut efforts) = (BTreeMap::new(), BTreeMap::new());
         for row in self.sessions.values() {
             let here = row.tmux_socket.as_deref() == Some(socket);
@@ -199,14 +201,14 @@ impl Pusher {
                 }
             }
         }
-        Wanted {
+        ServerDisplay {
             text: self.tally().text(now_ms()),
             panes,
             efforts,
         }
     }
 
-    fn called(&mut self, called: Called) {
+    fn called(&mut self, called: PushResult) {
         let socket = called.socket;
         let mut sessions = self.sessions.values();
         let is_used = sessions.any(|row| row.tmux_socket.as_ref() == Some(&socket));
@@ -228,7 +230,7 @@ impl Pusher {
 }
 
 /// Makes one server show what is wanted; `paint` turns the colours on or off.
-fn call(socket: String, wanted: Wanted, paint: Option<bool>) -> Called {
+fn call(socket: String, wanted: ServerDisplay, paint: Option<bool>) -> PushResult {
     let server = Server::new(&socket);
     let once = || {
         let shown = server.run(&[look()])?;
@@ -239,7 +241,7 @@ fn call(socket: String, wanted: Wanted, paint: Option<bool>) -> Called {
         TmuxError::Refused(_) => once(),
         other => Err(other),
     });
-    Called {
+    PushResult {
         socket,
         wanted,
         outcome,
@@ -249,7 +251,7 @@ fn call(socket: String, wanted: Wanted, paint: Option<bool>) -> Called {
 /// Takes becket's options and colours off a server.
 pub fn clean(server: &Server) -> Result<(), TmuxError> {
     let shown = server.run(&[look()])?;
-    let mut commands = commands(&shown, &Wanted::default(), Some(false));
+    let mut commands = commands(&shown, &ServerDisplay::default(), Some(false));
     commands.push(words(&["set-option", "-gu", TEXT]));
     server.run(&commands).map(drop)
 }
@@ -285,7 +287,7 @@ fn look() -> Words {
 
 /// The commands that lead from what [`look`] printed to what is wanted. Nothing of the pane's own
 /// is kept: a pane that is not painted any more has the style of its window.
-fn commands(shown: &str, wanted: &Wanted, paint: Option<bool>) -> Vec<Words> {
+fn commands(shown: &str, wanted: &ServerDisplay, paint: Option<bool>) -> Vec<Words> {
     let panes = shown.lines().filter_map(|line| {
         let mut fields = line.split('\t');
         Some([

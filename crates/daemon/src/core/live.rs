@@ -12,11 +12,11 @@ use rusqlite::Connection;
 use tracing::warn;
 
 use super::Core;
-use crate::inference::Found;
+use crate::inference::SessionInferences;
 use crate::lifecycle::now_ms;
 use crate::registry::{OwnLine, Registry};
-use crate::store::spool::{Changed, Intake};
-use crate::store::{Decision, Record, Taken};
+use crate::store::spool::{Intake, IntakeChanges};
+use crate::store::{Decision, IntakeProgress, Record};
 use crate::waiting_shim::WaitingShim;
 
 /// No notice is given of what happened longer ago: milliseconds.
@@ -62,13 +62,13 @@ impl Core {
                 hear_effort(registry, record);
                 changes.extend(registry.decided_late(record).map(|change| (change, None)));
             }
-            Changed {
+            IntakeChanges {
                 sessions: registry.unwritten(),
                 efforts: registry.effort_changes(),
             }
         };
         let taken = self.store.take_in(&masker, &mut apply);
-        if taken == Taken::Failed {
+        if taken == IntakeProgress::Failed {
             self.registry.write_all();
         }
         for (from, to) in chained {
@@ -78,10 +78,10 @@ impl Core {
             self.tell_of(Some(change), event.as_ref());
         }
         self.registry.tell_news(now_ms());
-        taken == Taken::More
+        taken == IntakeProgress::More
     }
 
-    pub(super) fn found(&mut self, found: Vec<Found>) {
+    pub(super) fn apply_inferences(&mut self, found: Vec<SessionInferences>) {
         let now = now_ms();
         let (_, masker) = self.configs.current(None);
         for one in found {

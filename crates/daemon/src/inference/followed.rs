@@ -19,7 +19,7 @@ pub(super) const OF_THE_PAST: u64 = 1 << 20;
 pub(super) const IN_VAIN: u32 = 60;
 
 #[derive(Debug, Default)]
-pub(super) struct Followed {
+pub(super) struct FollowedTranscript {
     tail: Tail,
     path: PathBuf,
     read: u64,
@@ -30,7 +30,7 @@ pub(super) struct Followed {
     in_vain: u32,
 }
 
-impl Followed {
+impl FollowedTranscript {
     /// What is new in it. What is wrong with it is known afterwards.
     /// The tokens of replies count since the prompt.
     pub(super) fn look(
@@ -151,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    fn trouble(followed: &mut Followed, path: &Path) -> String {
+    fn trouble(followed: &mut FollowedTranscript, path: &Path) -> String {
         followed.look(path, true, None).1.unwrap_or_default()
     }
 
@@ -159,7 +159,7 @@ mod tests {
     fn what_is_missing_is_said_once_it_should_be_there() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.jsonl");
-        let mut followed = Followed::default();
+        let mut followed = FollowedTranscript::default();
         for _ in 1..IN_VAIN {
             assert_eq!(trouble(&mut followed, &path), "");
         }
@@ -174,7 +174,7 @@ mod tests {
     fn lines_that_are_broken_or_too_long_are_counted() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.jsonl");
-        let mut followed = Followed::default();
+        let mut followed = FollowedTranscript::default();
         let mut file = File::create(&path).unwrap();
         file.write_all(b"{\"type\":\"us").unwrap();
         assert_eq!(trouble(&mut followed, &path), "", "its end may yet come");
@@ -193,7 +193,7 @@ mod tests {
     fn half_a_line_of_the_past_is_passed_over_however_long_it_is() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.jsonl");
-        let mut followed = Followed::default();
+        let mut followed = FollowedTranscript::default();
         let long = "x".repeat(2 * OF_THE_PAST as usize);
         fs::write(&path, format!("{{\"text\":\"{long}")).unwrap();
         assert_eq!(followed.look(&path, false, None), (Vec::new(), None));
@@ -208,7 +208,7 @@ mod tests {
         let pipe = folder.path().join("pipe");
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-        let mut followed = Followed::default();
+        let mut followed = FollowedTranscript::default();
         assert!(trouble(&mut followed, &pipe).ends_with("it is not a file"));
         assert!(trouble(&mut followed, folder.path()).ends_with("it is a folder"));
         assert!(trouble(&mut followed, Path::new("/dev/zero")).ends_with("it is not a file"));

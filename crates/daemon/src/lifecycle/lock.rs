@@ -23,7 +23,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Who holds the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Holder {
+pub enum LockHolder {
     /// It makes room.
     Yielding,
     /// It is as new as the one who asks, or newer.
@@ -52,8 +52,8 @@ pub(super) fn acquire(place: &Place, version: Version) -> Result<File, StartErro
     let mut until = began + MAKE_ROOM;
     loop {
         match yield_to(place, version) {
-            Holder::By(running) => return Err(StartError::Running(running)),
-            Holder::Yielding if next.is_none() => {
+            LockHolder::By(running) => return Err(StartError::Running(running)),
+            LockHolder::Yielding if next.is_none() => {
                 until = began + DRAINED;
                 let lock = open(&place.next_lock()).map_err(failed)?;
                 match lock.try_lock() {
@@ -68,10 +68,10 @@ pub(super) fn acquire(place: &Place, version: Version) -> Result<File, StartErro
                     }
                 }
             }
-            Holder::Yielding => {}
+            LockHolder::Yielding => {}
             // One that no longer listens may be about to end. Another one may be faster than we
             // are then, so it is asked again and again.
-            Holder::Silent => {}
+            LockHolder::Silent => {}
         }
         match waiting.recv_timeout(ASK_AGAIN) {
             Ok(lock) => return Ok(signed(lock, &pid)),
@@ -107,11 +107,11 @@ fn wait_for(lock: File) -> Receiver<File> {
 }
 
 /// Asks the daemon that runs to make room for this version.
-pub fn yield_to(place: &Place, version: Version) -> Holder {
+pub fn yield_to(place: &Place, version: Version) -> LockHolder {
     match ask(place, version) {
-        Ok(Some(Response::Yielding)) => Holder::Yielding,
-        Ok(Some(Response::Refused { version })) => Holder::By(version),
-        _ => Holder::Silent,
+        Ok(Some(Response::Yielding)) => LockHolder::Yielding,
+        Ok(Some(Response::Refused { version })) => LockHolder::By(version),
+        _ => LockHolder::Silent,
     }
 }
 

@@ -82,7 +82,7 @@ impl Registry {
         if !self.sessions.contains_key(&prev) {
             let session = find(database, &prev)?;
             self.sessions
-                .insert(prev.clone(), super::Live::new(session));
+                .insert(prev.clone(), super::LiveSession::new(session));
         }
         Some(prev)
     }

@@ -9,19 +9,19 @@ use rusqlite::Connection;
 use tokio::sync::broadcast;
 use tokio::sync::oneshot::Sender;
 
-use super::{Live, Registry, stored};
-use crate::inference::{AtWork, LAST_REPLY};
+use super::{LiveSession, Registry, stored};
+use crate::inference::{ActiveSession, LAST_REPLY};
 use crate::store::Which;
 
 /// One question, with where its answer goes.
 #[derive(Debug)]
-pub(crate) enum Asked {
+pub(crate) enum RegistryRequest {
     /// The live sessions, the most urgent first.
     Live(Sender<Vec<SessionRow>>),
     /// The same, and every change from then on.
     Watch(Sender<(Vec<SessionRow>, broadcast::Receiver<Arc<SessionRow>>)>),
     /// The sessions that are at work.
-    AtWork(Sender<Vec<AtWork>>),
+    Active(Sender<Vec<ActiveSession>>),
     Name {
         session: String,
         title: Option<String>,
@@ -31,20 +31,20 @@ pub(crate) enum Asked {
 }
 
 impl Registry {
-    pub(crate) fn answer(&mut self, database: &Connection, asked: Asked, now: i64) {
+    pub(crate) fn answer(&mut self, database: &Connection, asked: RegistryRequest, now: i64) {
         match asked {
-            Asked::Live(reply) => drop(reply.send(self.rows(now))),
-            Asked::Watch(reply) => {
+            RegistryRequest::Live(reply) => drop(reply.send(self.rows(now))),
+            RegistryRequest::Watch(reply) => {
                 let changes = self.changes.subscribe();
                 drop(reply.send((self.rows(now), changes)));
             }
-            Asked::AtWork(reply) => drop(reply.send(self.at_work(now))),
-            Asked::Name {
+            RegistryRequest::Active(reply) => drop(reply.send(self.active(now))),
+            RegistryRequest::Name {
                 session,
                 title,
                 done,
             } => drop(done.send(self.name(database, &session, title))),
-            Asked::Seen(at, done) => drop(done.send(self.seen(database, &at, now))),
+            RegistryRequest::Seen(at, done) => drop(done.send(self.seen(database, &at, now))),
         }
     }
 
@@ -57,18 +57,18 @@ impl Registry {
 
     /// Whose files may tell more than events do. What an unattended session costs only its transcript
     /// tells, and the last of it when the session has ended already.
-    fn at_work(&self, now: i64) -> Vec<AtWork> {
-        let at_work = |session: &Session| {
+    fn active(&self, now: i64) -> Vec<ActiveSession> {
+        let active = |session: &Session| {
             let ended_at = session.ended_at;
             ended_at.is_none_or(|ended| !session.attended || now - ended < LAST_REPLY)
         };
         let is_idle = |session: &Session| session.attended && session.display().0 == Display::Done;
         self.sessions
             .iter()
-            .filter(|(_, live)| at_work(&live.session))
+            .filter(|(_, live)| active(&live.session))
             .filter_map(|(id, live)| {
                 let session = &live.session;
-                Some(AtWork {
+                Some(ActiveSession {
                     session: id.clone(),
                     transcript: session.transcript_path.as_ref()?.into(),
                     pid: session.pid,
@@ -85,7 +85,7 @@ impl Registry {
 
     /// How many sessions but this one need the person.
     pub(crate) fn waiting_besides(&self, id: &str) -> usize {
-        let waits = |live: &Live| live.session.display().0 == Display::Attention;
+        let waits = |live: &LiveSession| live.session.display().0 == Display::Attention;
         self.live()
             .filter(|(other, live)| *other != id && waits(live))
             .count()
@@ -130,7 +130,7 @@ impl Registry {
         for session in stored(database, Which::Like(prefix)) {
             let id = session.session_id.clone();
             let live = self.sessions.entry(id);
-            live.or_insert_with(|| Live::new(session));
+            live.or_insert_with(|| LiveSession::new(session));
         }
         complete_session(prefix, self.sessions.keys().map(String::as_str))
     }

@@ -103,20 +103,20 @@ impl Desk {
     fn rows(&mut self) -> Vec<SessionRow> {
         let (reply, mut rows) = oneshot::channel();
         self.registry
-            .answer(&self.connection, Asked::Live(reply), self.now);
+            .answer(&self.connection, RegistryRequest::Live(reply), self.now);
         rows.try_recv().unwrap()
     }
 
     fn name(&mut self, session: &str, title: Option<String>) -> Told {
         let session = session.to_owned();
-        self.told(|done| Asked::Name {
+        self.told(|done| RegistryRequest::Name {
             session,
             title,
             done,
         })
     }
 
-    fn told(&mut self, asked: impl FnOnce(oneshot::Sender<Told>) -> Asked) -> Told {
+    fn told(&mut self, asked: impl FnOnce(oneshot::Sender<Told>) -> RegistryRequest) -> Told {
         let (done, mut told) = oneshot::channel();
         self.registry
             .answer(&self.connection, asked(done), self.now);
@@ -275,9 +275,9 @@ fn attention_that_was_looked_at_is_checked_for_five_minutes() {
         tmux_socket: "/tmp/tmux/default".into(),
         pane: pane.into(),
     };
-    desk.told(|done| Asked::Seen(pane("%4"), done));
+    desk.told(|done| RegistryRequest::Seen(pane("%4"), done));
     assert_eq!(desk.rows()[0].display, Display::Attention);
-    desk.told(|done| Asked::Seen(pane("%3"), done));
+    desk.told(|done| RegistryRequest::Seen(pane("%3"), done));
     assert_eq!(desk.rows()[0].display, Display::Checked);
     desk.registry.unwritten();
     desk.registry.forget_looks(desk.now + 5 * 60_000);

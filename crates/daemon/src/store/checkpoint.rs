@@ -20,13 +20,13 @@ const LITTLE: i64 = 2 << 10;
 
 /// The log, in pages.
 #[derive(Debug, Default)]
-struct Log {
+struct WalSize {
     length: AtomicI64,
     /// So many of them are in the database.
     moved: AtomicI64,
 }
 
-impl Log {
+impl WalSize {
     fn committed(&self, length: i64) {
         if length < self.length.swap(length, Relaxed) {
             self.moved.store(0, Relaxed);
@@ -41,7 +41,7 @@ impl Log {
 #[derive(Debug)]
 pub(super) struct Checkpointer {
     wake: SyncSender<()>,
-    log: Arc<Log>,
+    log: Arc<WalSize>,
     /// A reader was in the way of the last `RESTART`: the next one waits for a log of this length.
     next: i64,
 }
@@ -49,7 +49,7 @@ pub(super) struct Checkpointer {
 impl Checkpointer {
     /// Starts the thread. It ends when this is dropped.
     pub(super) fn start(database: PathBuf, writer: &mut Connection) -> Self {
-        let log = Arc::new(Log::default());
+        let log = Arc::new(WalSize::default());
         let (watched, moving) = (Arc::clone(&log), Arc::clone(&log));
         let (wake, woken) = sync_channel(1);
         let thread = std::thread::Builder::new()

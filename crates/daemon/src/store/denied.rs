@@ -9,7 +9,7 @@ use becket_wire::rpc::Source;
 use becket_wire::{EventId, Place};
 use rusqlite::{Connection, params};
 
-use super::record::{Record, Written};
+use super::record::{InsertOutcome, Record};
 
 /// So many of the newest denied calls are remembered.
 const REMEMBERED: usize = 1024;
@@ -92,14 +92,14 @@ impl DeniedCalls {
     pub(super) fn wrote(
         &mut self,
         record: &Record,
-        written: Written,
+        written: InsertOutcome,
         connection: &Connection,
     ) -> rusqlite::Result<()> {
-        let is_of_call = written != Written::Known && record.source != Source::Replay;
+        let is_of_call = written != InsertOutcome::Known && record.source != Source::Replay;
         let Some(call) = call_of(record).filter(|_| is_of_call) else {
             return Ok(());
         };
-        if written == Written::New && record.ran_denied() {
+        if written == InsertOutcome::New && record.ran_denied() {
             self.found.push(RanDenied {
                 session: call.0,
                 tool_use_id: call.1,
@@ -114,7 +114,7 @@ impl DeniedCalls {
         let decision = record.decision.as_ref();
         if decision.is_none_or(|decision| decision.answer != "deny") {
             // Standalone's answer takes the place of the daemon's.
-            if matches!(written, Written::Completed(_)) {
+            if matches!(written, InsertOutcome::Completed(_)) {
                 self.calls.remove(&call);
             }
             return Ok(());
@@ -182,8 +182,8 @@ mod tests {
     use tokio::sync::broadcast;
 
     use super::super::fixtures::{Home, decision, envelope, left, masker, record_of};
-    use super::super::spool::{self, Changed, Left};
-    use super::super::write::{Batch, Store, Taken};
+    use super::super::spool::{self, IntakeChanges, SpoolDetails};
+    use super::super::write::{Batch, IntakeProgress, Store};
     use super::*;
 
     const CALL: &str = r#""session_id":"s","tool_use_id":"t","tool_name":"Bash""#;
@@ -216,13 +216,13 @@ mod tests {
         commit(store, record);
     }
 
-    fn spool(home: &Home, left: &Left) {
+    fn spool(home: &Home, left: &SpoolDetails) {
         spool::leave(&home.place, &envelope(1), &before(), left).unwrap();
     }
 
     fn take_in(store: &mut Store) {
-        let taken = store.take_in(&masker(), &mut |_, _| Changed::default());
-        assert_eq!(taken, Taken::All);
+        let taken = store.take_in(&masker(), &mut |_, _| IntakeChanges::default());
+        assert_eq!(taken, IntakeProgress::All);
     }
 
     #[test]

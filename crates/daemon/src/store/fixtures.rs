@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::record::{Decision, Record};
-use super::spool::{self, Left};
+use super::spool::{self, SpoolDetails};
 
 /// A home, and a database in it.
 pub(super) struct Home {
@@ -34,7 +34,7 @@ impl Home {
     }
 
     /// Leaves an event in the spool, as `becket hook --alone` does.
-    pub(super) fn leave(&self, number: u32, left: &Left) {
+    pub(super) fn leave(&self, number: u32, left: &SpoolDetails) {
         spool::leave(&self.place, &envelope(number), &payload(number), left).unwrap();
     }
 
@@ -99,14 +99,14 @@ pub(crate) fn decision(answer: &str) -> Decision {
     }
 }
 
-pub(super) fn left(took_us: i64, answer: Option<&str>) -> Left {
-    Left {
+pub(super) fn left(took_us: i64, answer: Option<&str>) -> SpoolDetails {
+    SpoolDetails {
         took_us: Some(took_us),
         decision: answer.map(decision),
         masked: 0,
         source: Source::Alone,
         why: "absent".to_owned(),
-        ..Left::of_runs(Vec::new())
+        ..SpoolDetails::of_runs(Vec::new())
     }
 }
 

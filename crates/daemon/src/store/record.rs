@@ -58,7 +58,7 @@ pub struct Record {
 
 /// What writing a record did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Written {
+pub(super) enum InsertOutcome {
     New,
     /// The row with this number was not answered, or by the daemon only, and is now.
     Completed(i64),
@@ -214,7 +214,7 @@ impl Record {
     }
 
     /// Writes the event, or completes the row that has its id already.
-    pub(super) fn insert(&self, connection: &Connection) -> rusqlite::Result<Written> {
+    pub(super) fn insert(&self, connection: &Connection) -> rusqlite::Result<InsertOutcome> {
         let mut insert = connection.prepare_cached(
             "INSERT OR IGNORE INTO events (seq, id, at, session_id, agent_id, event, tool, tool_use_id, prompt_id, cwd,
              project_dir, pane, pid, pid_start, pid_is_claude, attended, entrypoint, origin, source, fault, masked,
@@ -254,7 +254,7 @@ impl Record {
                 .prepare_cached("INSERT INTO payloads (seq, encoding, body) VALUES (?1, ?2, ?3)")?
                 .execute(params![self.seq, self.compressed, self.body])?;
             self.insert_decision(connection, self.seq)?;
-            Written::New
+            InsertOutcome::New
         } else {
             self.complete_stored(connection)?
         };
@@ -265,7 +265,7 @@ impl Record {
     /// The event is there already: its hooks have run since, or standalone answered it because the
     /// daemon was too late, died over it, or its answer never arrived. What standalone said is what
     /// Claude Code heard, so it replaces the daemon's answer. [`Record::completes`] is the same rule.
-    fn complete_stored(&self, connection: &Connection) -> rusqlite::Result<Written> {
+    fn complete_stored(&self, connection: &Connection) -> rusqlite::Result<InsertOutcome> {
         let seq: Option<i64> = connection
             .prepare_cached(
                 "UPDATE events SET took_us = ?2, source = ?3, detour = ?4 WHERE id = ?1 AND ?2 IS NOT NULL
@@ -283,13 +283,13 @@ impl Record {
             .next()
             .transpose()?;
         let Some(seq) = seq else {
-            return Ok(Written::Known);
+            return Ok(InsertOutcome::Known);
         };
         connection
             .prepare_cached("DELETE FROM decisions WHERE seq = ?1")?
             .execute([seq])?;
         self.insert_decision(connection, seq)?;
-        Ok(Written::Completed(seq))
+        Ok(InsertOutcome::Completed(seq))
     }
 
     fn insert_decision(&self, connection: &Connection, seq: i64) -> rusqlite::Result<()> {
@@ -470,7 +470,7 @@ mod tests {
             let record = record_of(i64::from(number), envelope(number), payload.as_bytes());
             assert_eq!(record.payload(), payload.as_bytes());
             assert_eq!(record.compressed, number == 2);
-            assert_eq!(record.insert(&connection).unwrap(), Written::New);
+            assert_eq!(record.insert(&connection).unwrap(), InsertOutcome::New);
         }
         let rows = rows(&connection);
         assert_eq!(rows[0].payload.as_deref(), Some(short.as_bytes()));
@@ -493,7 +493,7 @@ mod tests {
         record.took_us = Some(30);
         record.decision = Some(decision("deny"));
         record.duplicate_of = Some(17);
-        assert_eq!(record.insert(&connection).unwrap(), Written::New);
+        assert_eq!(record.insert(&connection).unwrap(), InsertOutcome::New);
         assert_eq!(rows(&connection), [record.to_row()]);
     }
 
@@ -501,8 +501,14 @@ mod tests {
     fn an_id_is_written_once() {
         let home = Home::new();
         let connection = home.open();
-        assert_eq!(record(1, 1).insert(&connection).unwrap(), Written::New);
-        assert_eq!(record(2, 1).insert(&connection).unwrap(), Written::Known);
+        assert_eq!(
+            record(1, 1).insert(&connection).unwrap(),
+            InsertOutcome::New
+        );
+        assert_eq!(
+            record(2, 1).insert(&connection).unwrap(),
+            InsertOutcome::Known
+        );
         let rows = rows(&connection);
         assert_eq!(rows.len(), 1);
         assert_eq!((rows[0].seq, rows[0].id), (1, id(1)));
@@ -521,7 +527,10 @@ mod tests {
             alone.source = Source::Alone;
             alone.took_us = Some(900);
             alone.decision = Some(decision("deny"));
-            assert_eq!(alone.insert(&connection).unwrap(), Written::Completed(1));
+            assert_eq!(
+                alone.insert(&connection).unwrap(),
+                InsertOutcome::Completed(1)
+            );
             let expected = EventRow {
                 seq: 1,
                 ..alone.to_row()
@@ -529,7 +538,7 @@ mod tests {
             assert_eq!(rows(&connection), std::slice::from_ref(&expected));
             // The other order, and a late delivery of the daemon's on top.
             daemon.seq = 3;
-            assert_eq!(daemon.insert(&connection).unwrap(), Written::Known);
+            assert_eq!(daemon.insert(&connection).unwrap(), InsertOutcome::Known);
             assert_eq!(rows(&connection), [expected]);
         }
     }

@@ -24,7 +24,7 @@ use thiserror::Error;
 
 use super::denied::DeniedCalls;
 use super::effort;
-use super::record::{Decision, Record, Written};
+use super::record::{Decision, InsertOutcome, Record};
 use super::sessions::{self, StoredSession};
 
 /// The bounds of the spool. Past them, events are refused and counted.
@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is known of an event besides its frame.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Left {
+pub struct SpoolDetails {
     pub took_us: Option<i64>,
     pub decision: Option<Decision>,
     pub masked: u32,
@@ -58,7 +58,7 @@ pub struct Left {
     pub held: bool,
 }
 
-impl Left {
+impl SpoolDetails {
     /// What hooks did, and nothing else.
     pub fn of_runs(runs: Vec<RunRow>) -> Self {
         Self {
@@ -103,7 +103,7 @@ pub fn leave(
     place: &Place,
     envelope: &Envelope,
     payload: &[u8],
-    left: &Left,
+    left: &SpoolDetails,
 ) -> Result<(), SpoolError> {
     put(place, &place.spooled(envelope.id), envelope, payload, left)
 }
@@ -113,7 +113,7 @@ pub fn add(
     place: &Place,
     envelope: &Envelope,
     payload: &[u8],
-    left: &Left,
+    left: &SpoolDetails,
 ) -> Result<(), SpoolError> {
     static NTH: AtomicU32 = AtomicU32::new(0);
     let nth = NTH.fetch_add(1, Ordering::Relaxed);
@@ -127,7 +127,7 @@ fn put(
     last: &Path,
     envelope: &Envelope,
     payload: &[u8],
-    left: &Left,
+    left: &SpoolDetails,
 ) -> Result<(), SpoolError> {
     let folder = place.spool();
     let failed = |why| SpoolError::Write {
@@ -160,7 +160,7 @@ fn private_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// The two frames of a spool file.
-fn pack(envelope: &Envelope, payload: &[u8], left: &Left) -> Result<Vec<u8>, RpcError> {
+fn pack(envelope: &Envelope, payload: &[u8], left: &SpoolDetails) -> Result<Vec<u8>, RpcError> {
     let mut bytes = encode_event(envelope, payload)?;
     let left = serde_json::to_vec(left)?;
     let too_long = |_| RpcError::Malformed("too long");
@@ -264,7 +264,8 @@ fn decode(bytes: &[u8], masker: &Masker) -> Option<Record> {
     };
     let second = decoder.next_frame().ok().flatten();
     let second = second.filter(|frame| frame.kind == Kind::LEFT);
-    let left: Option<Left> = second.and_then(|frame| serde_json::from_slice(&frame.body).ok());
+    let left: Option<SpoolDetails> =
+        second.and_then(|frame| serde_json::from_slice(&frame.body).ok());
     // The shim leaves a bare frame when it finds no becket; that one is not masked yet.
     let masked = masker.mask(&event.payload);
     let count = masked.count + left.as_ref().map_or(0, |left| left.masked);
@@ -295,13 +296,13 @@ pub(crate) struct Intake {
 
 /// What changes with the events of one transaction.
 #[derive(Debug, Default)]
-pub(crate) struct Changed {
+pub(crate) struct IntakeChanges {
     pub(crate) sessions: Vec<StoredSession>,
     pub(crate) efforts: Vec<effort::Change>,
 }
 
 /// Applies what one transaction takes in, and gives what changes with it.
-pub(crate) type Apply<'a> = dyn FnMut(&Connection, &Intake) -> Changed + 'a;
+pub(crate) type ApplyIntake<'a> = dyn FnMut(&Connection, &Intake) -> IntakeChanges + 'a;
 
 /// Takes in one group: insert, commit together with what it did to sessions, then unlink. True if more
 /// files wait.
@@ -311,7 +312,7 @@ pub(super) fn take_in(
     masker: &Masker,
     denied: &mut DeniedCalls,
     next_seq: &mut dyn FnMut() -> i64,
-    apply: &mut Apply<'_>,
+    apply: &mut ApplyIntake<'_>,
 ) -> (Intake, rusqlite::Result<bool>) {
     for (_, path) in files(place, ".tmp") {
         if is_old(&path) {
@@ -372,7 +373,7 @@ fn insert(
     records: Vec<Record>,
     denied: &mut DeniedCalls,
     next_seq: &mut dyn FnMut() -> i64,
-    apply: &mut Apply<'_>,
+    apply: &mut ApplyIntake<'_>,
     done: &mut Intake,
 ) -> rusqlite::Result<()> {
     if records.is_empty() {
@@ -386,13 +387,13 @@ fn insert(
         let written = record.insert(&transaction)?;
         denied.wrote(&record, written, &transaction)?;
         match written {
-            Written::New => group.new.push(record),
-            Written::Completed(seq) => {
+            InsertOutcome::New => group.new.push(record),
+            InsertOutcome::Completed(seq) => {
                 record.seq = seq;
                 group.completed.push(record);
             }
-            Written::Known if record.is_unheard() => group.completed.push(record),
-            Written::Known => {}
+            InsertOutcome::Known if record.is_unheard() => group.completed.push(record),
+            InsertOutcome::Known => {}
         }
     }
     let changed = apply(&transaction, &group);
@@ -469,14 +470,14 @@ mod tests {
         prop::collection::vec(one, 1..40)
     }
 
-    fn answer(event: u32) -> Left {
+    fn answer(event: u32) -> SpoolDetails {
         left(900 + i64::from(event), (event % 2 == 1).then_some("deny"))
     }
 
-    fn undecided() -> Left {
-        Left {
+    fn undecided() -> SpoolDetails {
+        SpoolDetails {
             why: "absent".to_owned(),
-            ..Left::of_runs(Vec::new())
+            ..SpoolDetails::of_runs(Vec::new())
         }
     }
 
@@ -488,7 +489,7 @@ mod tests {
     }
 
     fn add_runs(home: &Home, event: u32, runs: Vec<RunRow>) {
-        let left = Left::of_runs(runs);
+        let left = SpoolDetails::of_runs(runs);
         add(&home.place, &envelope(event), &payload(event), &left).unwrap();
     }
 
@@ -509,10 +510,10 @@ mod tests {
         }
 
         fn take_in(&mut self) -> Intake {
-            self.take_in_and(&mut |_, _| Changed::default())
+            self.take_in_and(&mut |_, _| IntakeChanges::default())
         }
 
-        fn take_in_and(&mut self, apply: &mut Apply<'_>) -> Intake {
+        fn take_in_and(&mut self, apply: &mut ApplyIntake<'_>) -> Intake {
             let mut all = Intake::default();
             loop {
                 let next = &mut self.next;
@@ -635,7 +636,7 @@ mod tests {
                     // Its hooks run: a file that says more is not written before.
                     Move::Leave(event) if event % 4 == 3 => {
                         if sent.left.insert(event) {
-                            home.leave(event, &Left { held: true, ..undecided() });
+                            home.leave(event, &SpoolDetails { held: true, ..undecided() });
                         }
                     }
                     Move::Leave(event) => {
@@ -644,7 +645,7 @@ mod tests {
                         sent.answered.insert(event);
                     }
                     Move::Rewrite(event) => {
-                        home.leave(event, &Left { runs: vec![run(event, "lint")], ..answer(event) });
+                        home.leave(event, &SpoolDetails { runs: vec![run(event, "lint")], ..answer(event) });
                         sent.left.insert(event);
                         sent.answered.insert(event);
                         sent.ran.insert(event);
@@ -679,7 +680,7 @@ mod tests {
         let place = daemon.home.place.clone();
         let mut rewrite = |_: &Connection, _: &Intake| {
             leave(&place, &envelope(3), &payload(3), &answer(3)).unwrap();
-            Changed::default()
+            IntakeChanges::default()
         };
         assert_eq!(daemon.take_in_and(&mut rewrite).new.len(), 1);
         let done = daemon.take_in();
@@ -718,9 +719,9 @@ mod tests {
         let mut apply = |_: &Connection, group: &Intake| {
             let at = group.new[0].envelope().at;
             let session = StoredSession::new(&Session::new(&format!("s{at}"), at));
-            Changed {
+            IntakeChanges {
                 sessions: session.into_iter().collect(),
-                ..Changed::default()
+                ..IntakeChanges::default()
             }
         };
         let mut seq = 0..;
@@ -783,7 +784,7 @@ mod tests {
         for apart in [false, true] {
             let mut daemon = Daemon::new();
             let runs = vec![ran(1, "notify", UNDER_WAY), ran(1, "lint", "ok")];
-            let first = Left {
+            let first = SpoolDetails {
                 runs,
                 ..left(7, Some("ask"))
             };
@@ -812,7 +813,7 @@ mod tests {
     }
 
     /// What sessions hear when these are taken in one after the other.
-    fn heard(payload: &[u8], files: &[Left]) -> Vec<Decided> {
+    fn heard(payload: &[u8], files: &[SpoolDetails]) -> Vec<Decided> {
         let mut daemon = Daemon::new();
         leave(&daemon.home.place, &envelope(7), payload, &undecided()).unwrap();
         daemon.take_in();
@@ -834,8 +835,8 @@ mod tests {
         assert_eq!(heard(stop, &[block(), block()]), [Decided::Blocked]);
         assert_eq!(heard(stop, &[undecided()]), [], "not yet");
         for outcome in [CUT_OFF, CANCELLED] {
-            let ended = Left::of_runs(vec![ran(7, "judge", outcome)]);
-            let unheard = Left {
+            let ended = SpoolDetails::of_runs(vec![ran(7, "judge", outcome)]);
+            let unheard = SpoolDetails {
                 why: "absent".to_owned(),
                 ..ended.clone()
             };

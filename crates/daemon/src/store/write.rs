@@ -22,10 +22,10 @@ use super::figures::{self, TurnFigures};
 use super::hook_runs;
 use super::lost;
 use super::open::{self, WRITER_BUSY, open};
-use super::record::{Record, Written};
+use super::record::{InsertOutcome, Record};
 use super::retention::{Clock, Limits, Retention};
 use super::sessions::{self, StoredSession};
-use super::spool::{self, Apply, Left};
+use super::spool::{self, ApplyIntake, SpoolDetails};
 use crate::counters::Counters;
 use crate::lifecycle::now_ms;
 
@@ -36,13 +36,13 @@ const RETENTION: Duration = Duration::from_millis(20);
 pub type Feed = broadcast::Sender<Arc<EventRow>>;
 
 /// What is done once an event is committed. It must not block.
-pub(crate) type Then = Box<dyn FnOnce() + Send>;
+pub(crate) type Reply = Box<dyn FnOnce() + Send>;
 
 /// What is committed together.
 #[derive(Default)]
 pub(crate) struct Batch {
     /// Events, each with its reply.
-    pub(crate) events: Vec<(Box<Record>, Then)>,
+    pub(crate) events: Vec<(Box<Record>, Reply)>,
     /// Runs that ended after their event was answered.
     pub(crate) runs: Vec<RunRow>,
     pub(crate) sessions: Vec<StoredSession>,
@@ -62,7 +62,7 @@ impl Batch {
 
 /// How far an intake came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum IntakeProgress {
     All,
     /// More files wait.
     More,
@@ -157,8 +157,8 @@ impl Store {
     pub(crate) fn commit(&mut self, batch: Batch) -> Result<(), Batch> {
         self.look_for_file();
         let written = self.write("events", |transaction| {
-            let insert = |(record, _): &(Box<Record>, Then)| record.insert(transaction);
-            let written: Vec<Written> = (batch.events.iter())
+            let insert = |(record, _): &(Box<Record>, Reply)| record.insert(transaction);
+            let written: Vec<InsertOutcome> = (batch.events.iter())
                 .map(insert)
                 .collect::<rusqlite::Result<_>>()?;
             hook_runs::insert(transaction, &batch.runs)?;
@@ -190,7 +190,11 @@ impl Store {
     }
 
     /// Takes in one group of the spool.
-    pub(crate) fn take_in(&mut self, masker: &Masker, apply: &mut Apply<'_>) -> Taken {
+    pub(crate) fn take_in(
+        &mut self,
+        masker: &Masker,
+        apply: &mut ApplyIntake<'_>,
+    ) -> IntakeProgress {
         self.look_for_file();
         let next_seq = &mut self.next_seq;
         let mut next_seq = || {
@@ -224,12 +228,12 @@ impl Store {
             self.checkpointer.nudge();
         }
         match ended {
-            Ok(true) => Taken::More,
-            Ok(false) => Taken::All,
+            Ok(true) => IntakeProgress::More,
+            Ok(false) => IntakeProgress::All,
             Err(why) => {
                 warn!(%why, "could not take in the spool");
                 self.look_for_damage(&why);
-                Taken::Failed
+                IntakeProgress::Failed
             }
         }
     }
@@ -302,7 +306,7 @@ impl Store {
     }
 
     fn keep_in_spool(&self, record: &Record) {
-        let left = Left::of(record, "the database took nothing");
+        let left = SpoolDetails::of(record, "the database took nothing");
         match spool::add(&self.place, record.envelope(), &record.payload(), &left) {
             Ok(()) => self.counters.to_spool.add(1),
             Err(why) => {
@@ -319,8 +323,8 @@ impl Store {
     }
 
     /// Followers see an event once: when it is new, or when its hooks have decided.
-    fn show(&mut self, record: &Record, written: Written) {
-        let is_new = written == Written::New;
+    fn show(&mut self, record: &Record, written: InsertOutcome) {
+        let is_new = written == InsertOutcome::New;
         if record.held {
             self.pending.extend(is_new.then_some(record.seq));
         } else if is_new || record.decided && self.pending.remove(&record.seq) {
@@ -414,7 +418,7 @@ mod tests {
     use tokio::sync::broadcast::error::TryRecvError;
 
     use super::super::fixtures::{Home, decision, id, left, masker, record, rows, run, runs_of};
-    use super::super::spool::Changed;
+    use super::super::spool::IntakeChanges;
     use super::*;
 
     const LIMITS: Limits = Limits {
@@ -443,14 +447,16 @@ mod tests {
     }
 
     fn take_in(store: &mut Store) -> HashSet<i64> {
-        while store.take_in(&masker(), &mut |_, _| Changed::default()) == Taken::More {}
+        while store.take_in(&masker(), &mut |_, _| IntakeChanges::default()) == IntakeProgress::More
+        {
+        }
         store.pending()
     }
 
     fn keep(store: &mut Store, record: Record) {
         let (sent, reply) = std::sync::mpsc::channel();
         let then = Box::new(move || sent.send(()).unwrap());
-        let events = vec![(Box::new(record), then as Then)];
+        let events = vec![(Box::new(record), then as Reply)];
         let batch = Batch {
             events,
             ..Batch::default()
@@ -531,7 +537,7 @@ mod tests {
             let reader = home.open();
             let then = move || assert_eq!(rows(&reader).len(), 50, "replied too early");
             let record = Box::new(record(number.into(), number));
-            (record, Box::new(then) as Then)
+            (record, Box::new(then) as Reply)
         });
         let batch = Batch {
             events: events.collect(),

@@ -19,7 +19,7 @@ struct Scene {
 }
 
 struct Pushing {
-    orders: mpsc::Sender<Order>,
+    orders: mpsc::Sender<TmuxRequest>,
     failed: Arc<Counters>,
 }
 
@@ -36,13 +36,13 @@ impl Pushing {
     }
 
     fn tell(&self, row: SessionRow) {
-        let order = Order::Session(Arc::new(row));
+        let order = TmuxRequest::Session(Arc::new(row));
         self.orders.blocking_send(order).expect("a pusher");
     }
 
     fn paint(&self, socket: &str, on: bool) -> Result<(), TmuxError> {
         let (done, came) = oneshot::channel();
-        let order = Order::Paint {
+        let order = TmuxRequest::Paint {
             tmux_socket: socket.to_owned(),
             on,
             done,
@@ -208,7 +208,7 @@ fn a_server_that_hangs_or_is_gone_holds_up_no_other() {
 
 #[test]
 fn only_what_differs_is_set() {
-    let wanted = Wanted {
+    let wanted = ServerDisplay {
         text: "!1".to_owned(),
         panes: [("%1", Display::Working), ("%2", Display::Attention)]
             .map(|(pane, display)| (pane.to_owned(), display))
