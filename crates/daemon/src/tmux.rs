@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-pub use server::{Server, TmuxError, Words, is_pane, words};
+pub use server::{TmuxCommand, TmuxError, TmuxServer, is_pane, tmux_command};
 
 use crate::counters::Counters;
 use crate::lifecycle::now_ms;
@@ -231,7 +231,7 @@ impl Pusher {
 
 /// Makes one server show what is wanted; `paint` turns the colours on or off.
 fn call(socket: String, wanted: ServerDisplay, paint: Option<bool>) -> PushResult {
-    let server = Server::new(&socket);
+    let server = TmuxServer::new(&socket);
     let once = || {
         let shown = server.run(&[look()])?;
         server.run(&commands(&shown, &wanted, paint)).map(drop)
@@ -249,10 +249,10 @@ fn call(socket: String, wanted: ServerDisplay, paint: Option<bool>) -> PushResul
 }
 
 /// Takes becket's options and colours off a server.
-pub fn clean(server: &Server) -> Result<(), TmuxError> {
+pub fn clean(server: &TmuxServer) -> Result<(), TmuxError> {
     let shown = server.run(&[look()])?;
     let mut commands = commands(&shown, &ServerDisplay::default(), Some(false));
-    commands.push(words(&["set-option", "-gu", TEXT]));
+    commands.push(tmux_command(&["set-option", "-gu", TEXT]));
     server.run(&commands).map(drop)
 }
 
@@ -277,17 +277,17 @@ fn style(display: Display) -> &'static str {
 }
 
 /// Asks for what is shown: a line for each pane.
-fn look() -> Words {
+fn look() -> TmuxCommand {
     let format = format!(
         "#{{pane_id}}\t#{{{PAINT}}}\t#{{{STATE}}}\t#{{{EFFORT}}}\t#{{{}}}",
         STYLES[0]
     );
-    words(&["list-panes", "-a", "-F", &format])
+    tmux_command(&["list-panes", "-a", "-F", &format])
 }
 
 /// The commands that lead from what [`look`] printed to what is wanted. Nothing of the pane's own
 /// is kept: a pane that is not painted any more has the style of its window.
-fn commands(shown: &str, wanted: &ServerDisplay, paint: Option<bool>) -> Vec<Words> {
+fn commands(shown: &str, wanted: &ServerDisplay, paint: Option<bool>) -> Vec<TmuxCommand> {
     let panes = shown.lines().filter_map(|line| {
         let mut fields = line.split('\t');
         Some([
@@ -299,17 +299,17 @@ fn commands(shown: &str, wanted: &ServerDisplay, paint: Option<bool>) -> Vec<Wor
         ])
     });
     let panes: Vec<_> = panes.filter(|[id, ..]| is_pane(id)).collect();
-    let mut commands = vec![words(&["set-option", "-g", TEXT, &wanted.text])];
+    let mut commands = vec![tmux_command(&["set-option", "-g", TEXT, &wanted.text])];
     commands.extend(paint.map(|on| match on {
-        true => words(&["set-option", "-s", PAINT, "on"]),
-        false => words(&["set-option", "-su", PAINT]),
+        true => tmux_command(&["set-option", "-s", PAINT, "on"]),
+        false => tmux_command(&["set-option", "-su", PAINT]),
     }));
     let paint = paint.unwrap_or_else(|| panes.iter().any(|[_, paint, ..]| *paint == "on"));
     for [id, _, state, effort, shown] in panes {
         let mut set = |option: &str, value: Option<&str>| {
             commands.push(match value {
-                Some(value) => words(&["set-option", "-p", "-t", id, option, value]),
-                None => words(&["set-option", "-pu", "-t", id, option]),
+                Some(value) => tmux_command(&["set-option", "-p", "-t", id, option, value]),
+                None => tmux_command(&["set-option", "-pu", "-t", id, option]),
             });
         };
         let display = wanted.panes.get(id);

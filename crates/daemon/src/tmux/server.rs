@@ -31,17 +31,17 @@ pub enum TmuxError {
 }
 
 /// One command with its arguments.
-pub type Words = Vec<String>;
+pub type TmuxCommand = Vec<String>;
 
 /// A tmux server, by its socket.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Server {
+pub struct TmuxServer {
     socket: PathBuf,
     /// Whether tmux may see which client and pane it was called from.
     inside: bool,
 }
 
-impl Server {
+impl TmuxServer {
     /// For the daemon, which is in nobody's terminal.
     pub fn new(socket: impl Into<PathBuf>) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl Server {
 
     /// Has one or several commands done by one call; what they printed. The first that fails ends
     /// the row.
-    pub fn run(&self, commands: &[Words]) -> Result<String, TmuxError> {
+    pub fn run(&self, commands: &[TmuxCommand]) -> Result<String, TmuxError> {
         self.must_be_ours()?;
         let bounds = Bounds {
             time: Some(BOUND),
@@ -79,7 +79,7 @@ impl Server {
         }
     }
 
-    fn tmux(&self, commands: &[Words]) -> Command {
+    fn tmux(&self, commands: &[TmuxCommand]) -> Command {
         let mut tmux = Command::new("tmux");
         if !self.inside {
             tmux.env_clear();
@@ -129,7 +129,7 @@ impl Server {
 
 /// Commands as tmux takes them: a semicolon of its own between two, and one at the end of a word
 /// escaped.
-fn row(commands: &[Words]) -> Vec<OsString> {
+fn row(commands: &[TmuxCommand]) -> Vec<OsString> {
     let mut row: Vec<OsString> = Vec::new();
     for words in commands {
         if !row.is_empty() {
@@ -144,7 +144,7 @@ fn row(commands: &[Words]) -> Vec<OsString> {
 }
 
 /// One command, in words.
-pub fn words(of: &[&str]) -> Words {
+pub fn tmux_command(of: &[&str]) -> TmuxCommand {
     of.iter().map(|word| (*word).to_owned()).collect()
 }
 
@@ -160,7 +160,10 @@ mod tests {
 
     #[test]
     fn semicolons_of_a_word_stay_in_it() {
-        let commands = [words(&["display", "a;"]), words(&["x;y", "z"])];
+        let commands = [
+            tmux_command(&["display", "a;"]),
+            tmux_command(&["x;y", "z"]),
+        ];
         let row = row(&commands);
         assert_eq!(row, ["display", "a\\;", ";", "x;y", "z"]);
     }
@@ -179,7 +182,7 @@ mod tests {
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();
         for path in [file, folder.path().join("none"), "relative".into()] {
-            let told = Server::new(&path).run(&[words(&["list-panes"])]);
+            let told = TmuxServer::new(&path).run(&[tmux_command(&["list-panes"])]);
             assert_eq!(told, Err(TmuxError::Gone(path.display().to_string())));
         }
     }
