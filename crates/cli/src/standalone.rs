@@ -124,7 +124,7 @@ fn context(event: &PreparedEvent, place: &Place, held: bool) -> Context {
     let head = Head::read(&event.masked).unwrap_or_default();
     let began = |session: &str| {
         let database = store::open_to_read(&place.database()).ok().flatten()?;
-        let found = store::sessions(&database, store::Which::Like(session)).ok()?;
+        let found = store::sessions(&database, store::SessionFilter::Like(session)).ok()?;
         Some(found.first()?.started_at)
     };
     let session = head.session_id.as_deref().unwrap_or_default();

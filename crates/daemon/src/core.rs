@@ -32,7 +32,7 @@ use crate::inference::SessionInferences;
 use crate::lifecycle::now_ms;
 use crate::notice::Notices;
 use crate::registry::{Applied, Prepared, Process, Registry, RegistryRequest};
-use crate::store::{Batch, Decision, Limits, Record, Reply, Store};
+use crate::store::{Batch, Decision, EventRecord, Limits, Reply, Store};
 use crate::transcript_calls::EndedSession;
 use crate::waiting_shim::WaitingShim;
 use doubles::Doubles;
@@ -103,7 +103,7 @@ pub(crate) struct Ticked {
 /// An event that has arrived and was prepared.
 pub(crate) struct Arrival {
     pub(crate) event: PreparedEvent,
-    pub(crate) record: Box<Record>,
+    pub(crate) record: Box<EventRecord>,
     pub(crate) at: Instant,
     /// The time when the shim sent it, in milliseconds since 1970.
     pub(crate) sent: i64,
@@ -116,7 +116,7 @@ pub(crate) struct Arrival {
 #[derive(Debug)]
 pub(crate) struct OpenEvent {
     event: Arc<PreparedEvent>,
-    record: Box<Record>,
+    record: Box<EventRecord>,
     context: Context,
     at: Instant,
     applied: Option<Applied>,
@@ -134,7 +134,7 @@ pub(crate) struct Core {
     notices: Notices,
     counters: Arc<Counters>,
     /// Decided events that are not committed yet, each with its reply.
-    group: Vec<(Box<Record>, Reply)>,
+    group: Vec<(Box<EventRecord>, Reply)>,
     /// Runs of hooks that ended after their event was answered.
     runs: Vec<RunRow>,
     /// The queue to which other threads send their results.
@@ -362,7 +362,7 @@ impl Core {
     fn apply(
         &mut self,
         event: &PreparedEvent,
-        record: &mut Record,
+        record: &mut EventRecord,
         at: Instant,
         on_time: bool,
         now: i64,
@@ -426,7 +426,12 @@ impl Core {
     }
 
     /// Records in the session what its effort told the agent.
-    fn record_effort(&mut self, applied: Option<&Applied>, record: &Record, verdict: &Verdict) {
+    fn record_effort(
+        &mut self,
+        applied: Option<&Applied>,
+        record: &EventRecord,
+        verdict: &Verdict,
+    ) {
         if let (Some(applied), Some(said)) = (applied, &verdict.effort) {
             let (agent, event) = (record.agent_id(), record.id());
             let refused = verdict.refuses();
@@ -484,7 +489,11 @@ impl Core {
     }
 
     /// Adds an event to the next commit. The answers go out after it.
-    fn reply(&mut self, record: Box<Record>, answers: impl Iterator<Item = (WaitingShim, Output)>) {
+    fn reply(
+        &mut self,
+        record: Box<EventRecord>,
+        answers: impl Iterator<Item = (WaitingShim, Output)>,
+    ) {
         let version = self.version;
         let mut frames = Vec::with_capacity(1);
         for (shim, output) in answers {

@@ -27,7 +27,7 @@ pub(crate) use work::Prepared;
 
 use crate::efforts::Efforts;
 use crate::lifecycle::now_ms;
-use crate::store::{self, Record, StoredSession, TurnFigures, Which};
+use crate::store::{self, EventRecord, SessionFilter, StoredSession, TurnFigures};
 use crate::transcript_calls::EndedSession;
 
 /// More sessions than this are not shown. The one that was quiet longest is dropped first, and comes back
@@ -118,9 +118,11 @@ impl Registry {
     /// Loads the sessions that live, and those that ended a moment ago.
     pub(crate) fn open(database: &Connection) -> Self {
         let at_hand = now_ms() - AT_HAND;
-        let mut ended = stored(database, Which::Ended(ENDED));
+        let mut ended = stored(database, SessionFilter::Ended(ENDED));
         ended.retain(|session| session.ended_at.is_some_and(|end| end > at_hand));
-        let live = stored(database, Which::Live).into_iter().take(MAX_SESSIONS);
+        let live = stored(database, SessionFilter::Live)
+            .into_iter()
+            .take(MAX_SESSIONS);
         let sessions = live
             .chain(ended)
             .map(|session| (session.session_id.clone(), LiveSession::new(session)))
@@ -205,7 +207,7 @@ impl Registry {
     }
 
     /// What was decided about an event that was applied.
-    pub(crate) fn decided(&mut self, applied: &Applied, record: &Record, decided: Decided) {
+    pub(crate) fn decided(&mut self, applied: &Applied, record: &EventRecord, decided: Decided) {
         let (name, agent) = (record.event_name(), record.agent_id());
         let event = DecidedEvent {
             id: record.id(),
@@ -218,7 +220,7 @@ impl Registry {
 
     /// The same for an event that the spool completed: it was applied before. Gives what the user may want
     /// to know of it.
-    pub(crate) fn decided_late(&mut self, record: &Record) -> Option<Change> {
+    pub(crate) fn decided_late(&mut self, record: &EventRecord) -> Option<Change> {
         let id = record.session_id()?.to_owned();
         let before = self.sessions.get(&id)?.session.shown();
         let (name, sent) = (record.event_name(), record.envelope().at);
@@ -571,7 +573,7 @@ impl LiveSession {
     }
 }
 
-fn stored(database: &Connection, which: Which<'_>) -> Vec<Session> {
+fn stored(database: &Connection, which: SessionFilter<'_>) -> Vec<Session> {
     store::sessions(database, which).unwrap_or_else(|why| {
         warn!(%why, "could not read sessions");
         Vec::new()
@@ -579,7 +581,7 @@ fn stored(database: &Connection, which: Which<'_>) -> Vec<Session> {
 }
 
 fn find(database: &Connection, id: &str) -> Option<Session> {
-    let found = stored(database, Which::Like(id));
+    let found = stored(database, SessionFilter::Like(id));
     found.into_iter().find(|session| session.session_id == id)
 }
 

@@ -21,7 +21,7 @@ use crate::counters::Counters;
 use crate::namespace::Namespaces;
 use crate::registry::RegistryRequest;
 use crate::session_feed;
-use crate::store::{self, Feed, Record};
+use crate::store::{self, EventRecord, Feed};
 use crate::tmux::TmuxRequest;
 use crate::waiting_shim::{PendingClients, ShimStep, WaitingShim};
 
@@ -203,7 +203,7 @@ async fn serve_event(
         };
         let message = if is_event {
             Message::Event(Box::new(Arrival {
-                record: Box::new(Record::of(&event)),
+                record: Box::new(EventRecord::of(&event)),
                 event,
                 at,
                 sent,

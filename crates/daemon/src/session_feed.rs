@@ -14,7 +14,7 @@ use crate::core::Message;
 use crate::lifecycle::{closes, now_ms};
 use crate::registry::RegistryRequest;
 use crate::serve::{Server, take_in};
-use crate::store::{self, Which};
+use crate::store::{self, SessionFilter};
 use crate::tmux::TmuxRequest;
 
 /// So many ended sessions are told, unless more are asked for.
@@ -95,7 +95,7 @@ pub(crate) async fn sessions(
         None if query.all => {
             let limit = query.limit.unwrap_or(ENDED);
             let ended = stored(server, move |reader| {
-                store::sessions(reader, Which::Ended(limit))
+                store::sessions(reader, SessionFilter::Ended(limit))
             });
             Told::Sessions(with_ended(live, &ended.await))
         }
@@ -138,7 +138,7 @@ fn packed(mut rows: Vec<SessionRow>) -> Option<Vec<u8>> {
 async fn one(server: &Server, prefix: String, live: Vec<SessionRow>) -> Told {
     let begins = prefix.clone();
     let known = stored(server, move |reader| {
-        store::sessions(reader, Which::Like(&begins))
+        store::sessions(reader, SessionFilter::Like(&begins))
     })
     .await;
     let mut found = with_ended(live, &known);

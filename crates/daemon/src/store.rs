@@ -20,17 +20,19 @@ mod write;
 
 pub use denied::{RanDenied, ran_denied};
 pub use figures::{TurnFigures, figures};
-pub use hook_runs::{FoundRun, RunQuery, detour, is_told_of, last_told, runs};
+pub use hook_runs::{LoggedRun, RunQuery, detour, is_explainable, last_explainable, runs};
 pub use key::{existing_mask_key, mask_key};
 pub use open::{OpenError, Opened, open, open_to_read};
 pub(crate) use open::{inode, is_damage};
 pub use queries::{
-    Brief, CallsOf, calls_seen, count, events_between, events_in_brief, faults, find, first_event,
-    payload, sessions_like,
+    CallsOf, EventBrief, calls_seen, count, events_between, events_in_brief, faults, find,
+    first_event, payload, sessions_like,
 };
-pub use record::{Decision, Record, not_whole};
+pub use record::{Decision, EventRecord, not_whole};
 pub use retention::Limits;
 pub(crate) use sessions::StoredSession;
-pub use sessions::{SessionFacts, Which, has_ended, knows_process, session_facts, sessions};
+pub use sessions::{
+    SessionFacts, SessionFilter, has_ended, knows_process, session_facts, sessions,
+};
 pub use write::Feed;
 pub(crate) use write::{Batch, IntakeProgress, Reply, Store};

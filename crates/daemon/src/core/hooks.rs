@@ -20,7 +20,7 @@ use tracing::warn;
 
 use super::hook_slots::{HookSlot, HookSlots, SLOT_WAIT};
 use super::{Core, Message, OpenEvent, micros};
-use crate::store::{self, Record};
+use crate::store::{self, EventRecord};
 use crate::waiting_shim::{PendingClients, WaitingShim};
 
 /// The note of hooks that found no slot.
@@ -245,7 +245,7 @@ impl Core {
         &mut self,
         first: i64,
         for_ms: u32,
-        record: Box<Record>,
+        record: Box<EventRecord>,
         shim: WaitingShim,
     ) {
         let Some(decision) = self.hooks.open.get_mut(&first) else {

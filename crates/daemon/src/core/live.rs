@@ -16,14 +16,14 @@ use crate::inference::SessionInferences;
 use crate::lifecycle::now_ms;
 use crate::registry::{OwnLine, Registry};
 use crate::store::spool::{Intake, IntakeChanges};
-use crate::store::{Decision, IntakeProgress, Record};
+use crate::store::{Decision, EventRecord, IntakeProgress};
 use crate::waiting_shim::WaitingShim;
 
 /// No notice is given of what happened longer ago: milliseconds.
 const FRESH: i64 = 60_000;
 
 /// Records what an effort told the agent of an event that standalone answered.
-fn hear_effort(registry: &mut Registry, record: &Record) {
+fn hear_effort(registry: &mut Registry, record: &EventRecord) {
     let decision = record.decision.as_ref();
     let said = decision.and_then(Decision::effort_said);
     if let (Some(session), Some(said)) = (record.session_id(), said) {

@@ -11,7 +11,7 @@ use tokio::sync::oneshot::Sender;
 
 use super::{LiveSession, Registry, stored};
 use crate::inference::{ActiveSession, LAST_REPLY};
-use crate::store::Which;
+use crate::store::SessionFilter;
 
 /// One question, with where its answer goes.
 #[derive(Debug)]
@@ -127,7 +127,7 @@ impl Registry {
 
     /// The one session that has an id that begins so; it is at hand then.
     fn complete(&mut self, database: &Connection, prefix: &str) -> Result<String, Told> {
-        for session in stored(database, Which::Like(prefix)) {
+        for session in stored(database, SessionFilter::Like(prefix)) {
             let id = session.session_id.clone();
             let live = self.sessions.entry(id);
             live.or_insert_with(|| LiveSession::new(session));

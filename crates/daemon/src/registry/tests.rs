@@ -534,7 +534,7 @@ fn completed(
     let (payload, envelope) = (payload("a", event, more), desk.envelope());
     let applied = desk.apply(&payload, &envelope, None).unwrap();
     let head = Head::read(payload.as_bytes());
-    let mut record = Record::new(envelope, &head, payload.as_bytes(), 0, Source::Alone);
+    let mut record = EventRecord::new(envelope, &head, payload.as_bytes(), 0, Source::Alone);
     desk.registry.decided(&applied, &record, Decided::Pending);
     record.took_us = Some(90_000_000);
     record.decision = answer.map(store::fixtures::decision);

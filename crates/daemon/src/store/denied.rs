@@ -9,7 +9,7 @@ use becket_wire::rpc::Source;
 use becket_wire::{EventId, Place};
 use rusqlite::{Connection, params};
 
-use super::record::{InsertOutcome, Record};
+use super::record::{EventRecord, InsertOutcome};
 
 /// So many of the newest denied calls are remembered.
 const REMEMBERED: usize = 1024;
@@ -74,7 +74,7 @@ impl DeniedCalls {
 
     /// Gives the result of a denied call its fault. If standalone judged the call too, its answer is what
     /// Claude Code got: the intake of that answer decides.
-    pub(super) fn mark(&self, record: &mut Record) {
+    pub(super) fn mark(&self, record: &mut EventRecord) {
         let is_result = matches!(
             record.event_name(),
             EventName::PostToolUse | EventName::PostToolUseFailure
@@ -91,7 +91,7 @@ impl DeniedCalls {
     /// Takes note of a record that was written: of a denial, or of a result that has the fault.
     pub(super) fn wrote(
         &mut self,
-        record: &Record,
+        record: &EventRecord,
         written: InsertOutcome,
         connection: &Connection,
     ) -> rusqlite::Result<()> {
@@ -134,7 +134,7 @@ impl DeniedCalls {
     }
 }
 
-fn call_of(record: &Record) -> Option<(String, String)> {
+fn call_of(record: &EventRecord) -> Option<(String, String)> {
     Some((record.session_id.clone()?, record.tool_use_id.clone()?))
 }
 
@@ -197,12 +197,12 @@ mod tests {
         format!(r#"{{"hook_event_name":"PreToolUse",{CALL}}}"#).into_bytes()
     }
 
-    fn result() -> Record {
+    fn result() -> EventRecord {
         let payload = format!(r#"{{"hook_event_name":"PostToolUse",{CALL}}}"#);
         record_of(100, envelope(2), payload.as_bytes())
     }
 
-    fn commit(store: &mut Store, record: Record) {
+    fn commit(store: &mut Store, record: EventRecord) {
         let batch = Batch {
             events: vec![(Box::new(record), Box::new(|| ()))],
             ..Batch::default()

@@ -9,7 +9,7 @@ use becket_wire::{EventId, Head, Place, Version};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use super::record::{Decision, Record};
+use super::record::{Decision, EventRecord};
 use super::spool::{self, SpoolDetails};
 
 /// A home, and a database in it.
@@ -76,13 +76,13 @@ pub(super) fn payload(number: u32) -> Vec<u8> {
 }
 
 /// An event as the daemon has it before it is written.
-pub(super) fn record(seq: i64, number: u32) -> Record {
+pub(super) fn record(seq: i64, number: u32) -> EventRecord {
     record_of(seq, envelope(number), &payload(number))
 }
 
-pub(super) fn record_of(seq: i64, envelope: Envelope, payload: &[u8]) -> Record {
+pub(super) fn record_of(seq: i64, envelope: Envelope, payload: &[u8]) -> EventRecord {
     let head = Head::read(payload);
-    let mut record = Record::new(envelope, &head, payload, 0, Source::Daemon);
+    let mut record = EventRecord::new(envelope, &head, payload, 0, Source::Daemon);
     record.seq = seq;
     record
 }
@@ -131,7 +131,7 @@ pub(crate) fn run(number: u32, hook: &str) -> RunRow {
 /// What each run was of, the newest first.
 pub(super) fn runs_of(connection: &Connection) -> Vec<(EventId, String, String)> {
     let found = super::runs(connection, &super::RunQuery::default()).unwrap();
-    let told = |found: super::FoundRun| (found.run.event_id, found.run.hook, found.run.outcome);
+    let told = |found: super::LoggedRun| (found.run.event_id, found.run.hook, found.run.outcome);
     found.into_iter().map(told).collect()
 }
 

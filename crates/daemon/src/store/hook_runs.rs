@@ -9,7 +9,7 @@ use rusqlite::{Connection, Row, params, params_from_iter};
 
 /// A run, and the tool of the event that it ran on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FoundRun {
+pub struct LoggedRun {
     pub run: RunRow,
     pub tool: Option<String>,
     /// When its time is up: milliseconds since 1970. None if it is over.
@@ -88,7 +88,7 @@ const COLUMNS: &str =
     r.decision, r.said, r.note, e.tool";
 
 /// The runs that were asked for, the newest first.
-pub fn runs(connection: &Connection, query: &RunQuery) -> rusqlite::Result<Vec<FoundRun>> {
+pub fn runs(connection: &Connection, query: &RunQuery) -> rusqlite::Result<Vec<LoggedRun>> {
     let (sql, values) = select(query);
     let mut select = connection.prepare(&sql)?;
     select.query_map(params_from_iter(values), read)?.collect()
@@ -122,8 +122,8 @@ fn select(query: &RunQuery) -> (String, Vec<Value>) {
     (sql, values)
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<FoundRun> {
-    Ok(FoundRun {
+fn read(row: &Row<'_>) -> rusqlite::Result<LoggedRun> {
+    Ok(LoggedRun {
         run: RunRow {
             event_id: EventId::from_bytes(row.get(0)?),
             hook: row.get(1)?,
@@ -145,13 +145,13 @@ fn read(row: &Row<'_>) -> rusqlite::Result<FoundRun> {
 
 /// Whether somebody may ask why it was decided so: a hook or a guard did it. To ring a bell is to
 /// decide nothing.
-pub fn is_told_of(answer: &str, by: Option<&str>) -> bool {
+pub fn is_explainable(answer: &str, by: Option<&str>) -> bool {
     answer != "terminal" && !by.is_some_and(account::is_own)
 }
 
 /// The newest event of which there is something to tell, with its time: it was decided, as
-/// [`is_told_of`] has it, a hook failed on it, or it is the result of a denied call.
-pub fn last_told(
+/// [`is_explainable`] has it, a hook failed on it, or it is the result of a denied call.
+pub fn last_explainable(
     connection: &Connection,
     session: Option<&str>,
 ) -> rusqlite::Result<Option<(i64, EventId)>> {
@@ -335,7 +335,7 @@ mod tests {
     #[test]
     fn the_last_event_that_needs_telling_was_decided_failed_on_or_denied_in_vain() {
         let connection = Home::new().open();
-        let last = |session| last_told(&connection, session).unwrap();
+        let last = |session| last_explainable(&connection, session).unwrap();
         assert_eq!(last(None), None);
         let mut silent = record(9, 9);
         silent.runs = vec![run(9, "lint")];
@@ -373,7 +373,7 @@ mod tests {
             decision.by = by.map(str::to_owned);
             event.decision = Some(decision);
             event.insert(&connection).unwrap();
-            is_told_of(answer, by)
+            is_explainable(answer, by)
         };
         assert!(decided(1, "deny", Some("no-prod")));
         for (number, account) in (2..).zip(Account::ALL) {
@@ -381,18 +381,18 @@ mod tests {
         }
         assert!(!decided(6, "terminal", None));
         for session in [None, Some("s")] {
-            let last = last_told(&connection, session).unwrap();
+            let last = last_explainable(&connection, session).unwrap();
             assert_eq!(last, Some((1, id(1))), "{session:?}");
         }
         assert!(decided(7, "deny", None));
         for session in [None, Some("s")] {
-            let last = last_told(&connection, session).unwrap();
+            let last = last_explainable(&connection, session).unwrap();
             assert_eq!(last, Some((7, id(7))), "{session:?}");
         }
         for (number, account) in (8..).zip(Account::ALL) {
             assert!(decided(number, "deny", Some(account.word())), "a hook's");
             for session in [None, Some("s")] {
-                let last = last_told(&connection, session).unwrap();
+                let last = last_explainable(&connection, session).unwrap();
                 assert_eq!(last, Some((number.into(), id(number))), "{session:?}");
             }
         }

@@ -220,7 +220,7 @@ pub fn faults(connection: &Connection, since: i64) -> rusqlite::Result<Option<Fa
 /// One event in brief. Only prompts have their payload, and in the events of one session the calls
 /// that wrote a file; retention may have dropped it.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Brief<'r> {
+pub struct EventBrief<'r> {
     pub seq: i64,
     /// Milliseconds since 1970.
     pub at: i64,
@@ -232,7 +232,7 @@ pub struct Brief<'r> {
     pub payload: Option<Vec<u8>>,
 }
 
-impl<'r> From<&'r EventRow> for Brief<'r> {
+impl<'r> From<&'r EventRow> for EventBrief<'r> {
     fn from(row: &'r EventRow) -> Self {
         Self {
             seq: row.seq,
@@ -247,7 +247,7 @@ impl<'r> From<&'r EventRow> for Brief<'r> {
     }
 }
 
-impl<'r> Brief<'r> {
+impl<'r> EventBrief<'r> {
     fn read(row: &'r Row<'_>) -> rusqlite::Result<Self> {
         let text = |column: usize| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_str_or_null()?);
         let decision = match row.get::<_, Option<String>>(5)? {
@@ -282,7 +282,7 @@ pub fn events_in_brief(
     connection: &Connection,
     session: Option<&str>,
     since: i64,
-    each: &mut dyn FnMut(Brief<'_>),
+    each: &mut dyn FnMut(EventBrief<'_>),
 ) -> rusqlite::Result<()> {
     let (which, order, files) = match session {
         Some(_) => (
@@ -301,7 +301,7 @@ pub fn events_in_brief(
     ))?;
     let mut rows = select.query(params![session, since])?;
     while let Some(row) = rows.next()? {
-        each(Brief::read(row)?);
+        each(EventBrief::read(row)?);
     }
     Ok(())
 }

@@ -25,7 +25,7 @@ const LEVEL: i32 = 1;
 
 /// An event, masked and packed, ready to be written.
 #[derive(Debug, Clone)]
-pub struct Record {
+pub struct EventRecord {
     pub seq: i64,
     envelope: Envelope,
     pub(super) session_id: Option<String>,
@@ -97,7 +97,7 @@ pub fn not_whole(head: &Result<Head<'_>, HeadError>, cut: Option<Cut>) -> Option
     }
 }
 
-impl Record {
+impl EventRecord {
     /// Packs an event. `payload` is masked already; `head` may come from the original.
     pub fn new(
         envelope: Envelope,
@@ -264,7 +264,7 @@ impl Record {
 
     /// The event is there already: its hooks have run since, or standalone answered it because the
     /// daemon was too late, died over it, or its answer never arrived. What standalone said is what
-    /// Claude Code heard, so it replaces the daemon's answer. [`Record::completes`] is the same rule.
+    /// Claude Code heard, so it replaces the daemon's answer. [`EventRecord::completes`] is the same rule.
     fn complete_stored(&self, connection: &Connection) -> rusqlite::Result<InsertOutcome> {
         let seq: Option<i64> = connection
             .prepare_cached(

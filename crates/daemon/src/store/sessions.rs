@@ -62,7 +62,7 @@ pub(crate) fn write(connection: &Connection, sessions: &[StoredSession]) -> rusq
 
 /// Which sessions are read.
 #[derive(Debug, Clone, Copy)]
-pub enum Which<'a> {
+pub enum SessionFilter<'a> {
     Live,
     /// The newest so many that have ended.
     Ended(u32),
@@ -71,14 +71,17 @@ pub enum Which<'a> {
 }
 
 /// Sessions as they were kept last, the newest first. A state that cannot be read is left out.
-pub fn sessions(connection: &Connection, which: Which<'_>) -> rusqlite::Result<Vec<Session>> {
+pub fn sessions(
+    connection: &Connection,
+    which: SessionFilter<'_>,
+) -> rusqlite::Result<Vec<Session>> {
     let (condition, prefix) = match which {
-        Which::Live => ("ended_at IS NULL".to_owned(), ""),
-        Which::Ended(limit) => (
+        SessionFilter::Live => ("ended_at IS NULL".to_owned(), ""),
+        SessionFilter::Ended(limit) => (
             format!("ended_at IS NOT NULL ORDER BY last_activity DESC LIMIT {limit}"),
             "",
         ),
-        Which::Like(prefix) => (
+        SessionFilter::Like(prefix) => (
             // Upper case sorts before lower case.
             "session_id >= upper(?1) AND session_id < lower(?1) || char(1114111)
              AND lower(substr(session_id, 1, length(?1))) = lower(?1) LIMIT 64"
@@ -179,14 +182,18 @@ mod tests {
             let found = sessions(&connection, which).unwrap();
             found.into_iter().map(|one| one.session_id).collect()
         };
-        assert_eq!(ids(Which::Live), ["aa-1"]);
-        assert_eq!(ids(Which::Ended(9)), ["b%", "aa-2"]);
-        assert_eq!(ids(Which::Ended(1)), ["b%"]);
-        assert_eq!(ids(Which::Like("aa")), ["aa-2", "aa-1"]);
-        assert_eq!(ids(Which::Like("AA-1")), ["aa-1"]);
-        assert_eq!(ids(Which::Like("%")), [""; 0], "no character is special");
+        assert_eq!(ids(SessionFilter::Live), ["aa-1"]);
+        assert_eq!(ids(SessionFilter::Ended(9)), ["b%", "aa-2"]);
+        assert_eq!(ids(SessionFilter::Ended(1)), ["b%"]);
+        assert_eq!(ids(SessionFilter::Like("aa")), ["aa-2", "aa-1"]);
+        assert_eq!(ids(SessionFilter::Like("AA-1")), ["aa-1"]);
+        assert_eq!(
+            ids(SessionFilter::Like("%")),
+            [""; 0],
+            "no character is special"
+        );
         write(&connection, &[ended("aa-1", 4)]).unwrap();
-        assert_eq!(ids(Which::Live), [""; 0]);
+        assert_eq!(ids(SessionFilter::Live), [""; 0]);
         for (pid, start, known) in [(4242, 17, true), (4242, 18, false), (4243, 17, false)] {
             let again = state("aa-1", 5, |session| {
                 (session.pid, session.pid_start) = (Some(4242), Some(17));

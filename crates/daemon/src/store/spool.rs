@@ -24,7 +24,7 @@ use thiserror::Error;
 
 use super::denied::DeniedCalls;
 use super::effort;
-use super::record::{Decision, InsertOutcome, Record};
+use super::record::{Decision, EventRecord, InsertOutcome};
 use super::sessions::{self, StoredSession};
 
 /// The bounds of the spool. Past them, events are refused and counted.
@@ -74,7 +74,7 @@ impl SpoolDetails {
     }
 
     /// What is known of a record.
-    pub(crate) fn of(record: &Record, why: &str) -> Self {
+    pub(crate) fn of(record: &EventRecord, why: &str) -> Self {
         Self {
             took_us: record.took_us,
             decision: record.decision.clone(),
@@ -212,8 +212,8 @@ fn counts(name: &Path) -> bool {
 
 /// The events in the spool, oldest first, each with all that was added to it. The database may have
 /// them already.
-pub fn read_all(place: &Place, masker: &Masker) -> Vec<Record> {
-    let mut records: Vec<Record> = Vec::new();
+pub fn read_all(place: &Place, masker: &Masker) -> Vec<EventRecord> {
+    let mut records: Vec<EventRecord> = Vec::new();
     for (_, path) in waiting(place) {
         match (read(&path, masker), records.last_mut()) {
             (Ok(Some(record)), Some(last)) if last.id() == record.id() => last.merge(record),
@@ -246,7 +246,7 @@ fn files(place: &Place, end: &str) -> Vec<(EventId, PathBuf)> {
 }
 
 /// Reads one file. None means that it is no spool file of ours, or not a whole one.
-fn read(path: &Path, masker: &Masker) -> io::Result<Option<Record>> {
+fn read(path: &Path, masker: &Masker) -> io::Result<Option<EventRecord>> {
     let meta = fs::symlink_metadata(path)?;
     // Reading a pipe or a device in its place would never end.
     if !meta.is_file() || meta.len() > MAX_FILE {
@@ -255,7 +255,7 @@ fn read(path: &Path, masker: &Masker) -> io::Result<Option<Record>> {
     Ok(decode(&fs::read(path)?, masker))
 }
 
-fn decode(bytes: &[u8], masker: &Masker) -> Option<Record> {
+fn decode(bytes: &[u8], masker: &Masker) -> Option<EventRecord> {
     let mut decoder = Decoder::new();
     decoder.push(bytes);
     let first = decoder.next_frame().ok()??;
@@ -273,7 +273,7 @@ fn decode(bytes: &[u8], masker: &Masker) -> Option<Record> {
     let head = Head::read(&masked.bytes);
     let mut envelope = event.envelope;
     masker.envelope(&mut envelope);
-    let mut record = Record::new(envelope, &head, &masked.bytes, count, source);
+    let mut record = EventRecord::new(envelope, &head, &masked.bytes, count, source);
     if let Some(left) = left {
         record.detour = Some(left.why).filter(|why| !why.is_empty());
         record.took_us = left.took_us;
@@ -288,9 +288,9 @@ fn decode(bytes: &[u8], masker: &Masker) -> Option<Record> {
 /// What the spool brought.
 #[derive(Debug, Default)]
 pub(crate) struct Intake {
-    pub(crate) new: Vec<Record>,
+    pub(crate) new: Vec<EventRecord>,
     /// Those that completed a row, with its number, and those that never will be answered.
-    pub(crate) completed: Vec<Record>,
+    pub(crate) completed: Vec<EventRecord>,
     pub(super) bad: u64,
 }
 
@@ -337,7 +337,7 @@ fn next_group(
     masker: &Masker,
     waiting: &mut impl Iterator<Item = (EventId, PathBuf)>,
     bad: &mut u64,
-) -> (Vec<PathBuf>, Vec<Record>) {
+) -> (Vec<PathBuf>, Vec<EventRecord>) {
     let (mut files, mut records, mut bytes) = (Vec::new(), Vec::new(), 0);
     while files.len() < GROUP_FILES
         && bytes < GROUP_BYTES
@@ -370,7 +370,7 @@ fn next_group(
 /// Inserts a group in one transaction, and the sessions as they are after it.
 fn insert(
     connection: &mut Connection,
-    records: Vec<Record>,
+    records: Vec<EventRecord>,
     denied: &mut DeniedCalls,
     next_seq: &mut dyn FnMut() -> i64,
     apply: &mut ApplyIntake<'_>,
@@ -431,7 +431,7 @@ mod tests {
     use super::super::fixtures::{
         Home, decision, envelope, id, left, masker, payload, record, rows, run, runs_of,
     };
-    use super::super::sessions::{Which, sessions};
+    use super::super::sessions::{SessionFilter, sessions};
     use super::*;
 
     const EVENTS: u32 = 8;
@@ -696,7 +696,7 @@ mod tests {
             daemon.home.leave(event, &left(1, None));
         }
         daemon.by_socket(2, true);
-        let new: Vec<EventId> = daemon.take_in().new.iter().map(Record::id).collect();
+        let new: Vec<EventId> = daemon.take_in().new.iter().map(EventRecord::id).collect();
         assert_eq!(new, [id(1), id(3)]);
         let mut rows = rows(&daemon.connection);
         rows.sort_by_key(|row| row.seq);
@@ -741,7 +741,7 @@ mod tests {
         assert_eq!((done.new.len(), more), (GROUP_FILES, Ok(true)));
         assert!(one_group().1.is_err());
         assert_eq!(daemon.home.files(), 1, "the rest waits");
-        let live = sessions(&daemon.connection, Which::Live).unwrap();
+        let live = sessions(&daemon.connection, SessionFilter::Live).unwrap();
         assert_eq!(live.len(), 1, "that of the first group");
     }
 
@@ -821,7 +821,7 @@ mod tests {
         for left in files {
             leave(&daemon.home.place, &envelope(7), payload, left).unwrap();
             let done = daemon.take_in();
-            heard.extend(done.completed.iter().map(Record::decided_as));
+            heard.extend(done.completed.iter().map(EventRecord::decided_as));
         }
         heard
     }

@@ -22,7 +22,7 @@ use super::figures::{self, TurnFigures};
 use super::hook_runs;
 use super::lost;
 use super::open::{self, WRITER_BUSY, open};
-use super::record::{InsertOutcome, Record};
+use super::record::{EventRecord, InsertOutcome};
 use super::retention::{Clock, Limits, Retention};
 use super::sessions::{self, StoredSession};
 use super::spool::{self, ApplyIntake, SpoolDetails};
@@ -42,7 +42,7 @@ pub(crate) type Reply = Box<dyn FnOnce() + Send>;
 #[derive(Default)]
 pub(crate) struct Batch {
     /// Events, each with its reply.
-    pub(crate) events: Vec<(Box<Record>, Reply)>,
+    pub(crate) events: Vec<(Box<EventRecord>, Reply)>,
     /// Runs that ended after their event was answered.
     pub(crate) runs: Vec<RunRow>,
     pub(crate) sessions: Vec<StoredSession>,
@@ -137,7 +137,7 @@ impl Store {
     }
 
     /// Gives the result of a call that becket denied its fault. Returns true if it has it.
-    pub(crate) fn mark(&self, record: &mut Record) -> bool {
+    pub(crate) fn mark(&self, record: &mut EventRecord) -> bool {
         self.denied.mark(record);
         record.ran_denied()
     }
@@ -157,7 +157,7 @@ impl Store {
     pub(crate) fn commit(&mut self, batch: Batch) -> Result<(), Batch> {
         self.look_for_file();
         let written = self.write("events", |transaction| {
-            let insert = |(record, _): &(Box<Record>, Reply)| record.insert(transaction);
+            let insert = |(record, _): &(Box<EventRecord>, Reply)| record.insert(transaction);
             let written: Vec<InsertOutcome> = (batch.events.iter())
                 .map(insert)
                 .collect::<rusqlite::Result<_>>()?;
@@ -305,7 +305,7 @@ impl Store {
             .ok()
     }
 
-    fn keep_in_spool(&self, record: &Record) {
+    fn keep_in_spool(&self, record: &EventRecord) {
         let left = SpoolDetails::of(record, "the database took nothing");
         match spool::add(&self.place, record.envelope(), &record.payload(), &left) {
             Ok(()) => self.counters.to_spool.add(1),
@@ -323,7 +323,7 @@ impl Store {
     }
 
     /// Followers see an event once: when it is new, or when its hooks have decided.
-    fn show(&mut self, record: &Record, written: InsertOutcome) {
+    fn show(&mut self, record: &EventRecord, written: InsertOutcome) {
         let is_new = written == InsertOutcome::New;
         if record.held {
             self.pending.extend(is_new.then_some(record.seq));
@@ -332,7 +332,7 @@ impl Store {
         }
     }
 
-    fn tell(&self, record: &Record) {
+    fn tell(&self, record: &EventRecord) {
         if self.feed.receiver_count() > 0 {
             drop(self.feed.send(Arc::new(record.to_row())));
         }
@@ -453,7 +453,7 @@ mod tests {
         store.pending()
     }
 
-    fn keep(store: &mut Store, record: Record) {
+    fn keep(store: &mut Store, record: EventRecord) {
         let (sent, reply) = std::sync::mpsc::channel();
         let then = Box::new(move || sent.send(()).unwrap());
         let events = vec![(Box::new(record), then as Reply)];
@@ -465,20 +465,20 @@ mod tests {
         reply.try_recv().expect("a reply");
     }
 
-    fn decide(store: &mut Store, mut record: Record) {
+    fn decide(store: &mut Store, mut record: EventRecord) {
         record.complete();
         keep(store, record);
     }
 
     /// An event before its hooks run.
-    fn held(number: u32) -> Record {
+    fn held(number: u32) -> EventRecord {
         let mut record = record(number.into(), number);
         record.held = true;
         record
     }
 
     /// The same when they have.
-    fn decided(number: u32) -> Record {
+    fn decided(number: u32) -> EventRecord {
         let mut record = held(number);
         record.took_us = Some(5000);
         record.decision = Some(decision("deny"));
