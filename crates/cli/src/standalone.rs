@@ -263,7 +263,7 @@ impl Standalone<'_> {
         let record = |runs| {
             let left = SpoolDetails {
                 masked: event.secrets,
-                ..SpoolDetails::of_runs(output::masked(runs, &event.masker))
+                ..SpoolDetails::with_runs(output::masked(runs, &event.masker))
             };
             report(spool::add(
                 self.place,

@@ -60,7 +60,7 @@ impl Counters {
     }
 
     /// Remembers something that a person should know.
-    pub fn trouble(&self, what: String) {
+    pub fn add_trouble(&self, what: String) {
         if let Ok(mut troubles) = self.troubles.lock()
             && troubles.len() < MAX_TROUBLES
         {

@@ -147,7 +147,7 @@ fn start(options: &Options) -> Result<ReadyDaemon, StartError> {
     private(&place.database());
     if let Some(aside) = &opened.set_aside {
         warn!("{aside}");
-        counters.trouble(aside.clone());
+        counters.add_trouble(aside.clone());
     }
     let unread = |why| OpenError::Sqlite {
         path: place.database(),
@@ -192,7 +192,7 @@ fn start(options: &Options) -> Result<ReadyDaemon, StartError> {
         tmux,
         feed,
         counters,
-        namespaces: Namespaces::ours(),
+        namespaces: Namespaces::current(),
         uid,
         open: AtomicUsize::new(0),
         in_flight: AtomicUsize::new(0),

@@ -9,12 +9,12 @@ pub(crate) struct Namespaces {
 }
 
 impl Namespaces {
-    pub(crate) fn ours() -> Self {
+    pub(crate) fn current() -> Self {
         Self { ours: of("self") }
     }
 
     /// Whether that process lives elsewhere. One that has ended already is not asked.
-    pub(crate) fn are_foreign(&self, pid: Option<i32>) -> bool {
+    pub(crate) fn is_foreign(&self, pid: Option<i32>) -> bool {
         match pid {
             // The kernel has no number for it in our pid namespace.
             None | Some(0) => cfg!(target_os = "linux"),

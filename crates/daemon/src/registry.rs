@@ -56,13 +56,13 @@ pub(crate) struct Registry {
     /// Sessions to be written with the next commit.
     unwritten: HashSet<String>,
     /// Sessions whose figures changed: written with the next tick.
-    figured: HashSet<String>,
+    changed_figures: HashSet<String>,
     /// Sessions that views are told of after the next commit.
-    news: HashSet<String>,
+    changed: HashSet<String>,
     room: usize,
     /// Figures of turns that are over, and not written yet.
-    turns_over: Vec<TurnFigures>,
-    turns_are_due: bool,
+    ended_turns: Vec<TurnFigures>,
+    figures_due: bool,
     efforts: Efforts,
 }
 
@@ -131,11 +131,11 @@ impl Registry {
             sessions,
             changes: broadcast::channel(MAX_BEHIND).0,
             unwritten: HashSet::new(),
-            figured: HashSet::new(),
-            news: HashSet::new(),
+            changed_figures: HashSet::new(),
+            changed: HashSet::new(),
             room: MAX_SESSIONS,
-            turns_over: Vec::new(),
-            turns_are_due: false,
+            ended_turns: Vec::new(),
+            figures_due: false,
             efforts: Efforts::open(database),
         }
     }
@@ -179,7 +179,7 @@ impl Registry {
         }
         let mut chained = self.chain(database, id, &moment);
         if moment.event == EventName::UserPromptSubmit {
-            self.turn_over(id);
+            self.end_turn(id);
         }
         let left = self.bind(database, id, &moment);
         let live = self.sessions.get_mut(id)?;
@@ -195,7 +195,7 @@ impl Registry {
         let effort = self.worked(id, &moment, left);
         self.unwritten.insert(id.to_owned());
         if changed || effort.is_some() {
-            self.news.insert(id.to_owned());
+            self.changed.insert(id.to_owned());
         }
         Some(Applied {
             session: id.to_owned(),
@@ -207,7 +207,12 @@ impl Registry {
     }
 
     /// What was decided about an event that was applied.
-    pub(crate) fn decided(&mut self, applied: &Applied, record: &EventRecord, decided: Decided) {
+    pub(crate) fn record_decision(
+        &mut self,
+        applied: &Applied,
+        record: &EventRecord,
+        decided: Decided,
+    ) {
         let (name, agent) = (record.event_name(), record.agent_id());
         let event = DecidedEvent {
             id: record.id(),
@@ -215,12 +220,12 @@ impl Registry {
             agent,
             at: applied.at,
         };
-        self.touch(&applied.session, |session| session.decided(&event, decided));
+        self.update_session(&applied.session, |session| session.decided(&event, decided));
     }
 
     /// The same for an event that the spool completed: it was applied before. Gives what the user may want
     /// to know of it.
-    pub(crate) fn decided_late(&mut self, record: &EventRecord) -> Option<Change> {
+    pub(crate) fn record_late_decision(&mut self, record: &EventRecord) -> Option<Change> {
         let id = record.session_id()?.to_owned();
         let before = self.sessions.get(&id)?.session.shown();
         let (name, sent) = (record.event_name(), record.envelope().at);
@@ -235,60 +240,64 @@ impl Registry {
             agent: record.agent_id(),
             at,
         };
-        let decided = record.decided_as();
-        self.touch(&id, |session| session.decided(&event, decided));
+        let decided = record.decision_state();
+        self.update_session(&id, |session| session.decided(&event, decided));
         // The main agent goes on with what a subagent brought; a daemon has told of its own.
         let is_told = record.source == Source::Alone && record.agent_id().is_none();
         let ended = sent.saturating_add(record.took_us.unwrap_or(0) / 1000);
         is_told.then(|| Change::of(before, &self.sessions.get(&id)?.session, ended))?
     }
 
-    /// The sessions to be written now. They count as written, unless `not_written` says otherwise.
-    pub(crate) fn unwritten(&mut self) -> Vec<StoredSession> {
+    /// The sessions to be written now. They count as written, unless `return_unwritten` says otherwise.
+    pub(crate) fn take_unwritten(&mut self) -> Vec<StoredSession> {
         let ids = std::mem::take(&mut self.unwritten);
         let session = |id: String| StoredSession::new(&self.sessions.get(&id)?.session);
         ids.into_iter().filter_map(session).collect()
     }
 
     /// These could not be written: with the next commit, then.
-    pub(crate) fn not_written(&mut self, sessions: &[StoredSession], figures: Vec<TurnFigures>) {
+    pub(crate) fn return_unwritten(
+        &mut self,
+        sessions: &[StoredSession],
+        figures: Vec<TurnFigures>,
+    ) {
         let ids = sessions.iter().map(|kept| kept.session_id().to_owned());
         self.unwritten.extend(ids);
-        self.turns_over.extend(figures);
+        self.ended_turns.extend(figures);
     }
 
     /// The database was begun anew: all of them are to be written.
-    pub(crate) fn write_all(&mut self) {
+    pub(crate) fn mark_all_unwritten(&mut self) {
         self.unwritten.extend(self.sessions.keys().cloned());
         self.efforts.write_all();
     }
 
     /// What status lines and transcripts brought is to be written with the next commit.
-    pub(crate) fn figures_are_due(&mut self) {
-        self.unwritten.extend(self.figured.drain());
+    pub(crate) fn queue_figures(&mut self) {
+        self.unwritten.extend(self.changed_figures.drain());
         let live = self.sessions.values_mut();
-        self.turns_over
+        self.ended_turns
             .extend(live.filter_map(LiveSession::unwritten_figures));
-        self.turns_are_due = true;
+        self.figures_due = true;
     }
 
     /// The figures of turns to be written now.
-    pub(crate) fn figures_to_write(&mut self) -> Vec<TurnFigures> {
-        match std::mem::take(&mut self.turns_are_due) {
-            true => std::mem::take(&mut self.turns_over),
+    pub(crate) fn take_figures(&mut self) -> Vec<TurnFigures> {
+        match std::mem::take(&mut self.figures_due) {
+            true => std::mem::take(&mut self.ended_turns),
             false => Vec::new(),
         }
     }
 
     /// Tells views of the sessions that changed since the last time.
-    pub(crate) fn tell_news(&mut self, now: i64) {
-        let news = std::mem::take(&mut self.news);
+    pub(crate) fn publish_changes(&mut self, now: i64) {
+        let news = std::mem::take(&mut self.changed);
         if self.changes.receiver_count() == 0 {
             return;
         }
         for id in news {
             if let Some(live) = self.sessions.get(&id) {
-                drop(self.changes.send(Arc::new(self.shown(live, now))));
+                drop(self.changes.send(Arc::new(self.session_row(live, now))));
             }
         }
     }
@@ -296,17 +305,17 @@ impl Registry {
     /// Applies what was found out without an event. Gives what is displayed then, if that changed.
     pub(crate) fn infer(&mut self, id: &str, inference: &Inference, at: i64) -> Option<Change> {
         let before = self.sessions.get(id)?.session.shown();
-        self.touch(id, |session| session.infer(inference, at));
+        self.update_session(id, |session| session.infer(inference, at));
         self.inferred(id, at);
         Change::of(before, &self.sessions.get(id)?.session, at)
     }
 
     /// The session as views get it.
     pub(crate) fn row(&self, id: &str, now: i64) -> Option<SessionRow> {
-        Some(self.shown(self.sessions.get(id)?, now))
+        Some(self.session_row(self.sessions.get(id)?, now))
     }
 
-    fn shown(&self, live: &LiveSession, now: i64) -> SessionRow {
+    fn session_row(&self, live: &LiveSession, now: i64) -> SessionRow {
         SessionRow {
             effort: self.brief(&live.session),
             ..live.row(now)
@@ -314,14 +323,14 @@ impl Registry {
     }
 
     /// When a session began.
-    pub(crate) fn began(&self, id: &str) -> Option<i64> {
+    pub(crate) fn started_at(&self, id: &str) -> Option<i64> {
         Some(self.sessions.get(id)?.session.started_at)
     }
 
     /// The processes of these sessions are gone. A session may have another by now.
-    pub(crate) fn gone(&mut self, gone: &[(String, Process)], now: i64) {
+    pub(crate) fn end_gone_processes(&mut self, gone: &[(String, Process)], now: i64) {
         for (id, (pid, start)) in gone {
-            self.touch(id, |session| {
+            self.update_session(id, |session| {
                 (session.pid, session.pid_start) == (Some(*pid), *start)
                     && session.infer(&Inference::ProcessGone, now.max(session.last_activity))
             });
@@ -331,7 +340,7 @@ impl Registry {
 
     /// Notes that an event came from a client now. The demo plays a past: what its events tell
     /// happened hours ago.
-    pub(crate) fn arrived(&mut self, id: &str, now: i64) {
+    pub(crate) fn mark_arrival(&mut self, id: &str, now: i64) {
         if let Some(live) = self.sessions.get_mut(id) {
             live.arrived_at = now;
         }
@@ -342,13 +351,13 @@ impl Registry {
         let live = self.live().filter(|(_, live)| live.is_quiet(now));
         let quiet: Vec<String> = live.map(|(id, _)| id.clone()).collect();
         for id in quiet {
-            self.touch(&id, |session| session.infer(&Inference::ProcessGone, now));
+            self.update_session(&id, |session| session.infer(&Inference::ProcessGone, now));
         }
     }
 
     /// Figures of a status line, with its Claude Code where that is known, or of a transcript: no event,
     /// and written only with the next tick. Gives what is known of the session then.
-    pub(crate) fn figures(
+    pub(crate) fn set_figures(
         &mut self,
         id: &str,
         figures: &Figures,
@@ -360,8 +369,8 @@ impl Registry {
             None => (session.pid, session.pid_start),
         };
         if session.figure(figures, process) {
-            self.figured.insert(id.to_owned());
-            self.news.insert(id.to_owned());
+            self.changed_figures.insert(id.to_owned());
+            self.changed.insert(id.to_owned());
         }
         Some(&session.figures)
     }
@@ -380,21 +389,21 @@ impl Registry {
     }
 
     /// What is not known of a session now, in words; none if everything is.
-    pub(crate) fn trouble(&mut self, id: &str, trouble: Option<String>) {
+    pub(crate) fn set_trouble(&mut self, id: &str, trouble: Option<String>) {
         let troubles: Vec<String> = trouble.into_iter().collect();
         if let Some(live) = self.sessions.get_mut(id)
             && live.troubles != troubles
         {
             live.troubles = troubles;
-            self.news.insert(id.to_owned());
+            self.changed.insert(id.to_owned());
         }
     }
 
-    fn touch(&mut self, id: &str, change: impl FnOnce(&mut Session) -> bool) {
+    fn update_session(&mut self, id: &str, change: impl FnOnce(&mut Session) -> bool) {
         let live = self.sessions.get_mut(id);
         if live.is_some_and(|live| change(&mut live.session)) {
             self.unwritten.insert(id.to_owned());
-            self.news.insert(id.to_owned());
+            self.changed.insert(id.to_owned());
         }
     }
 
@@ -415,12 +424,12 @@ impl Registry {
     }
 
     /// Whether this session's user knows of this state of the config.
-    pub(crate) fn was_told(&self, id: &str, generation: u64) -> bool {
+    pub(crate) fn knows_config(&self, id: &str, generation: u64) -> bool {
         let live = self.sessions.get(id);
         live.is_some_and(|live| live.told == Some(generation))
     }
 
-    pub(crate) fn tell(&mut self, id: &str, generation: u64) {
+    pub(crate) fn mark_config_told(&mut self, id: &str, generation: u64) {
         if let Some(live) = self.sessions.get_mut(id) {
             live.told = Some(generation);
         }
@@ -463,13 +472,13 @@ impl Registry {
         for (id, live) in &mut self.sessions {
             if live.session.forget_looks(now) {
                 self.unwritten.insert(id.clone());
-                self.news.insert(id.clone());
+                self.changed.insert(id.clone());
             }
         }
     }
 
     /// The sessions that have ended since this was last asked.
-    pub(crate) fn newly_ended(&mut self) -> Vec<EndedSession> {
+    pub(crate) fn take_newly_ended(&mut self) -> Vec<EndedSession> {
         let ended = self.sessions.iter_mut().filter_map(|(id, live)| {
             let ended_at = live.session.ended_at?;
             let counted = live.session.coverage.as_ref();
@@ -488,15 +497,15 @@ impl Registry {
     }
 
     /// How many calls of a session guards saw.
-    pub(crate) fn covered(&mut self, id: &str, coverage: Coverage) {
-        self.touch(id, |session| {
+    pub(crate) fn set_coverage(&mut self, id: &str, coverage: Coverage) {
+        self.update_session(id, |session| {
             session.coverage = Some(coverage);
             true
         });
     }
 
     /// Drops what ended a while ago: the database has it.
-    pub(crate) fn forget(&mut self, now: i64) {
+    pub(crate) fn drop_ended(&mut self, now: i64) {
         let Self {
             sessions,
             unwritten,
@@ -509,17 +518,17 @@ impl Registry {
     }
 
     /// The tokens of a session's turn, as its transcript tells them.
-    pub(crate) fn tokens(&mut self, id: &str, tokens: TurnTokens) {
+    pub(crate) fn set_turn_tokens(&mut self, id: &str, tokens: TurnTokens) {
         if let Some(live) = self.sessions.get_mut(id) {
             live.turn.tokens = tokens;
         }
     }
 
     /// A prompt comes: what is known until then belongs to the turn before it.
-    fn turn_over(&mut self, id: &str) {
+    fn end_turn(&mut self, id: &str) {
         let live = self.sessions.get_mut(id);
         let figures = live.and_then(LiveSession::unwritten_figures);
-        self.turns_over.extend(figures);
+        self.ended_turns.extend(figures);
     }
 }
 

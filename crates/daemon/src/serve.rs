@@ -115,7 +115,7 @@ async fn serve_connection(stream: UnixStream, server: Arc<Server>) {
     match peer {
         Ok(peer) if peer.uid() == server.uid && others < MAX_CONNECTIONS => {
             // The check runs once, and early: the shim still reads its event.
-            let foreign = server.namespaces.are_foreign(peer.pid());
+            let foreign = server.namespaces.is_foreign(peer.pid());
             while serve_request(&mut connection, foreign, &server).await {}
         }
         Ok(peer) if peer.uid() == server.uid => {
@@ -203,7 +203,7 @@ async fn serve_event(
         };
         let message = if is_event {
             Message::Event(Box::new(Arrival {
-                record: Box::new(EventRecord::of(&event)),
+                record: Box::new(EventRecord::from_event(&event)),
                 event,
                 at,
                 sent,

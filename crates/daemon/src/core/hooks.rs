@@ -165,9 +165,9 @@ impl Core {
             return;
         };
         if let Some(applied) = &open.applied {
-            (self.registry).decided(applied, &open.record, Decided::Pending);
+            (self.registry).record_decision(applied, &open.record, Decided::Pending);
         }
-        open.record.held = true;
+        open.record.hooks_pending = true;
         let record = open.record.clone();
         let hooks = Box::new(QueuedHooks {
             plan,
@@ -224,7 +224,7 @@ impl Core {
             record.took_us = Some(micros(at));
         }
         record.runs = runs;
-        record.complete();
+        record.set_completion();
         self.record_effort(applied.as_ref(), &record, &verdict);
         if !verdict.blocks_stop() {
             self.run_notice(verdict.notice.as_ref());
@@ -235,7 +235,7 @@ impl Core {
             } else {
                 Decided::Passed
             };
-            self.registry.decided(applied, &record, decided);
+            self.registry.record_decision(applied, &record, decided);
         }
         self.reply(record, doubles.into_iter().chain([(shim, output)]));
     }

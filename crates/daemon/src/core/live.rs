@@ -23,12 +23,12 @@ use crate::waiting_shim::WaitingShim;
 const FRESH: i64 = 60_000;
 
 /// Records what an effort told the agent of an event that standalone answered.
-fn hear_effort(registry: &mut Registry, record: &EventRecord) {
+fn record_effort_message(registry: &mut Registry, record: &EventRecord) {
     let decision = record.decision.as_ref();
     let said = decision.and_then(Decision::effort_said);
     if let (Some(session), Some(said)) = (record.session_id(), said) {
         let refused = decision.is_some_and(|it| matches!(&*it.answer, "deny" | "block" | "stop"));
-        registry.said(session, record.agent_id(), record.id(), &said, refused);
+        registry.record_effort_message(session, record.agent_id(), record.id(), &said, refused);
     }
 }
 
@@ -47,9 +47,9 @@ impl Core {
                 };
                 let (envelope, project) = (record.envelope(), record.project.as_deref());
                 if let Some(done) = registry.apply(database, &head, envelope, project, None) {
-                    let decided = record.decided_as();
-                    registry.decided(&done, record, decided);
-                    hear_effort(registry, record);
+                    let decided = record.decision_state();
+                    registry.record_decision(&done, record, decided);
+                    record_effort_message(registry, record);
                     let event = record.event_name();
                     let is_stop = matches!(event, EventName::Stop | EventName::SubagentStop);
                     if decided == Decided::Passed || !is_stop {
@@ -59,25 +59,29 @@ impl Core {
                 }
             }
             for record in &intake.completed {
-                hear_effort(registry, record);
-                changes.extend(registry.decided_late(record).map(|change| (change, None)));
+                record_effort_message(registry, record);
+                changes.extend(
+                    registry
+                        .record_late_decision(record)
+                        .map(|change| (change, None)),
+                );
             }
             IntakeChanges {
-                sessions: registry.unwritten(),
+                sessions: registry.take_unwritten(),
                 efforts: registry.effort_changes(),
             }
         };
         let taken = self.store.take_in(&masker, &mut apply);
         if taken == IntakeProgress::Failed {
-            self.registry.write_all();
+            self.registry.mark_all_unwritten();
         }
         for (from, to) in chained {
             self.follow_switches(from, to, None);
         }
         for (change, event) in &changes {
-            self.tell_of(Some(change), event.as_ref());
+            self.notify_change(Some(change), event.as_ref());
         }
-        self.registry.tell_news(now_ms());
+        self.registry.publish_changes(now_ms());
         taken == IntakeProgress::More
     }
 
@@ -91,20 +95,20 @@ impl Core {
                 }
                 let at = at.unwrap_or(now);
                 let change = self.registry.infer(&one.session, &inference, at);
-                self.tell_of(change.as_ref(), None);
+                self.notify_change(change.as_ref(), None);
             }
             if let Some(figures) = &one.figures {
-                self.registry.figures(&one.session, figures, None);
+                self.registry.set_figures(&one.session, figures, None);
             }
             if let Some(tokens) = one.tokens {
-                self.registry.tokens(&one.session, tokens);
+                self.registry.set_turn_tokens(&one.session, tokens);
             }
-            self.registry.trouble(&one.session, one.trouble);
+            self.registry.set_trouble(&one.session, one.trouble);
         }
     }
 
     /// The user may want to know of what was not answered here.
-    fn tell_of(&mut self, change: Option<&Change>, event: Option<&EventName>) {
+    fn notify_change(&mut self, change: Option<&Change>, event: Option<&EventName>) {
         let now = now_ms();
         let Some(change) = change.filter(|change| now - change.at < FRESH) else {
             return;
@@ -117,8 +121,8 @@ impl Core {
     }
 
     /// The user is told of each denied call that ran.
-    pub(super) fn tell_of_ran_denied(&mut self) {
-        for ran in self.store.ran_denied() {
+    pub(super) fn notify_ran_denied(&mut self) {
+        for ran in self.store.take_ran_denied() {
             let (session, tool, now) = (&ran.session, &ran.tool, now_ms());
             warn!(
                 session,
@@ -146,7 +150,7 @@ impl Core {
 
     /// A status line: its figures go to the session, and the line goes back. It is no event, and
     /// waits for no commit.
-    pub(super) fn status_line(&mut self, event: &PreparedEvent, shim: WaitingShim) {
+    pub(super) fn handle_status_line(&mut self, event: &PreparedEvent, shim: WaitingShim) {
         let envelope = &event.envelope;
         let read = figures(&event.masked);
         let session = read.as_ref().ok().and_then(|read| read.session_id.clone());
@@ -167,7 +171,7 @@ impl Core {
         if let Some(session) = session {
             let process = (envelope.pid, envelope.pid_start);
             let process = envelope.pid_is_claude.then_some(process);
-            let known = self.registry.figures(&session, &line.figures, process);
+            let known = self.registry.set_figures(&session, &line.figures, process);
             if let Some(known) = known.cloned() {
                 line.figures = known;
             }

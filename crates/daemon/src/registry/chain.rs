@@ -53,7 +53,7 @@ impl Registry {
         live.session.continue_from(&ended, Chain::Clear);
         let next = next.clone();
         self.unwritten.insert(next.clone());
-        self.news.insert(next.clone());
+        self.changed.insert(next.clone());
         Some((ended.session_id, next))
     }
 

@@ -49,8 +49,10 @@ impl Registry {
     }
 
     fn rows(&self, now: i64) -> Vec<SessionRow> {
-        let mut rows: Vec<SessionRow> =
-            self.live().map(|(_, live)| self.shown(live, now)).collect();
+        let mut rows: Vec<SessionRow> = self
+            .live()
+            .map(|(_, live)| self.session_row(live, now))
+            .collect();
         sort(&mut rows);
         rows
     }
@@ -94,7 +96,7 @@ impl Registry {
     fn name(&mut self, database: &Connection, prefix: &str, title: Option<String>) -> Told {
         match self.complete(database, prefix) {
             Ok(id) => {
-                self.touch(&id, |session| session.name(title));
+                self.update_session(&id, |session| session.name(title));
                 Told::Done
             }
             Err(told) => told,
@@ -104,7 +106,7 @@ impl Registry {
     fn seen(&mut self, database: &Connection, at: &SeenAt, now: i64) -> Told {
         match at {
             SeenAt::Session(prefix) => match self.complete(database, prefix) {
-                Ok(id) => self.touch(&id, |session| session.seen(now)),
+                Ok(id) => self.update_session(&id, |session| session.seen(now)),
                 Err(told) => return told,
             },
             SeenAt::Pane { tmux_socket, pane } => {
@@ -118,7 +120,7 @@ impl Registry {
                     .map(|(id, _)| id.clone())
                     .collect();
                 for id in there {
-                    self.touch(&id, |session| session.seen(now));
+                    self.update_session(&id, |session| session.seen(now));
                 }
             }
         }

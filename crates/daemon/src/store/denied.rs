@@ -74,7 +74,7 @@ impl DeniedCalls {
 
     /// Gives the result of a denied call its fault. If standalone judged the call too, its answer is what
     /// Claude Code got: the intake of that answer decides.
-    pub(super) fn mark(&self, record: &mut EventRecord) {
+    pub(super) fn mark_result(&self, record: &mut EventRecord) {
         let is_result = matches!(
             record.event_name(),
             EventName::PostToolUse | EventName::PostToolUseFailure
@@ -89,7 +89,7 @@ impl DeniedCalls {
     }
 
     /// Takes note of a record that was written: of a denial, or of a result that has the fault.
-    pub(super) fn wrote(
+    pub(super) fn note_written(
         &mut self,
         record: &EventRecord,
         written: InsertOutcome,
@@ -231,13 +231,16 @@ mod tests {
         let mut store = start(&home);
         deny(&mut store);
         let mut ran = result();
-        assert!(store.mark(&mut ran));
-        assert!(start(&home).mark(&mut result()), "the next daemon");
+        assert!(store.mark_ran_denied(&mut ran));
+        assert!(
+            start(&home).mark_ran_denied(&mut result()),
+            "the next daemon"
+        );
         // The daemon was too late, and standalone let the call pass.
         spool(&home, &left(1, None));
-        assert!(!store.mark(&mut result()), "not taken in yet");
+        assert!(!store.mark_ran_denied(&mut result()), "not taken in yet");
         take_in(&mut store);
-        assert!(!store.mark(&mut result()));
+        assert!(!store.mark_ran_denied(&mut result()));
     }
 
     #[test]
@@ -245,13 +248,13 @@ mod tests {
         let home = Home::new();
         let mut store = start(&home);
         let mut ran = result();
-        assert!(!store.mark(&mut ran));
+        assert!(!store.mark_ran_denied(&mut ran));
         commit(&mut store, ran);
         spool(&home, &left(1, Some("deny")));
         take_in(&mut store);
-        let found = store.ran_denied();
+        let found = store.take_ran_denied();
         assert_eq!(found.len(), 1);
         assert_eq!(ran_denied(store.connection(), 0).unwrap(), found);
-        assert_eq!(store.ran_denied(), [], "told once");
+        assert_eq!(store.take_ran_denied(), [], "told once");
     }
 }

@@ -106,7 +106,7 @@ pub(super) fn left(took_us: i64, answer: Option<&str>) -> SpoolDetails {
         masked: 0,
         source: Source::Alone,
         why: "absent".to_owned(),
-        ..SpoolDetails::of_runs(Vec::new())
+        ..SpoolDetails::with_runs(Vec::new())
     }
 }
 

@@ -47,9 +47,9 @@ pub struct EventRecord {
     /// What the named hooks did.
     pub runs: Vec<RunRow>,
     /// Named hooks run now: it will be decided. Onlookers see it then, and once.
-    pub held: bool,
+    pub hooks_pending: bool,
     /// They have run: this completes the row that was kept before.
-    pub(super) decided: bool,
+    pub(super) is_completion: bool,
     /// Where it comes from.
     pub(crate) project: Option<String>,
     /// Why it did not come by the daemon.
@@ -132,15 +132,15 @@ impl EventRecord {
             decision: None,
             duplicate_of: None,
             runs: Vec::new(),
-            held: false,
-            decided: false,
+            hooks_pending: false,
+            is_completion: false,
             project: None,
             detour: None,
         }
     }
 
     /// Packs an event that was prepared.
-    pub(crate) fn of(event: &PreparedEvent) -> Self {
+    pub(crate) fn from_event(event: &PreparedEvent) -> Self {
         let head = Head::read(&event.masked);
         let (envelope, source) = (event.envelope.clone(), event.envelope.source());
         let mut record = Self::new(envelope, &head, &event.masked, event.secrets, source);
@@ -181,22 +181,22 @@ impl EventRecord {
     }
 
     /// How far the decision about it is, as its session hears it.
-    pub(crate) fn decided_as(&self) -> Decided {
+    pub(crate) fn decision_state(&self) -> Decided {
         let blocks = |decision: &Decision| match self.event.as_deref() {
             Some("Stop" | "SubagentStop") => decision.blocks_stop(),
             _ => matches!(&*decision.answer, "block" | "stop"),
         };
         match &self.decision {
             Some(decision) if blocks(decision) => Decided::Blocked,
-            _ if self.held => Decided::Pending,
+            _ if self.hooks_pending => Decided::Pending,
             _ => Decided::Passed,
         }
     }
 
     /// Its hooks have run: this completes the row that was written before them.
-    pub(crate) fn complete(&mut self) {
-        self.held = false;
-        self.decided = true;
+    pub(crate) fn set_completion(&mut self) {
+        self.hooks_pending = false;
+        self.is_completion = true;
     }
 
     /// Why it did not come by the daemon, in the words of whoever answered it.
@@ -330,19 +330,19 @@ impl EventRecord {
 
     /// Takes over what a later record of the same event says, as the database does.
     pub(super) fn merge(&mut self, later: Self) {
-        self.held &= !later.is_unheard();
+        self.hooks_pending &= !later.was_never_answered();
         if later.completes(self.took_us, self.source) {
             self.detour = later.detour;
             (self.took_us, self.source) = (later.took_us, later.source);
             self.decision = later.decision;
-            self.held = false;
+            self.hooks_pending = false;
         }
         hook_runs::merge(&mut self.runs, later.runs);
     }
 
     /// Whether it will never be answered: hooks that were waited for were ended first. A record that
     /// only brings runs is of hooks in the background.
-    pub(super) fn is_unheard(&self) -> bool {
+    pub(super) fn was_never_answered(&self) -> bool {
         let of_the_answer = self.source == Source::Daemon || self.detour.is_some();
         let ended = |run: &RunRow| run.was_cut_off() || run.was_cancelled();
         of_the_answer && self.took_us.is_none() && self.runs.iter().any(ended)
@@ -563,8 +563,8 @@ mod tests {
         let decided = |event: &str, decision: Option<Decision>, held: bool| {
             let payload = format!(r#"{{"hook_event_name":"{event}","session_id":"s"}}"#);
             let mut record = record_of(1, envelope(1), payload.as_bytes());
-            (record.decision, record.held) = (decision, held);
-            record.decided_as()
+            (record.decision, record.hooks_pending) = (decision, held);
+            record.decision_state()
         };
         let block = || Some(decision("block"));
         let ends = Decision {

@@ -66,7 +66,7 @@ impl Default for Retention {
 impl Retention {
     /// An event of that time is written: from the spool, or by a clock that was set back, it may be
     /// older than what was dropped already.
-    pub(super) fn wrote(&mut self, at: i64) {
+    pub(super) fn note_written(&mut self, at: i64) {
         if at <= self.done.0 {
             self.done = (at, i64::MIN);
         }
@@ -264,7 +264,7 @@ mod tests {
         run(&mut retention, &mut connection, limits);
         for (number, at) in [(2, NOW - 10 * DAY), (3, NOW - 20 * DAY), (4, NOW)] {
             write(&connection, number, at, 10);
-            retention.wrote(at);
+            retention.note_written(at);
         }
         run(&mut retention, &mut connection, limits);
         assert_eq!(with_payload(&rows(&connection)), [4]);

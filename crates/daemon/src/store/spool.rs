@@ -60,7 +60,7 @@ pub struct SpoolDetails {
 
 impl SpoolDetails {
     /// What hooks did, and nothing else.
-    pub fn of_runs(runs: Vec<RunRow>) -> Self {
+    pub fn with_runs(runs: Vec<RunRow>) -> Self {
         Self {
             took_us: None,
             decision: None,
@@ -74,7 +74,7 @@ impl SpoolDetails {
     }
 
     /// What is known of a record.
-    pub(crate) fn of(record: &EventRecord, why: &str) -> Self {
+    pub(crate) fn from_record(record: &EventRecord, why: &str) -> Self {
         Self {
             took_us: record.took_us,
             decision: record.decision.clone(),
@@ -279,7 +279,7 @@ fn decode(bytes: &[u8], masker: &Masker) -> Option<EventRecord> {
         record.took_us = left.took_us;
         record.decision = left.decision;
         record.runs = left.runs;
-        record.held = left.held;
+        record.hooks_pending = left.held;
         record.project = left.project;
     }
     Some(record)
@@ -383,16 +383,16 @@ fn insert(
     let mut group = Intake::default();
     for mut record in records {
         record.seq = next_seq();
-        denied.mark(&mut record);
+        denied.mark_result(&mut record);
         let written = record.insert(&transaction)?;
-        denied.wrote(&record, written, &transaction)?;
+        denied.note_written(&record, written, &transaction)?;
         match written {
             InsertOutcome::New => group.new.push(record),
             InsertOutcome::Completed(seq) => {
                 record.seq = seq;
                 group.completed.push(record);
             }
-            InsertOutcome::Known if record.is_unheard() => group.completed.push(record),
+            InsertOutcome::Known if record.was_never_answered() => group.completed.push(record),
             InsertOutcome::Known => {}
         }
     }
@@ -477,7 +477,7 @@ mod tests {
     fn undecided() -> SpoolDetails {
         SpoolDetails {
             why: "absent".to_owned(),
-            ..SpoolDetails::of_runs(Vec::new())
+            ..SpoolDetails::with_runs(Vec::new())
         }
     }
 
@@ -489,7 +489,7 @@ mod tests {
     }
 
     fn add_runs(home: &Home, event: u32, runs: Vec<RunRow>) {
-        let left = SpoolDetails::of_runs(runs);
+        let left = SpoolDetails::with_runs(runs);
         add(&home.place, &envelope(event), &payload(event), &left).unwrap();
     }
 
@@ -821,7 +821,7 @@ mod tests {
         for left in files {
             leave(&daemon.home.place, &envelope(7), payload, left).unwrap();
             let done = daemon.take_in();
-            heard.extend(done.completed.iter().map(EventRecord::decided_as));
+            heard.extend(done.completed.iter().map(EventRecord::decision_state));
         }
         heard
     }
@@ -835,7 +835,7 @@ mod tests {
         assert_eq!(heard(stop, &[block(), block()]), [Decided::Blocked]);
         assert_eq!(heard(stop, &[undecided()]), [], "not yet");
         for outcome in [CUT_OFF, CANCELLED] {
-            let ended = SpoolDetails::of_runs(vec![ran(7, "judge", outcome)]);
+            let ended = SpoolDetails::with_runs(vec![ran(7, "judge", outcome)]);
             let unheard = SpoolDetails {
                 why: "absent".to_owned(),
                 ..ended.clone()

@@ -88,7 +88,7 @@ pub(crate) struct Store {
     /// Events whose hooks run in this daemon: followers see them when they are decided.
     pending: HashSet<i64>,
     denied: DeniedCalls,
-    began_anew: bool,
+    replaced: bool,
 }
 
 impl Store {
@@ -117,7 +117,7 @@ impl Store {
             next_seq: newest.unwrap_or(0) + 1,
             pending: HashSet::new(),
             denied,
-            began_anew: false,
+            replaced: false,
         })
     }
 
@@ -137,25 +137,25 @@ impl Store {
     }
 
     /// Gives the result of a call that becket denied its fault. Returns true if it has it.
-    pub(crate) fn mark(&self, record: &mut EventRecord) -> bool {
-        self.denied.mark(record);
+    pub(crate) fn mark_ran_denied(&self, record: &mut EventRecord) -> bool {
+        self.denied.mark_result(record);
         record.ran_denied()
     }
 
     /// The calls that ran though becket had denied them, found since the last time.
-    pub(crate) fn ran_denied(&mut self) -> Vec<RanDenied> {
+    pub(crate) fn take_ran_denied(&mut self) -> Vec<RanDenied> {
         self.denied.take_found()
     }
 
     /// Whether a new database was begun since the last time this was asked.
-    pub(crate) fn began_anew(&mut self) -> bool {
-        std::mem::take(&mut self.began_anew)
+    pub(crate) fn take_replaced(&mut self) -> bool {
+        std::mem::take(&mut self.replaced)
     }
 
     /// Commits a batch in one transaction, then sends the replies. Events that the database does not
     /// take go to the spool, else they are counted as lost; the rest comes back.
     pub(crate) fn commit(&mut self, batch: Batch) -> Result<(), Batch> {
-        self.look_for_file();
+        self.check_file();
         let written = self.write("events", |transaction| {
             let insert = |(record, _): &(Box<EventRecord>, Reply)| record.insert(transaction);
             let written: Vec<InsertOutcome> = (batch.events.iter())
@@ -179,11 +179,11 @@ impl Store {
         };
         for ((record, then), written) in batch.events.into_iter().zip(written) {
             then();
-            self.retention.wrote(record.envelope().at);
-            if let Err(why) = self.denied.wrote(&record, written, &self.connection) {
+            self.retention.note_written(record.envelope().at);
+            if let Err(why) = self.denied.note_written(&record, written, &self.connection) {
                 warn!(%why, "could not look whether a denied call ran");
             }
-            self.show(&record, written);
+            self.publish_once(&record, written);
         }
         self.checkpointer.look_after(&self.connection);
         Ok(())
@@ -195,7 +195,7 @@ impl Store {
         masker: &Masker,
         apply: &mut ApplyIntake<'_>,
     ) -> IntakeProgress {
-        self.look_for_file();
+        self.check_file();
         let next_seq = &mut self.next_seq;
         let mut next_seq = || {
             *next_seq += 1;
@@ -215,12 +215,12 @@ impl Store {
         self.counters.taken_in.add(done.new.len() as u64);
         self.counters.spool_bad.add(done.bad);
         for record in &done.new {
-            self.retention.wrote(record.envelope().at);
-            self.tell(record);
+            self.retention.note_written(record.envelope().at);
+            self.publish(record);
         }
         for record in &done.completed {
             if self.pending.remove(&record.seq) {
-                self.tell(record);
+                self.publish(record);
             }
         }
         if !done.new.is_empty() {
@@ -232,7 +232,7 @@ impl Store {
             Ok(false) => IntakeProgress::All,
             Err(why) => {
                 warn!(%why, "could not take in the spool");
-                self.look_for_damage(&why);
+                self.replace_if_damaged(&why);
                 IntakeProgress::Failed
             }
         }
@@ -241,7 +241,7 @@ impl Store {
     /// Retention and checkpoint.
     pub(crate) fn tick(&mut self, now_ms: i64, mut limits: Limits) {
         let began = Instant::now();
-        self.look_for_file();
+        self.check_file();
         // With 0 days nothing is kept, whatever the clock says.
         if !self.clock.is_steady(now_ms, began) && limits.days > 0 {
             limits.days = u32::MAX;
@@ -253,22 +253,22 @@ impl Store {
                 Ok(_) => break,
                 Err(why) => {
                     warn!(%why, "retention failed");
-                    self.look_for_damage(&why);
+                    self.replace_if_damaged(&why);
                     break;
                 }
             }
         }
         // The thread would open another log, and be in the way of the checkpoint at the end.
-        if !self.lost_its_log() {
+        if !self.has_lost_wal() {
             self.checkpointer.nudge();
         }
     }
 
     /// A reader found the file with this inode damaged. Several may find it at once; a new database
     /// is another file.
-    pub(crate) fn damaged(&mut self, inode: Option<u64>, why: &str) {
+    pub(crate) fn replace_damaged(&mut self, inode: Option<u64>, why: &str) {
         if inode == open::inode(&self.path) {
-            self.begin_anew(why);
+            self.replace_database(why);
         }
     }
 
@@ -296,7 +296,7 @@ impl Store {
         };
         let mut written = write(self);
         if let Err(why) = &written
-            && self.look_for_damage(why)
+            && self.replace_if_damaged(why)
         {
             written = write(self);
         }
@@ -306,13 +306,13 @@ impl Store {
     }
 
     fn keep_in_spool(&self, record: &EventRecord) {
-        let left = SpoolDetails::of(record, "the database took nothing");
+        let left = SpoolDetails::from_record(record, "the database took nothing");
         match spool::add(&self.place, record.envelope(), &record.payload(), &left) {
             Ok(()) => self.counters.to_spool.add(1),
             Err(why) => {
                 error!(id = %record.id(), %why, "an event is lost: neither database nor spool takes it");
                 // A decision's event was kept, or counted, before.
-                if !record.decided
+                if !record.is_completion
                     && let Err(why) = lost::count(&self.place, 1)
                 {
                     error!(%why, "the lost event could not be counted");
@@ -323,50 +323,50 @@ impl Store {
     }
 
     /// Followers see an event once: when it is new, or when its hooks have decided.
-    fn show(&mut self, record: &EventRecord, written: InsertOutcome) {
+    fn publish_once(&mut self, record: &EventRecord, written: InsertOutcome) {
         let is_new = written == InsertOutcome::New;
-        if record.held {
+        if record.hooks_pending {
             self.pending.extend(is_new.then_some(record.seq));
-        } else if is_new || record.decided && self.pending.remove(&record.seq) {
-            self.tell(record);
+        } else if is_new || record.is_completion && self.pending.remove(&record.seq) {
+            self.publish(record);
         }
     }
 
-    fn tell(&self, record: &EventRecord) {
+    fn publish(&self, record: &EventRecord) {
         if self.feed.receiver_count() > 0 {
             drop(self.feed.send(Arc::new(record.to_row())));
         }
     }
 
     /// Begins anew if that is what the error asks for.
-    fn look_for_damage(&mut self, why: &rusqlite::Error) -> bool {
+    fn replace_if_damaged(&mut self, why: &rusqlite::Error) -> bool {
         let damaged = open::is_damage(why);
         if damaged {
-            self.begin_anew(&why.to_string());
+            self.replace_database(&why.to_string());
         }
         damaged
     }
 
     /// A database that was deleted or replaced takes what no reader ever finds.
-    fn look_for_file(&mut self) {
+    fn check_file(&mut self) {
         let found = match std::fs::metadata(&self.path) {
             Ok(meta) => Some(meta.ino()),
             Err(why) if why.kind() == ErrorKind::NotFound => None,
             Err(_) => return,
         };
         if self.inode.is_none() {
-            self.open_again();
+            self.reopen();
         } else if found.is_none() {
-            self.begin_anew("its file was deleted while the daemon ran");
+            self.replace_database("its file was deleted while the daemon ran");
         } else if found != self.inode {
-            self.begin_anew("its file was replaced while the daemon ran");
+            self.replace_database("its file was replaced while the daemon ran");
         }
     }
 
     /// Whether SQLite's log was deleted or replaced: then it takes commits that no reader finds. It is still
     /// open here, so [`Store::close`] moves them into the database; SQLite opens another log only when all
     /// connections of this process are closed.
-    pub(crate) fn lost_its_log(&self) -> bool {
+    pub(crate) fn has_lost_wal(&self) -> bool {
         let found = open::log_files(&self.path).map(|file| open::inode(&file));
         let differs =
             |(before, now): (&Option<u64>, &Option<u64>)| before.is_some() && before != now;
@@ -374,7 +374,7 @@ impl Store {
     }
 
     /// The file is damaged: it is set aside, and a new database begun.
-    fn begin_anew(&mut self, why: &str) {
+    fn replace_database(&mut self, why: &str) {
         // SQLite writes to a file that it has open wherever that goes, so it is let go first.
         match Connection::open_in_memory() {
             Ok(nothing) => drop(std::mem::replace(&mut self.connection, nothing)),
@@ -387,25 +387,26 @@ impl Store {
             Err(why) => why.to_string(),
         };
         error!(why, aside, "the database is damaged; beginning a new one");
-        (self.counters).trouble(format!("the database was damaged ({why}); {aside}"));
-        self.open_again();
+        self.counters
+            .add_trouble(format!("the database was damaged ({why}); {aside}"));
+        self.reopen();
     }
 
-    fn open_again(&mut self) {
+    fn reopen(&mut self) {
         match open(&self.path, now_ms()) {
             Ok(opened) => self.connection = opened.connection,
             Err(why) => {
                 error!(%why, "could not begin a new database");
                 let what =
                     format!("could not begin a new database ({why}): events go to the spool");
-                return self.counters.trouble(what);
+                return self.counters.add_trouble(what);
             }
         }
         self.inode = open::inode(&self.path);
         self.log_inodes = open::log_files(&self.path).map(|file| open::inode(&file));
         self.retention = Retention::default();
         self.checkpointer = Checkpointer::start(self.path.clone(), &mut self.connection);
-        self.began_anew = true;
+        self.replaced = true;
     }
 }
 
@@ -466,14 +467,14 @@ mod tests {
     }
 
     fn decide(store: &mut Store, mut record: EventRecord) {
-        record.complete();
+        record.set_completion();
         keep(store, record);
     }
 
     /// An event before its hooks run.
     fn held(number: u32) -> EventRecord {
         let mut record = record(number.into(), number);
-        record.held = true;
+        record.hooks_pending = true;
         record
     }
 
@@ -673,7 +674,7 @@ mod tests {
         decide(&mut store, decided(1));
         // The new database has the event whole, although it never saw it before.
         is_whole(&home, 1);
-        assert!(store.began_anew());
+        assert!(store.take_replaced());
         let troubles = counters.troubles();
         let (_, aside) = troubles[0].rsplit_once(' ').unwrap();
         assert!(fs::exists(aside).unwrap(), "{troubles:?}");
@@ -685,10 +686,10 @@ mod tests {
             home, mut store, ..
         } = start();
         keep(&mut store, held(1));
-        assert!(!store.lost_its_log());
+        assert!(!store.has_lost_wal());
         fs::remove_file(&open::log_files(&store.path)[0]).unwrap();
         keep(&mut store, held(2));
-        assert!(store.lost_its_log());
+        assert!(store.has_lost_wal());
         store.close(true);
         assert_eq!(rows(&home.open()).len(), 2);
     }
