@@ -1,4 +1,4 @@
-//! `becket events`: the log up to now, and then what comes.
+//! Sends events to `becket events`: first those in the log, then new ones.
 
 use std::collections::HashSet;
 
@@ -12,16 +12,16 @@ use crate::lifecycle::closes;
 use crate::serve::{Server, take_in};
 use crate::store::{self, OpenError};
 
-/// How many rows are read ahead of a slow reader.
+/// The number of rows that are read ahead of a slow client.
 const AHEAD: usize = 64;
 
-/// Sends what was asked for. False if nobody is there any more.
+/// Sends the events that match a query. Returns false if the connection is to be closed.
 pub(crate) async fn events(
     connection: &Connection,
     mut query: EventQuery,
     server: &Server,
 ) -> bool {
-    // Listening begins before reading: nothing falls between.
+    // Subscribe before reading, so that no event is missed in between.
     let mut feed = server.feed.subscribe();
     let mut running = take_in(server).await;
     if let Some(prefix) = &query.session {
@@ -40,7 +40,7 @@ pub(crate) async fn events(
     if !query.follow {
         return connection.respond(&Response::Told(Told::Done)).await;
     }
-    // What comes is news however low its number: its hooks may have run for long.
+    // An event from the feed is new even if its number is low: its hooks may have run for long.
     (query.limit, query.after) = (None, None);
     let mut closing = server.closing.subscribe();
     loop {
@@ -57,7 +57,7 @@ pub(crate) async fn events(
                     return false;
                 }
             }
-            // We were too slow for the feed; the database has what it dropped.
+            // We were too slow for the feed: read the missed events from the database.
             Err(RecvError::Lagged(_)) => {
                 running = take_in(server).await;
                 query.after = Some(shown.after());
@@ -74,8 +74,8 @@ pub(crate) async fn events(
 
 struct Gone;
 
-/// Sends what the log holds. Who follows gets those whose hooks are `running` by the feed, with their
-/// decision.
+/// Sends the events in the log. Leaves out, for followers, those whose hooks are `running`: they come by the feed,
+/// with their decision.
 async fn send_past(
     connection: &Connection,
     query: &EventQuery,
@@ -86,7 +86,7 @@ async fn send_past(
     let (rows, mut reading) = mpsc::channel(AHEAD);
     let (path, wanted) = (server.place.database(), query.clone());
     let inode = store::inode(&path);
-    // A thread of its own: a paused reader must not take one of those that prepare events.
+    // A separate thread: a paused client must not block one of the threads that prepare events.
     std::thread::spawn(move || {
         let found = match store::open_to_read(&path) {
             Ok(Some(connection)) => store::find(&connection, &wanted, &mut |row| {
@@ -103,7 +103,7 @@ async fn send_past(
     while let Some(row) = reading.recv().await {
         match row {
             Ok(row) => {
-                // Only followers come back for more.
+                // Only followers read several times, so only they may get a row twice.
                 let is_new = !query.follow || !running.contains(&row.seq) && shown.is_new(row.seq);
                 if is_new && !connection.respond(&Response::Row(Box::new(row))).await {
                     return Err(Gone);
@@ -131,7 +131,7 @@ async fn send_past(
     Ok(())
 }
 
-/// Finds the one session whose id begins so.
+/// Completes the beginning of an id to the id of a session.
 async fn complete(server: &Server, prefix: String) -> Result<String, Told> {
     let path = server.place.database();
     let wanted = prefix.clone();

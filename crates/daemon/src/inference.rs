@@ -1,6 +1,6 @@
-//! What no event says: an interrupt, an answered permission, a turn that died, and in print mode
-//! context and cost. It is looked up in what Claude Code itself writes down, once a second; for
-//! sessions that are idle that is one look whether anything is newer.
+//! Infers changes of sessions that no event reports: an interrupt, an answered permission, a failed turn, and in
+//! print mode context and cost. Once a second it reads the files that Claude Code writes: the transcript and the
+//! session file. For an idle session it only checks whether the session file is newer.
 
 pub(crate) mod followed;
 
@@ -23,33 +23,33 @@ use crate::registry::RegistryRequest;
 use crate::serve::Server;
 use followed::FollowedTranscript;
 
-/// How often it is looked.
+/// The time between two looks.
 const OFTEN: Duration = Duration::from_secs(1);
-/// Claude Code that has been busy for so long has no dialog open, in milliseconds.
+/// The time after which a busy Claude Code has no dialog open, in milliseconds.
 const SETTLED: i64 = 500;
-/// How long the process that let an agent stop has to report it, in milliseconds: the spool is taken in
-/// every two seconds. It knows what the stop means, and whether the user was told.
+/// The time that the process which let an agent stop has to report it, in milliseconds. It knows what the stop
+/// means, and whether the user was told. The spool is taken in every two seconds.
 const SAID: i64 = 5_000;
 
-/// So long after its turn a transcript is read on, in milliseconds: the tokens of its last reply.
+/// The time for which a transcript is read after its turn, in milliseconds, for the tokens of the last reply.
 pub(crate) const LAST_REPLY: i64 = 20_000;
 
-/// A session that is at work, or may be without a word of it.
+/// A session that works, or may work without an event that says so.
 #[derive(Debug, Clone)]
 pub(crate) struct ActiveSession {
     pub(crate) session: String,
     pub(crate) transcript: PathBuf,
     pub(crate) pid: Option<u32>,
     pub(crate) pid_start: Option<u64>,
-    /// Whether the whole transcript is wanted: nothing else tells of context and cost.
+    /// True if the whole transcript is read, because only it has context and cost.
     pub(crate) whole: bool,
-    /// Whether something about it was not known last time.
+    /// True if the last look had a trouble, which a new look may clear.
     pub(crate) troubled: bool,
-    /// Whether hooks judge if it may, as far as is known.
+    /// True if its hooks judge whether it may stop.
     pub(crate) wants_to_stop: bool,
-    /// Since when it is idle as far as events say.
+    /// The time since which it is idle according to its events.
     pub(crate) idle_since: Option<i64>,
-    /// When its turn began, to count the tokens of the turn.
+    /// The time when its turn began, to count the tokens of the turn.
     pub(crate) prompted_at: Option<i64>,
 }
 
@@ -59,18 +59,18 @@ impl ActiveSession {
     }
 }
 
-/// What was found out about one session.
+/// The findings of one look at a session.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct SessionInferences {
     pub(crate) session: String,
-    /// Each with its time, if that is known.
+    /// The inferences, each with its time if that is known.
     pub(crate) inferences: Vec<(Inference, Option<i64>)>,
     pub(crate) figures: Option<Figures>,
     pub(crate) tokens: Option<TurnTokens>,
     pub(crate) trouble: Option<String>,
 }
 
-/// Looks for as long as the daemon lives.
+/// Looks at the active sessions once a second until the daemon ends.
 pub(crate) async fn look(server: Arc<Server>) {
     let mut transcripts = Transcripts::default();
     loop {
@@ -98,7 +98,7 @@ pub(crate) async fn look(server: Arc<Server>) {
     }
 }
 
-/// The transcripts that are being followed, by session.
+/// The transcripts that are followed, by session.
 #[derive(Debug, Default)]
 struct Transcripts(HashMap<String, FollowedTranscript>);
 
@@ -148,7 +148,7 @@ impl SessionInferences {
     }
 }
 
-/// What a line of the transcript means for the status.
+/// Infers a change of status from a line of the transcript.
 fn inference(finding: Finding) -> Option<(Inference, Option<i64>)> {
     let at = finding.at;
     let main = finding.is_main();
@@ -170,8 +170,9 @@ fn inference(finding: Finding) -> Option<(Inference, Option<i64>)> {
     Some((inference, at))
 }
 
-/// What Claude Code says of itself: the transcript is silent on a turn that was broken off before
-/// the first word of the reply, and events are on one whose prompt was typed during the last.
+/// Infers a change of status from Claude Code's session file. The transcript does not show a turn that was
+/// interrupted before the first word of the reply, and events do not show a turn whose prompt was typed during
+/// the one before.
 fn own_word(one: &ActiveSession, now: i64) -> Option<(Inference, Option<i64>)> {
     let path = session_file::beside(&one.transcript, one.pid?)?;
     if one.idle_since.is_some_and(|idle| !is_newer(&path, idle)) {
@@ -186,13 +187,13 @@ fn own_word(one: &ActiveSession, now: i64) -> Option<(Inference, Option<i64>)> {
         State::Idle if same && one.idle_since.is_none() => {
             Some((Inference::Interrupted, Some(since)))
         }
-        // Between two dialogs, and before one that is just coming up, it says so for a moment.
+        // Between two dialogs and just before one, it is `busy` for a moment.
         State::Busy if same && now - since >= SETTLED => Some((Inference::Busy, Some(since))),
         _ => None,
     }
 }
 
-/// Whether the file was written after that.
+/// Returns true if the file was written after a time.
 fn is_newer(path: &Path, than: i64) -> bool {
     let written = std::fs::metadata(path).and_then(|file| file.modified());
     let written = written

@@ -1,4 +1,4 @@
-//! Who is alive, what happened: the one process that owns live state and writes the database.
+//! The daemon: the one process that owns live state and writes the database.
 
 mod connection;
 mod core;

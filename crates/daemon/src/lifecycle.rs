@@ -1,5 +1,5 @@
-//! The daemon's life: one per home, started by the first client that needs it, ended by idleness,
-//! by a newer build, or by its user.
+//! The lifecycle of the daemon. There is one for each home. The first client that needs it starts it; it ends when
+//! it is idle, for a newer build, or when the user stops it.
 
 mod lock;
 mod setup;
@@ -38,19 +38,19 @@ use crate::transcript_calls::{self, EndedSession};
 use crate::{session_feed, tmux};
 use setup::{inode, listen, make_folder, open_own, private};
 
-/// How often the daemon looks after itself.
+/// The time between two ticks, in which the daemon takes in the spool and keeps itself in order.
 const TICK: Duration = Duration::from_secs(2);
-/// How many committed events a slow onlooker may be behind before it reads them from the database.
+/// The number of committed events that a slow follower may be behind before it reads them from the database.
 const FEED: usize = 512;
 
 #[derive(Debug, Clone)]
 pub struct Options {
     pub place: Place,
-    /// Cut loose from the terminal and from its starter; the notice goes to stdout.
+    /// True to detach from the terminal and from the process that started it. The start is reported on stdout.
     pub detached: bool,
-    /// Tests pass for another version.
+    /// The version of this daemon. Tests set another one.
     pub version: Version,
-    /// How long hooks may go on once it was told to end.
+    /// The time for which hooks may go on once the daemon was told to end.
     pub drain: Duration,
 }
 
@@ -74,19 +74,19 @@ pub enum StartError {
     Start(#[from] io::Error),
 }
 
-/// Milliseconds since 1970.
+/// Returns the time in milliseconds since 1970.
 pub fn now_ms() -> i64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_millis() as i64)
 }
 
-/// Runs the daemon until its end, and reports to its starter how the start went.
+/// Reports the result of the start to the process that started the daemon, then serves until the end.
 pub fn run(options: &Options) -> Result<(), StartError> {
     if options.detached {
         setup::leave_the_starter()?;
     }
-    // Whatever is made from here on is the owner's alone, SQLite's files too.
+    // All files from here on are private to the owner, SQLite's too.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     no_core_files();
     allow_many_files();
@@ -116,9 +116,9 @@ struct ReadyDaemon {
     socket: PathBuf,
     core: Core,
     messages: mpsc::Receiver<Message>,
-    /// For the task that pushes into tmux.
+    /// The requests for the task that pushes into tmux.
     orders: mpsc::Receiver<tmux::TmuxRequest>,
-    /// Held for life.
+    /// Locked until the daemon ends.
     lock: File,
 }
 
@@ -276,8 +276,8 @@ impl ReadyDaemon {
     }
 }
 
-/// Every program that runs for an event takes five descriptors, and the usual limit is 1024. More
-/// than is needed would only slow down programs that close them all.
+/// Raises the limit of open files. Every program that runs for an event takes five descriptors, and the usual limit
+/// is 1024. A higher limit than needed would slow down programs that close all descriptors.
 fn allow_many_files() {
     const ENOUGH: u64 = 8192;
     let mut limit = getrlimit(Resource::Nofile);
@@ -290,14 +290,14 @@ fn allow_many_files() {
     }
 }
 
-/// A core file would hold payloads as they came.
+/// Turns core files off: they would hold unmasked payloads.
 pub fn no_core_files() {
     let mut limit = getrlimit(Resource::Core);
     limit.current = Some(0);
     let _ = setrlimit(Resource::Core, limit);
 }
 
-/// Comes back when the end was asked for.
+/// Waits until the daemon is asked to end.
 async fn told_to_end(ending: &mut watch::Receiver<Option<StopReason>>) -> StopReason {
     match ending.wait_for(Option::is_some).await.map(|end| *end) {
         Ok(Some(end)) => end,
@@ -305,19 +305,19 @@ async fn told_to_end(ending: &mut watch::Receiver<Option<StopReason>>) -> StopRe
     }
 }
 
-/// Comes back when the daemon stops serving.
+/// Waits until the daemon stops serving.
 pub(crate) async fn closes(closing: &mut watch::Receiver<bool>) {
     drop(closing.wait_for(|closes| *closes).await);
 }
 
-/// Has the core look after itself.
+/// Makes the core do its periodic work.
 async fn tick(server: &Server) -> Option<Ticked> {
     let (reply, ticked) = oneshot::channel();
     drop(server.core.send(Message::Tick(reply)).await);
     ticked.await.ok()
 }
 
-/// Wakes now and then: takes in the spool, keeps retention, and ends when there is no reason to be.
+/// Does the periodic work of the daemon until there is a reason to end.
 async fn look_after(server: &Server, options: &Options, ours: Option<u64>) -> StopReason {
     let mut quiet_since = Instant::now();
     let mut requests = 0;
@@ -356,7 +356,7 @@ async fn look_after(server: &Server, options: &Options, ours: Option<u64>) -> St
     }
 }
 
-/// Compares the calls in the transcripts of sessions that have ended with the log.
+/// Compares the calls in the transcripts of ended sessions with the log.
 fn compare_calls(server: &Server, ended: Vec<EndedSession>) {
     if ended.is_empty() {
         return;
@@ -371,7 +371,7 @@ fn compare_calls(server: &Server, ended: Vec<EndedSession>) {
     });
 }
 
-/// Finds the sessions whose Claude Code is gone.
+/// Reports the sessions whose Claude Code process is gone.
 fn look_for_processes(server: &Server, processes: Vec<(String, Process)>) {
     if processes.is_empty() {
         return;
@@ -386,7 +386,7 @@ fn look_for_processes(server: &Server, processes: Vec<(String, Process)>) {
     });
 }
 
-/// Ends hooks whose process was killed and whose time is over, and records what is over.
+/// Ends hooks that outlived their becket process and their time limit, and records those that have ended.
 async fn end_orphans(server: &Server, orphans: &mut Orphans) {
     for (run, file) in orphans.look(&server.place.running()) {
         let recorded = server.core.send(Message::HookEnded(vec![run])).await;
@@ -403,16 +403,16 @@ fn is_alive((pid, start): Process) -> bool {
             let dead = process_state(&stat).is_some_and(|state| matches!(state, 'Z' | 'X'));
             !dead && (start.is_none() || found == start)
         }
-        // Only a process that is not there is gone: anything else says nothing.
+        // Other errors do not mean that the process is gone.
         Err(why) => why.kind() != io::ErrorKind::NotFound,
     }
 }
 
-/// How long hooks may go on once the daemon was told to end.
+/// The default time for which hooks may go on once the daemon was told to end.
 pub const DRAIN: Duration = Duration::from_secs(30);
-/// How long the hooks that are cut off may take to end.
+/// The time for hooks that were cut off to end.
 const HOOKS_END: Duration = Duration::from_secs(2);
-/// How long the last answers may take to be sent.
+/// The time for the last answers to be sent.
 const ANSWERS: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -439,8 +439,8 @@ async fn next_signal(signal: &mut Option<Signal>) {
     }
 }
 
-/// Serves on until no hook runs; events that need hooks get `Busy`. After `at_most`, or with the next
-/// signal, the hooks that still run are cut off.
+/// Goes on serving until no hook runs. Events that need hooks get `Busy`. After `at_most`, or with the next signal,
+/// the hooks that still run are cut off.
 async fn serve_on(server: &Server, hooks: &RunningHooks, at_most: Duration, signals: &mut Signals) {
     let (reply, drains) = oneshot::channel();
     drop(server.core.send(Message::Drain(reply)).await);
@@ -468,8 +468,8 @@ async fn have_ended(hooks: &RunningHooks) {
     }
 }
 
-/// Tells clients that follow that this end is wanted. It has to be there before the socket goes: they
-/// look for it when they cannot connect.
+/// Writes a mark that the user stopped the daemon, so that followers do not start another. It has to exist before
+/// the socket is removed: followers look for it when they cannot connect.
 fn mark_stopped(place: &Place, end: StopReason) {
     if end.is_wanted()
         && let Err(why) = open_own(
@@ -481,7 +481,7 @@ fn mark_stopped(place: &Place, end: StopReason) {
     }
 }
 
-/// Waits until everything that was taken is answered.
+/// Waits until every event that was taken is answered.
 async fn answer_all(server: &Server) {
     let answered = async {
         while server.in_flight.load(Ordering::Relaxed) > 0 {

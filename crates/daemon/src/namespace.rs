@@ -1,5 +1,5 @@
-//! A peer in another mount or pid namespace sees other files and other processes: its paths and
-//! pids mean something else here, so it is sent alone.
+//! Namespaces of peers. A peer in another mount or pid namespace sees other files and processes: its paths and
+//! pids mean something else here, so the daemon refuses it and it goes standalone.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -13,10 +13,10 @@ impl Namespaces {
         Self { ours: of("self") }
     }
 
-    /// Whether that process lives elsewhere. One that has ended already is not asked.
+    /// Returns true if a process runs in other namespaces than the daemon, and false if it has ended already.
     pub(crate) fn is_foreign(&self, pid: Option<i32>) -> bool {
         match pid {
-            // The kernel has no number for it in our pid namespace.
+            // The kernel has no pid for it in our pid namespace.
             None | Some(0) => cfg!(target_os = "linux"),
             Some(pid) => {
                 self.ours.is_some()
@@ -26,7 +26,7 @@ impl Namespaces {
     }
 }
 
-/// The inodes of the two namespaces: equal inodes, same namespace.
+/// Returns the inodes of a process's mount and pid namespaces. Equal inodes mean the same namespace.
 fn of(pid: &str) -> Option<[u64; 2]> {
     let inode = |name| {
         Some(

@@ -1,5 +1,5 @@
-//! Runs the person's own command for a notice, within bounds: it may hang, fail or flood us, and
-//! nothing else suffers from it.
+//! Runs the user's own command for a notice, with limits: it may hang, fail or print without end, and nothing
+//! else suffers.
 
 use std::collections::HashMap;
 use std::process::Command;
@@ -16,18 +16,18 @@ use tracing::{info, warn};
 
 use crate::counters::Counters;
 
-/// How long a command may take.
+/// The time limit of a command.
 const TIME: Duration = Duration::from_secs(10);
-/// How many may run at once.
+/// The number of commands that may run at once.
 const AT_ONCE: usize = 4;
-/// A session is told of once in this time, for each kind of notice.
+/// The least time between two notices of one kind about one session.
 const APART: Duration = Duration::from_secs(5);
-/// How much of each of its streams goes into the log.
+/// The number of bytes of each output stream that go into the log.
 const LOGGED: usize = 2 << 10;
 
 #[derive(Debug)]
 pub(crate) struct Notices {
-    /// When each session was last told of, by kind.
+    /// The time of the last notice, by session and kind.
     last: HashMap<(String, Kind), Instant>,
     room: Arc<Semaphore>,
     counters: Arc<Counters>,
@@ -44,7 +44,7 @@ impl Notices {
         }
     }
 
-    /// Runs the notice's command, unless there are too many. The session's row is its stdin.
+    /// Runs the command of a notice, unless too many run. Its stdin is the session's row.
     pub(crate) fn run(&mut self, notice: &Notice, row: &SessionRow, masker: Arc<Masker>) {
         let Some(program) = &notice.command else {
             return;
@@ -103,7 +103,7 @@ fn command_of(program: &Program) -> Option<Command> {
     Some(command)
 }
 
-/// Runs the command, logs what it printed, and says what went wrong.
+/// Runs the command and logs its output.
 fn watch(
     command: &mut Command,
     stdin: &[u8],

@@ -1,5 +1,5 @@
-//! The live sessions, owned by the core thread: which of them an event concerns, what is to be written
-//! with the next commit, and what views are told after it.
+//! The live sessions, owned by the core thread. Applies events to them, and keeps lists of the sessions to write
+//! with the next commit and of those to send to views after it.
 
 mod chain;
 mod requests;
@@ -30,37 +30,37 @@ use crate::lifecycle::now_ms;
 use crate::store::{self, EventRecord, SessionFilter, StoredSession, TurnFigures};
 use crate::transcript_calls::EndedSession;
 
-/// More sessions than this are not shown. The one that was quiet longest is dropped first, and comes back
-/// with its next event: the database has them all.
+/// The number of sessions in memory. Above it, the session that was quiet longest is dropped. The database has
+/// them all, and the next event brings a session back.
 const MAX_SESSIONS: usize = 10_000;
-/// An id is a UUID. A far longer one makes no session: it would be written with every event.
+/// The longest id of a session. An id is a UUID; a far longer one would be written with every event.
 const MAX_ID: usize = 256;
-/// How long an ended session stays at hand: `/clear` goes on from one that has ended, and its last async
-/// events come late.
-const AT_HAND: i64 = 60_000;
-/// Of so many that ended last, those within `AT_HAND` are loaded at the start.
+/// The time for which an ended session stays in memory, in milliseconds: `/clear` continues one that has ended,
+/// and the last async events come late.
+const KEPT_AFTER_END: i64 = 60_000;
+/// The number of ended sessions among which the start looks for those within `KEPT_AFTER_END`.
 const ENDED: u32 = 64;
 
-/// A session without a known process, as of an experiment or the demo, ends after so long without an
-/// event.
+/// The time without an event after which a session without a known process ends, in milliseconds. The demo and
+/// experiments make such sessions.
 const QUIET: i64 = 60 * 60 * 1000;
 
-/// How many changes of sessions a slow view may be behind before it gets them all anew.
+/// The number of changes that a slow view may be behind before it gets all sessions again.
 const MAX_BEHIND: usize = 1024;
 
 #[derive(Debug)]
 pub(crate) struct Registry {
     sessions: HashMap<String, LiveSession>,
-    /// Changes of sessions, for views.
+    /// Sends changed sessions to views.
     changes: broadcast::Sender<Arc<SessionRow>>,
-    /// Sessions to be written with the next commit.
+    /// The sessions to write with the next commit.
     unwritten: HashSet<String>,
-    /// Sessions whose figures changed: written with the next tick.
+    /// The sessions whose figures changed, to write with the next tick.
     changed_figures: HashSet<String>,
-    /// Sessions that views are told of after the next commit.
+    /// The sessions to send to views after the next commit.
     changed: HashSet<String>,
     room: usize,
-    /// Figures of turns that are over, and not written yet.
+    /// The figures of turns that are not written yet.
     ended_turns: Vec<TurnFigures>,
     figures_due: bool,
     efforts: Efforts,
@@ -69,14 +69,14 @@ pub(crate) struct Registry {
 #[derive(Debug, Default)]
 struct LiveSession {
     session: Session,
-    /// The state of the config that this session's user was told of.
+    /// The generation of the config that this session's user was told of.
     told: Option<u64>,
-    /// What is not known of it, and why.
+    /// The reasons why something about it is not known.
     troubles: Vec<String>,
     turn: TurnUsage,
-    /// The end at which its calls were last compared with the log, or are now.
+    /// The end of the session at which its calls were last compared with the log.
     compared_at: Option<i64>,
-    /// When its last event came through the socket, whenever that happened.
+    /// The time when its last event arrived by the socket, which may be later than the event.
     arrived_at: i64,
     own_line: Option<OwnLine>,
 }
@@ -84,40 +84,40 @@ struct LiveSession {
 /// The last output of the program of a user's own status line.
 #[derive(Debug)]
 pub(crate) struct OwnLine {
-    /// The fingerprint of the input that it had.
+    /// The fingerprint of its input.
     pub(crate) given: u64,
     pub(crate) shown: String,
     pub(crate) wrong: Option<String>,
 }
 
-/// A session's turn, as far as its figures go.
+/// The figures of a session's turn.
 #[derive(Debug, Default)]
 struct TurnUsage {
     tokens: TurnTokens,
     written: Option<TurnFigures>,
 }
 
-/// An event that was applied.
+/// The result of applying an event to its session.
 #[derive(Debug, Clone)]
 pub(crate) struct Applied {
     pub(crate) session: String,
-    /// When it counts from.
+    /// The time of the event for the session.
     at: i64,
-    /// A session that goes on from another since this event: from which, and which.
+    /// The ids of a session and of the one that continues it since this event.
     pub(crate) chained: Option<(String, String)>,
-    /// What is displayed of the session now, if that changed.
+    /// The change of the session's display, if any.
     pub(crate) display: Option<Change>,
-    /// What the session works on, if it has an effort.
+    /// The context of the session's effort, if it has one.
     pub(crate) effort: Option<Box<EffortContext>>,
 }
 
-/// A session's process: its pid, and when that was started.
+/// A session's process: its pid and start time.
 pub(crate) type Process = (u32, Option<u64>);
 
 impl Registry {
-    /// Loads the sessions that live, and those that ended a moment ago.
+    /// Loads the live sessions, and those that ended within `KEPT_AFTER_END`.
     pub(crate) fn open(database: &Connection) -> Self {
-        let at_hand = now_ms() - AT_HAND;
+        let at_hand = now_ms() - KEPT_AFTER_END;
         let mut ended = stored(database, SessionFilter::Ended(ENDED));
         ended.retain(|session| session.ended_at.is_some_and(|end| end > at_hand));
         let live = stored(database, SessionFilter::Live)
@@ -140,9 +140,9 @@ impl Registry {
         }
     }
 
-    /// Applies one event; `head` is that of the masked payload. An event that Claude Code waits for counts
-    /// from when it was `heard`, so in order of arrival; any other, and a spooled one, from when it
-    /// happened. None if it concerns no session.
+    /// Applies one event to its session. `head` is of the masked payload. An event that Claude Code waits for has the
+    /// time when it was `heard`, which is the order of arrival. Other events, and those from the spool, have the time
+    /// when they happened. Returns none if the event concerns no session.
     pub(crate) fn apply(
         &mut self,
         database: &Connection,
@@ -206,7 +206,7 @@ impl Registry {
         })
     }
 
-    /// What was decided about an event that was applied.
+    /// Records the decision about an event that was applied.
     pub(crate) fn record_decision(
         &mut self,
         applied: &Applied,
@@ -223,8 +223,8 @@ impl Registry {
         self.update_session(&applied.session, |session| session.decided(&event, decided));
     }
 
-    /// The same for an event that the spool completed: it was applied before. Gives what the user may want
-    /// to know of it.
+    /// Records the decision about an event that was applied before and that the spool has completed. Returns the
+    /// change of display if the user may want a notice of it.
     pub(crate) fn record_late_decision(&mut self, record: &EventRecord) -> Option<Change> {
         let id = record.session_id()?.to_owned();
         let before = self.sessions.get(&id)?.session.shown();
@@ -242,20 +242,20 @@ impl Registry {
         };
         let decided = record.decision_state();
         self.update_session(&id, |session| session.decided(&event, decided));
-        // The main agent goes on with what a subagent brought; a daemon has told of its own.
+        // After a subagent the main agent goes on. And a daemon has sent the notice of an event that it answered.
         let is_told = record.source == Source::Alone && record.agent_id().is_none();
         let ended = sent.saturating_add(record.took_us.unwrap_or(0) / 1000);
         is_told.then(|| Change::of(before, &self.sessions.get(&id)?.session, ended))?
     }
 
-    /// The sessions to be written now. They count as written, unless `return_unwritten` says otherwise.
+    /// Takes the sessions to write. If that fails, `return_unwritten` takes them back.
     pub(crate) fn take_unwritten(&mut self) -> Vec<StoredSession> {
         let ids = std::mem::take(&mut self.unwritten);
         let session = |id: String| StoredSession::new(&self.sessions.get(&id)?.session);
         ids.into_iter().filter_map(session).collect()
     }
 
-    /// These could not be written: with the next commit, then.
+    /// Takes back sessions and figures that could not be written, for the next commit.
     pub(crate) fn return_unwritten(
         &mut self,
         sessions: &[StoredSession],
@@ -266,13 +266,13 @@ impl Registry {
         self.ended_turns.extend(figures);
     }
 
-    /// The database was begun anew: all of them are to be written.
+    /// Marks all sessions as unwritten, because the database was replaced.
     pub(crate) fn mark_all_unwritten(&mut self) {
         self.unwritten.extend(self.sessions.keys().cloned());
         self.efforts.write_all();
     }
 
-    /// What status lines and transcripts brought is to be written with the next commit.
+    /// Queues the figures from status lines and transcripts for the next commit.
     pub(crate) fn queue_figures(&mut self) {
         self.unwritten.extend(self.changed_figures.drain());
         let live = self.sessions.values_mut();
@@ -281,7 +281,7 @@ impl Registry {
         self.figures_due = true;
     }
 
-    /// The figures of turns to be written now.
+    /// Takes the figures of turns to write.
     pub(crate) fn take_figures(&mut self) -> Vec<TurnFigures> {
         match std::mem::take(&mut self.figures_due) {
             true => std::mem::take(&mut self.ended_turns),
@@ -289,7 +289,7 @@ impl Registry {
         }
     }
 
-    /// Tells views of the sessions that changed since the last time.
+    /// Sends views the sessions that changed since the last time.
     pub(crate) fn publish_changes(&mut self, now: i64) {
         let news = std::mem::take(&mut self.changed);
         if self.changes.receiver_count() == 0 {
@@ -302,7 +302,7 @@ impl Registry {
         }
     }
 
-    /// Applies what was found out without an event. Gives what is displayed then, if that changed.
+    /// Applies an inference. Returns the change of display, if any.
     pub(crate) fn infer(&mut self, id: &str, inference: &Inference, at: i64) -> Option<Change> {
         let before = self.sessions.get(id)?.session.shown();
         self.update_session(id, |session| session.infer(inference, at));
@@ -310,7 +310,7 @@ impl Registry {
         Change::of(before, &self.sessions.get(id)?.session, at)
     }
 
-    /// The session as views get it.
+    /// Returns the row of a session for views.
     pub(crate) fn row(&self, id: &str, now: i64) -> Option<SessionRow> {
         Some(self.session_row(self.sessions.get(id)?, now))
     }
@@ -322,12 +322,12 @@ impl Registry {
         }
     }
 
-    /// When a session began.
+    /// Returns the time when a session began.
     pub(crate) fn started_at(&self, id: &str) -> Option<i64> {
         Some(self.sessions.get(id)?.session.started_at)
     }
 
-    /// The processes of these sessions are gone. A session may have another by now.
+    /// Ends the sessions whose processes are gone, unless they have another process by now.
     pub(crate) fn end_gone_processes(&mut self, gone: &[(String, Process)], now: i64) {
         for (id, (pid, start)) in gone {
             self.update_session(id, |session| {
@@ -338,15 +338,14 @@ impl Registry {
         }
     }
 
-    /// Notes that an event came from a client now. The demo plays a past: what its events tell
-    /// happened hours ago.
+    /// Notes that an event arrived now. Its own time may be long past: the demo plays events of hours ago.
     pub(crate) fn mark_arrival(&mut self, id: &str, now: i64) {
         if let Some(live) = self.sessions.get_mut(id) {
             live.arrived_at = now;
         }
     }
 
-    /// Ends the sessions that have no process and were quiet for long. The next event revives one.
+    /// Ends the sessions that have no process and were quiet for an hour. The next event revives a session.
     pub(crate) fn end_quiet(&mut self, now: i64) {
         let live = self.live().filter(|(_, live)| live.is_quiet(now));
         let quiet: Vec<String> = live.map(|(id, _)| id.clone()).collect();
@@ -355,8 +354,8 @@ impl Registry {
         }
     }
 
-    /// Figures of a status line, with its Claude Code where that is known, or of a transcript: no event,
-    /// and written only with the next tick. Gives what is known of the session then.
+    /// Sets the figures of a session, from a status line (with its process, if that is known) or from a transcript.
+    /// They are written with the next tick. Returns all figures of the session.
     pub(crate) fn set_figures(
         &mut self,
         id: &str,
@@ -375,20 +374,20 @@ impl Registry {
         Some(&session.figures)
     }
 
-    /// Keeps the output of the program of a session's own status line, in memory only.
+    /// Keeps the output of the program of a session's own status line. It is never written to the database.
     pub(crate) fn keep_own_line(&mut self, id: &str, line: OwnLine) {
         if let Some(live) = self.sessions.get_mut(id) {
             live.own_line = Some(line);
         }
     }
 
-    /// Returns that output if the program had the same input.
+    /// Returns the kept output if the program had the same input.
     pub(crate) fn own_line(&self, id: &str, given: u64) -> Option<&OwnLine> {
         let line = self.sessions.get(id)?.own_line.as_ref();
         line.filter(|line| line.given == given)
     }
 
-    /// What is not known of a session now, in words; none if everything is.
+    /// Sets the reason why something about a session is not known, or clears it.
     pub(crate) fn set_trouble(&mut self, id: &str, trouble: Option<String>) {
         let troubles: Vec<String> = trouble.into_iter().collect();
         if let Some(live) = self.sessions.get_mut(id)
@@ -407,7 +406,7 @@ impl Registry {
         }
     }
 
-    /// The processes of the live sessions.
+    /// Returns the processes of the live sessions.
     pub(crate) fn processes(&self) -> Vec<(String, Process)> {
         let process = |(id, live): (&String, &LiveSession)| {
             Some((id.clone(), (live.session.pid?, live.session.pid_start)))
@@ -423,7 +422,7 @@ impl Registry {
         self.live().count() as u64
     }
 
-    /// Whether this session's user knows of this state of the config.
+    /// Returns true if this session's user was told of this generation of the config.
     pub(crate) fn knows_config(&self, id: &str, generation: u64) -> bool {
         let live = self.sessions.get(id);
         live.is_some_and(|live| live.told == Some(generation))
@@ -435,7 +434,7 @@ impl Registry {
         }
     }
 
-    /// Finds a session that was here before, or makes a new one.
+    /// Loads a session from the database, or makes a new one if the event may make one.
     fn admit(
         &mut self,
         database: &Connection,
@@ -456,7 +455,7 @@ impl Registry {
         Some(())
     }
 
-    /// Drops the session that was quiet longest, ended ones first.
+    /// Drops the session that was quiet longest. Ended sessions go first.
     fn make_room(&mut self) -> Option<()> {
         let written = self.sessions.iter();
         let written = written.filter(|(id, _)| !self.unwritten.contains(*id));
@@ -467,7 +466,7 @@ impl Registry {
         self.sessions.remove(&id).map(drop)
     }
 
-    /// What a user looked at a while ago and did not answer waits again.
+    /// Shows sessions as waiting again that the user saw a while ago and did not answer.
     pub(crate) fn forget_looks(&mut self, now: i64) {
         for (id, live) in &mut self.sessions {
             if live.session.forget_looks(now) {
@@ -477,7 +476,7 @@ impl Registry {
         }
     }
 
-    /// The sessions that have ended since this was last asked.
+    /// Takes the sessions that have ended since the last call, to compare their calls.
     pub(crate) fn take_newly_ended(&mut self) -> Vec<EndedSession> {
         let ended = self.sessions.iter_mut().filter_map(|(id, live)| {
             let ended_at = live.session.ended_at?;
@@ -496,7 +495,7 @@ impl Registry {
         ended.collect()
     }
 
-    /// How many calls of a session guards saw.
+    /// Sets the number of a session's calls that guards saw.
     pub(crate) fn set_coverage(&mut self, id: &str, coverage: Coverage) {
         self.update_session(id, |session| {
             session.coverage = Some(coverage);
@@ -504,7 +503,7 @@ impl Registry {
         });
     }
 
-    /// Drops what ended a while ago: the database has it.
+    /// Drops sessions that ended a while ago. The database has them.
     pub(crate) fn drop_ended(&mut self, now: i64) {
         let Self {
             sessions,
@@ -513,18 +512,18 @@ impl Registry {
         } = self;
         sessions.retain(|id, live| {
             let ended = live.session.ended_at;
-            unwritten.contains(id) || ended.is_none_or(|end| now - end < AT_HAND)
+            unwritten.contains(id) || ended.is_none_or(|end| now - end < KEPT_AFTER_END)
         });
     }
 
-    /// The tokens of a session's turn, as its transcript tells them.
+    /// Sets the tokens of a session's turn, from its transcript.
     pub(crate) fn set_turn_tokens(&mut self, id: &str, tokens: TurnTokens) {
         if let Some(live) = self.sessions.get_mut(id) {
             live.turn.tokens = tokens;
         }
     }
 
-    /// A prompt comes: what is known until then belongs to the turn before it.
+    /// Queues the figures of the turn that ends because a prompt arrived.
     fn end_turn(&mut self, id: &str) {
         let live = self.sessions.get_mut(id);
         let figures = live.and_then(LiveSession::unwritten_figures);
@@ -540,7 +539,7 @@ impl LiveSession {
         }
     }
 
-    /// Returns true if no process is known and no event has come for long.
+    /// Returns true if no process is known and no event has arrived for an hour.
     fn is_quiet(&self, now: i64) -> bool {
         let last = self.session.last_activity.max(self.arrived_at);
         self.session.pid.is_none() && now - last >= QUIET
@@ -552,7 +551,7 @@ impl LiveSession {
         row
     }
 
-    /// The figures of the turn that goes on, or was the last; none where nothing is known.
+    /// Returns the figures of the current or last turn. Returns none if there are none.
     fn turn_figures(&self) -> Option<TurnFigures> {
         let session = &self.session;
         let began = session.prompted_at?;
@@ -570,7 +569,7 @@ impl LiveSession {
         })
     }
 
-    /// Figures that are not written yet. They count as written from now on.
+    /// Takes the figures of the turn if they changed since they were last taken.
     fn unwritten_figures(&mut self) -> Option<TurnFigures> {
         let figures = self.turn_figures()?;
         let written = self.turn.written.as_ref();

@@ -1,4 +1,4 @@
-//! `becket sessions` and the live view: the sessions as they are, and then every change.
+//! Sends sessions to `becket sessions`, and sessions and their changes to the live view and to tmux.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::serve::{Server, take_in};
 use crate::store::{self, SessionFilter};
 use crate::tmux::TmuxRequest;
 
-/// So many ended sessions are told, unless more are asked for.
+/// The number of ended sessions that are sent by default.
 const ENDED: u32 = 200;
 
-/// Tells the pusher of every session, and of every change.
+/// Sends every session and every change to the task that pushes into tmux.
 pub(crate) async fn tell_tmux(server: Arc<Server>) {
     loop {
         let Some((rows, mut changes)) = watch(&server).await else {
@@ -39,7 +39,7 @@ pub(crate) async fn tell_tmux(server: Arc<Server>) {
 
 type Watched = (Vec<SessionRow>, broadcast::Receiver<Arc<SessionRow>>);
 
-/// The live sessions, and every change from then on.
+/// Gets the live sessions, and a subscription to every change from then on.
 async fn watch(server: &Server) -> Option<Watched> {
     let (reply, watched) = oneshot::channel();
     let asked = Message::Registry(RegistryRequest::Watch(reply));
@@ -47,7 +47,7 @@ async fn watch(server: &Server) -> Option<Watched> {
     watched.await.ok()
 }
 
-/// Has the panes of a tmux server coloured, or not any more.
+/// Turns the colours of a tmux server's panes on or off.
 pub(crate) async fn paint(server: &Server, tmux_socket: String, on: bool) -> Told {
     let (done, painted) = oneshot::channel();
     let order = TmuxRequest::Paint {
@@ -63,7 +63,7 @@ pub(crate) async fn paint(server: &Server, tmux_socket: String, on: bool) -> Tol
     }
 }
 
-/// Asks the registry something. It answers everything, unless the daemon ends.
+/// Sends the registry a request. Every request gets an answer, unless the daemon ends.
 pub(crate) async fn ask(
     server: &Server,
     asked: impl FnOnce(oneshot::Sender<Told>) -> RegistryRequest,
@@ -74,13 +74,13 @@ pub(crate) async fn ask(
     answer.await.unwrap_or(ending)
 }
 
-/// Sends the sessions that were asked for. False if nobody is there any more.
+/// Sends the sessions that match a query. Returns false if the connection is to be closed.
 pub(crate) async fn sessions(
     connection: &Connection,
     query: SessionQuery,
     server: &Server,
 ) -> bool {
-    // What the spool holds may change a status.
+    // Events in the spool may change the state of a session.
     take_in(server).await;
     let (reply, live) = oneshot::channel();
     drop(
@@ -107,7 +107,7 @@ pub(crate) async fn sessions(
     }
 }
 
-/// Sends sessions, the first of them if all are more than a frame holds.
+/// Sends as many sessions as fit into a frame, the first ones.
 async fn say(connection: &Connection, rows: Vec<SessionRow>) -> bool {
     match packed(rows) {
         Some(frame) => connection.send(&frame).await,
@@ -134,7 +134,7 @@ fn packed(mut rows: Vec<SessionRow>) -> Option<Vec<u8>> {
     }
 }
 
-/// The one session whose id begins so, live or ended.
+/// Finds the session whose id begins with `prefix`, live or ended.
 async fn one(server: &Server, prefix: String, live: Vec<SessionRow>) -> Told {
     let begins = prefix.clone();
     let known = stored(server, move |reader| {
@@ -151,7 +151,7 @@ async fn one(server: &Server, prefix: String, live: Vec<SessionRow>) -> Told {
     }
 }
 
-/// The live ones, and after them those that are not among them.
+/// Adds the sessions that are not among the live ones.
 fn with_ended(mut live: Vec<SessionRow>, others: &[Session]) -> Vec<SessionRow> {
     let now = now_ms();
     for session in others {
@@ -201,7 +201,7 @@ pub(crate) async fn changes(connection: &Connection, server: &Server) -> bool {
                         return false;
                     }
                 }
-                // Too slow for every change: all of them anew.
+                // The client was too slow and missed changes: send all sessions again.
                 Err(RecvError::Lagged(_)) => break,
                 Err(RecvError::Closed) => return false,
             }

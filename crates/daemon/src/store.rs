@@ -1,5 +1,5 @@
-//! What happened: one SQLite database with one writer, readers beside it, and the spool of events
-//! that no daemon has stored yet.
+//! The log of events: one SQLite database with one writer and many readers, and the spool of events that no
+//! daemon has stored yet.
 
 mod checkpoint;
 mod denied;

@@ -1,5 +1,5 @@
-//! Pushes what the sessions do into the tmux servers that they run in, so that no status line has
-//! to poll: the option `@becket` of a server, `@becket_state`, `@becket_effort` and the colours of its panes.
+//! Pushes the states of sessions into the tmux servers that they run in, so that no status line has to poll: the
+//! option `@becket` of a server, and `@becket_state`, `@becket_effort` and the colours of its panes.
 
 mod server;
 #[cfg(test)]
@@ -21,33 +21,33 @@ pub use server::{TmuxCommand, TmuxError, TmuxServer, is_pane, tmux_command};
 use crate::counters::Counters;
 use crate::lifecycle::now_ms;
 
-/// A change waits so long for others that come with it.
+/// The time that a change waits for others, to be pushed with them.
 const TOGETHER: Duration = Duration::from_millis(200);
-/// A server that failed is left alone for so long.
+/// The pause after a failed call to a server.
 const AFTER_FAILURE: Duration = Duration::from_secs(10);
-/// While a session waits, the text is looked at so often: it says for how long.
+/// The time between updates of the text while a session waits: the text has the waiting time.
 const WAIT_TICK: Duration = Duration::from_secs(10);
-/// The blocking pool has other work too.
+/// The number of calls at once. The blocking pool has other work too.
 const MAX_CALLS: usize = 2;
 const MAX_SERVERS: usize = 32;
 const MAX_SESSIONS: usize = 10_000;
 
-/// The server's option that says whether its panes are painted. It stands in the server, so that
-/// another daemon finds it.
+/// The server option that is `on` if its panes are coloured. The server keeps it, so that the next daemon finds
+/// it.
 const PAINT: &str = "@becket_paint";
 const TEXT: &str = "@becket";
 const STATE: &str = "@becket_state";
 const EFFORT: &str = "@becket_effort";
 const STYLES: [&str; 2] = ["window-style", "window-active-style"];
 
-/// What the pusher is told.
+/// A request to the task that pushes into tmux.
 #[derive(Debug)]
 pub enum TmuxRequest {
-    /// These are all the sessions there are.
+    /// Replace all sessions by these.
     All(Vec<SessionRow>),
-    /// A session is new, or has changed, or has ended.
+    /// Update a session that is new, has changed or has ended.
     Session(Arc<SessionRow>),
-    /// Colour the panes of this server, or stop that.
+    /// Turn the colours of this server's panes on or off.
     Paint {
         tmux_socket: String,
         on: bool,
@@ -55,7 +55,7 @@ pub enum TmuxRequest {
     },
 }
 
-/// Takes orders until the channel closes.
+/// Handles requests until the channel closes.
 pub async fn push(mut orders: mpsc::Receiver<TmuxRequest>, counters: Arc<Counters>) {
     let mut pusher = Pusher::default();
     let mut calls: JoinSet<PushResult> = JoinSet::new();
@@ -104,24 +104,24 @@ struct Pusher {
     servers: BTreeMap<String, ServerState>,
 }
 
-/// What is known of one server.
+/// The state of one server.
 #[derive(Debug, Default)]
 struct ServerState {
-    /// When it is to be looked after.
+    /// The time of the next update.
     due: Option<Instant>,
     busy: bool,
-    /// The last call failed: no change hastens the next.
+    /// True if the last call failed: then no change makes the next one earlier.
     failed: bool,
-    /// What it shows, if the last call succeeded.
+    /// The display that it has, if the last call succeeded.
     pushed: Option<ServerDisplay>,
 }
 
-/// What a server should show.
+/// The texts and states that a server should show.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct ServerDisplay {
     text: String,
     panes: BTreeMap<String, Display>,
-    /// What the sessions in panes work on.
+    /// The effort of the session in each pane.
     efforts: BTreeMap<String, String>,
 }
 
@@ -152,7 +152,7 @@ impl Pusher {
         }
     }
 
-    /// Every server shows the sum of all sessions, so a change concerns each.
+    /// Schedules an update of every server: each one shows the counts of all sessions.
     fn changed(&mut self) {
         let then = Instant::now() + TOGETHER;
         for state in self.servers.values_mut().filter(|state| !state.failed) {
@@ -164,7 +164,7 @@ impl Pusher {
         Tally::of(self.sessions.values().map(|row| &**row))
     }
 
-    /// When there is something to do next.
+    /// Returns the time of the next update.
     fn due(&self) -> Option<Instant> {
         let idle = self.servers.values().filter(|state| !state.busy);
         idle.filter_map(|state| state.due).min()
@@ -229,14 +229,14 @@ impl Pusher {
     }
 }
 
-/// Makes one server show what is wanted; `paint` turns the colours on or off.
+/// Makes a server show this display. `paint` turns the colours on or off.
 fn call(socket: String, wanted: ServerDisplay, paint: Option<bool>) -> PushResult {
     let server = TmuxServer::new(&socket);
     let once = || {
         let shown = server.run(&[look()])?;
         server.run(&commands(&shown, &wanted, paint)).map(drop)
     };
-    // A pane may go away between looking and setting: the second look does not see it.
+    // A pane may close between the two calls: a second attempt does not list it any more.
     let outcome = once().or_else(|why| match why {
         TmuxError::Refused(_) => once(),
         other => Err(other),
@@ -248,7 +248,7 @@ fn call(socket: String, wanted: ServerDisplay, paint: Option<bool>) -> PushResul
     }
 }
 
-/// Takes becket's options and colours off a server.
+/// Removes becket's options and colours from a server.
 pub fn clean(server: &TmuxServer) -> Result<(), TmuxError> {
     let shown = server.run(&[look()])?;
     let mut commands = commands(&shown, &ServerDisplay::default(), Some(false));
@@ -256,7 +256,8 @@ pub fn clean(server: &TmuxServer) -> Result<(), TmuxError> {
     server.run(&commands).map(drop)
 }
 
-/// `implement/plan ♥4 45%`. A phase may be any text, and tmux reads `#` and tabs.
+/// Formats an effort: `implement/plan ♥4 45%`. Leaves out `#` and hidden characters: a phase may be any text, and
+/// tmux interprets `#` and tabs.
 fn effort_text(effort: &EffortBrief) -> String {
     let used = effort.context_pct.map(|used| format!(" {used:.0}%"));
     let text = effort.short() + &used.unwrap_or_default();
@@ -265,7 +266,7 @@ fn effort_text(effort: &EffortBrief) -> String {
         .collect()
 }
 
-/// The background of a pane by what its session does.
+/// Returns the background of a pane for the state of its session.
 fn style(display: Display) -> &'static str {
     match display {
         Display::Error => "bg=colour52",
@@ -276,7 +277,7 @@ fn style(display: Display) -> &'static str {
     }
 }
 
-/// Asks for what is shown: a line for each pane.
+/// Makes the command that lists the panes and what they show, a line for each pane.
 fn look() -> TmuxCommand {
     let format = format!(
         "#{{pane_id}}\t#{{{PAINT}}}\t#{{{STATE}}}\t#{{{EFFORT}}}\t#{{{}}}",
@@ -285,8 +286,8 @@ fn look() -> TmuxCommand {
     tmux_command(&["list-panes", "-a", "-F", &format])
 }
 
-/// The commands that lead from what [`look`] printed to what is wanted. Nothing of the pane's own
-/// is kept: a pane that is not painted any more has the style of its window.
+/// Makes the commands that change the panes from the output of [`list_panes`] to the wanted display. The style
+/// that a pane had before becket is not kept: without colours it gets the style of its window.
 fn commands(shown: &str, wanted: &ServerDisplay, paint: Option<bool>) -> Vec<TmuxCommand> {
     let panes = shown.lines().filter_map(|line| {
         let mut fields = line.split('\t');
@@ -330,7 +331,7 @@ fn commands(shown: &str, wanted: &ServerDisplay, paint: Option<bool>) -> Vec<Tmu
     commands
 }
 
-/// The live sessions, counted by display state.
+/// The numbers of live sessions by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     pub error: usize,
@@ -338,7 +339,7 @@ pub struct Tally {
     pub checked: usize,
     pub working: usize,
     pub done: usize,
-    /// Since when the one that has waited longest needs attention.
+    /// The time since which the session that has waited longest needs attention.
     pub waiting_since: Option<i64>,
 }
 
@@ -361,8 +362,8 @@ impl Tally {
         tally
     }
 
-    /// `✗1 ◆2 4m ◇1 ●3 ○5`: those that failed, that wait and for how long, that wait and were looked
-    /// at, that work, that are done. What is none is left out.
+    /// Formats the numbers, without zeros: `✗1 ◆2 4m ◇1 ●3 ○5` are sessions that failed, that wait (for 4 minutes),
+    /// that wait and were seen, that work, that are done.
     pub fn text(&self, now: i64) -> String {
         let counts = [
             self.error,
@@ -383,12 +384,12 @@ impl Tally {
     }
 }
 
-/// Whether a session counts at all. One that was only found running says nothing of itself.
+/// Returns true if a session is counted: it has not ended, and becket gets its events.
 pub fn is_live(row: &SessionRow) -> bool {
     row.ended_at.is_none() && row.hooked
 }
 
-/// Nothing for less than a minute.
+/// Formats a duration in milliseconds. Returns none for less than a minute.
 fn span(ms: i64) -> Option<String> {
     match ms / 60_000 {
         ..1 => None,

@@ -1,5 +1,5 @@
-//! The calls of a session's transcripts, compared with the PreToolUse events in the database: at the
-//! end of a session, and for `becket coverage`, `doctor` and the live view.
+//! Compares the tool calls in a session's transcripts with the PreToolUse events in the database, at the end of a
+//! session and for `becket coverage`, `doctor` and the live view.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,12 +13,12 @@ use rusqlite::Connection;
 use crate::inference::followed::{open, unreadable};
 use crate::store::{CallsOf, calls_seen, first_event};
 
-/// What is read of a transcript at once.
+/// The number of bytes that are read of a transcript at once.
 const AT_ONCE: usize = 256 << 10;
-/// How deep in its folder a session's subagents are looked for, and how many.
+/// The depth to which a session's folder is searched for transcripts of subagents, and the number of them.
 const MAX_DEPTH: usize = 3;
 const MAX_SUBAGENTS: usize = 10_000;
-/// An event may be so much older than the line of its call, in milliseconds.
+/// The time by which an event may be older than the line of its call, in milliseconds.
 const EARLIER: i64 = 60_000;
 
 /// A session that has ended and whose calls are to be compared.
@@ -33,7 +33,7 @@ pub(crate) struct EndedSession {
 #[derive(Debug, Default)]
 pub struct SessionCalls {
     pub calls: ToolCalls,
-    /// What of its transcripts could not be read.
+    /// The part of its transcripts that could not be read, in words.
     pub trouble: Option<String>,
 }
 
@@ -88,7 +88,7 @@ impl SessionCalls {
     }
 }
 
-/// The counts of sessions that have ended.
+/// Counts the seen and unseen calls of sessions that have ended.
 pub(crate) fn of_ended(database: &Connection, ended: &[EndedSession]) -> Vec<(String, Coverage)> {
     let count = |one: &EndedSession| {
         let mut read = SessionCalls::read(&one.transcript);
@@ -99,7 +99,7 @@ pub(crate) fn of_ended(database: &Connection, ended: &[EndedSession]) -> Vec<(St
     ended.iter().filter_map(count).collect()
 }
 
-/// The transcripts of a session's subagents: `SESSION/subagents/agent-ID.jsonl`, or deeper.
+/// Lists the transcripts of a session's subagents: `SESSION/subagents/agent-ID.jsonl`, or deeper.
 fn subagents(session: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![(session.join("subagents"), 0)];
@@ -117,8 +117,8 @@ fn subagents(session: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The transcripts in a config folder of Claude Code that changed since then: those of
-/// sessions, `projects/PROJECT/SESSION.jsonl`.
+/// Lists the transcripts of sessions in Claude Code's config folder that changed since a time:
+/// `projects/PROJECT/SESSION.jsonl`.
 pub fn transcripts_since(claude_home: &Path, since: i64) -> Vec<PathBuf> {
     let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
     let changed = |entry: &fs::DirEntry| {

@@ -19,10 +19,10 @@ use crate::store::spool::{Intake, IntakeChanges};
 use crate::store::{Decision, EventRecord, IntakeProgress};
 use crate::waiting_shim::WaitingShim;
 
-/// No notice is given of what happened longer ago: milliseconds.
+/// The age up to which a change gets a notice, in milliseconds.
 const FRESH: i64 = 60_000;
 
-/// Records what an effort told the agent of an event that standalone answered.
+/// Records the message of an effort to an agent, for an event that standalone answered.
 fn record_effort_message(registry: &mut Registry, record: &EventRecord) {
     let decision = record.decision.as_ref();
     let said = decision.and_then(Decision::effort_said);
@@ -33,7 +33,7 @@ fn record_effort_message(registry: &mut Registry, record: &EventRecord) {
 }
 
 impl Core {
-    /// Takes in one group of the spool with the sessions that it changes. True if more is left.
+    /// Takes in one group of the spool with the sessions that it changes. Returns true if more files wait.
     pub(super) fn take_in(&mut self) -> bool {
         self.commit();
         let (_, masker) = self.configs.current(None);
@@ -107,20 +107,20 @@ impl Core {
         }
     }
 
-    /// The user may want to know of what was not answered here.
+    /// Runs the notice of a change that no answer carried, if the config has one.
     fn notify_change(&mut self, change: Option<&Change>, event: Option<&EventName>) {
         let now = now_ms();
         let Some(change) = change.filter(|change| now - change.at < FRESH) else {
             return;
         };
-        // Only files of becket's own home: a project's may block.
+        // Only the config of becket's home: reading a project's config may block.
         let (config, _) = self.configs.current(None);
         let minute = notice::minute_of_day(now);
         let notice = notice::of(&config.config.notice, change, event, minute);
         self.run_notice(notice.as_ref());
     }
 
-    /// The user is told of each denied call that ran.
+    /// Runs the notice of each denied call that ran.
     pub(super) fn notify_ran_denied(&mut self) {
         for ran in self.store.take_ran_denied() {
             let (session, tool, now) = (&ran.session, &ran.tool, now_ms());
@@ -148,8 +148,7 @@ impl Core {
         }
     }
 
-    /// A status line: its figures go to the session, and the line goes back. It is no event, and
-    /// waits for no commit.
+    /// Answers a status line and records its figures. It is no event, so it waits for no commit.
     pub(super) fn handle_status_line(&mut self, event: &PreparedEvent, shim: WaitingShim) {
         let envelope = &event.envelope;
         let read = figures(&event.masked);
@@ -164,7 +163,7 @@ impl Core {
                     line.wrong.extend(kept.wrong.clone());
                     own = Some(kept.shown.clone());
                 }
-                // Without an answer it is `Busy`: the caller runs the user's program.
+                // Dropping the shim answers `Busy`: the caller then runs the user's program.
                 None => return,
             }
         }

@@ -1,4 +1,4 @@
-//! One transcript as it grows: what is new in it, and what of it cannot be read.
+//! Follows one transcript as it grows.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -9,13 +9,13 @@ use becket_engine::transcript::{Finding, Tail, TurnTokens, Unread};
 use becket_wire::session::Figures;
 use rustix::fs::OFlags;
 
-/// What is read of one transcript at once.
+/// The number of bytes that one look reads.
 const AT_ONCE: u64 = 8 << 20;
-/// Where the user attends, the status line tells of context and cost: of the past only the tokens of
-/// the turn are needed. Claude Code 2.1.325 writes 115 KB after the reply of a short first turn.
+/// The number of old bytes that are read where only the tokens of the turn are needed: in an attended session the
+/// status line has context and cost. Claude Code 2.1.325 writes 115 KB after the reply of a short first turn.
 pub(super) const OF_THE_PAST: u64 = 1 << 20;
-/// A transcript is made with the first reply, which takes its time. After so many looks in vain it
-/// is missing.
+/// The number of looks after which a transcript that does not exist is reported as missing. Claude Code creates
+/// it with the first reply.
 pub(super) const IN_VAIN: u32 = 60;
 
 #[derive(Debug, Default)]
@@ -23,16 +23,16 @@ pub(super) struct FollowedTranscript {
     tail: Tail,
     path: PathBuf,
     read: u64,
-    /// The rest of a line whose beginning was not read.
+    /// True if reading began in the middle of a line and has not come to its end.
     midway: bool,
-    /// It was there once.
+    /// True if the file existed at an earlier look.
     seen: bool,
     in_vain: u32,
 }
 
 impl FollowedTranscript {
-    /// What is new in it. What is wrong with it is known afterwards.
-    /// The tokens of replies count since the prompt.
+    /// Reads the new lines. Returns their findings, and a trouble if the file cannot be read. Tokens are counted since
+    /// the prompt.
     pub(super) fn look(
         &mut self,
         path: &Path,
@@ -101,7 +101,7 @@ impl FollowedTranscript {
         Ok(self.tail.push(bytes))
     }
 
-    /// Another file, or one that begins anew.
+    /// Starts with another file, or with one that was truncated.
     fn begin(&mut self, path: &Path, at: u64) {
         self.path = path.to_owned();
         self.tail = Tail::default();
@@ -110,7 +110,7 @@ impl FollowedTranscript {
     }
 }
 
-/// Opens a file that somebody else named: a pipe would be waited for.
+/// Opens a regular file whose path comes from outside, without waiting for a writer if it is a pipe.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options

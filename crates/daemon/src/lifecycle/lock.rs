@@ -1,4 +1,4 @@
-//! The lock that makes the daemon the only one, and how a newer build gets it.
+//! The lock that allows one daemon for each home. A newer build asks the running daemon to yield.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -14,25 +14,25 @@ use becket_wire::{PROTOCOL, Place, Version};
 use super::StartError;
 use super::setup::open_own;
 
-/// How long a daemon that is asked to yield may take to answer, and how long to end.
+/// The time that a daemon has to answer a request to yield, and the time that it has to end then.
 const ANSWER: Duration = Duration::from_secs(2);
 const MAKE_ROOM: Duration = Duration::from_secs(10);
-/// How long one may take that has said that it ends: it waits for its hooks first.
+/// The time that a daemon has to end if it is ending already: it waits for its hooks first.
 const DRAINED: Duration = Duration::from_secs(40);
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Who holds the lock.
+/// The answer of the daemon that holds the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockHolder {
-    /// It makes room.
+    /// It ends.
     Yielding,
-    /// It is as new as the one who asks, or newer.
+    /// It stays, because it is as new as this build or newer.
     By(Version),
     /// It does not answer.
     Silent,
 }
 
-/// Takes the lock for life: at once, or from an older daemon that makes room.
+/// Takes the lock, at once or from an older daemon that yields.
 pub(super) fn acquire(place: &Place, version: Version) -> Result<File, StartError> {
     let path = place.life_lock();
     let failed = |why| StartError::Lock {
@@ -58,7 +58,7 @@ pub(super) fn acquire(place: &Place, version: Version) -> Result<File, StartErro
                 let lock = open(&place.next_lock()).map_err(failed)?;
                 match lock.try_lock() {
                     Ok(()) => next = Some(signed(lock, &version.to_string())),
-                    // One waits for it to end; another that is not newer would only wait behind that one.
+                    // Another process waits for the daemon to end. Waiting behind it only makes sense with a newer version.
                     Err(_) => {
                         let waits = io::read_to_string(lock).unwrap_or_default();
                         let waits = waits.trim().parse::<Version>().ok();
@@ -69,8 +69,8 @@ pub(super) fn acquire(place: &Place, version: Version) -> Result<File, StartErro
                 }
             }
             LockHolder::Yielding => {}
-            // One that no longer listens may be about to end. Another one may be faster than we
-            // are then, so it is asked again and again.
+            // A daemon that no longer listens may be about to end. Another process may then take the lock before
+            // us, so the question is repeated.
             LockHolder::Silent => {}
         }
         match waiting.recv_timeout(ASK_AGAIN) {
@@ -85,7 +85,7 @@ fn open(path: &Path) -> io::Result<File> {
     open_own(path, OpenOptions::new().read(true).write(true))
 }
 
-/// Says in the lock's file who holds it: the pid for people who look, the version for others that wait.
+/// Writes a text into the locked file: the pid, for people, or the version, for other processes that wait.
 fn signed(mut lock: File, text: &str) -> File {
     drop(
         lock.set_len(0)
@@ -95,7 +95,7 @@ fn signed(mut lock: File, text: &str) -> File {
     lock
 }
 
-/// Waits for the lock on a thread, since locks know no deadline.
+/// Waits for the lock in a thread, since locking has no timeout.
 fn wait_for(lock: File) -> Receiver<File> {
     let (done, waiting) = channel();
     std::thread::spawn(move || {
@@ -106,7 +106,7 @@ fn wait_for(lock: File) -> Receiver<File> {
     waiting
 }
 
-/// Asks the daemon that runs to make room for this version.
+/// Asks the running daemon to yield to this version.
 pub fn yield_to(place: &Place, version: Version) -> LockHolder {
     match ask(place, version) {
         Ok(Some(Response::Yielding)) => LockHolder::Yielding,

@@ -1,4 +1,4 @@
-//! What may be asked of the registry, and what it is told by a person.
+//! Requests of clients to the registry: lists of sessions, a name, and "seen".
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use super::{LiveSession, Registry, stored};
 use crate::inference::{ActiveSession, LAST_REPLY};
 use crate::store::SessionFilter;
 
-/// One question, with where its answer goes.
+/// A request, with the channel for its answer.
 #[derive(Debug)]
 pub(crate) enum RegistryRequest {
-    /// The live sessions, the most urgent first.
+    /// List the live sessions, the most urgent first.
     Live(Sender<Vec<SessionRow>>),
-    /// The same, and every change from then on.
+    /// List the live sessions, and subscribe to every change from then on.
     Watch(Sender<(Vec<SessionRow>, broadcast::Receiver<Arc<SessionRow>>)>),
-    /// The sessions that are at work.
+    /// List the sessions to look at for inferences.
     Active(Sender<Vec<ActiveSession>>),
     Name {
         session: String,
@@ -57,8 +57,8 @@ impl Registry {
         rows
     }
 
-    /// Whose files may tell more than events do. What an unattended session costs only its transcript
-    /// tells, and the last of it when the session has ended already.
+    /// Lists the sessions whose files may tell more than events do. Only the transcript has the cost of an unattended
+    /// session, and its last reply comes when the session has ended already.
     fn active(&self, now: i64) -> Vec<ActiveSession> {
         let active = |session: &Session| {
             let ended_at = session.ended_at;
@@ -85,7 +85,7 @@ impl Registry {
             .collect()
     }
 
-    /// How many sessions but this one need the person.
+    /// Counts the other sessions that wait for the user.
     pub(crate) fn waiting_besides(&self, id: &str) -> usize {
         let waits = |live: &LiveSession| live.session.display().0 == Display::Attention;
         self.live()
@@ -127,7 +127,7 @@ impl Registry {
         Told::Done
     }
 
-    /// The one session that has an id that begins so; it is at hand then.
+    /// Completes the beginning of an id to the id of a session, and loads that session.
     fn complete(&mut self, database: &Connection, prefix: &str) -> Result<String, Told> {
         for session in stored(database, SessionFilter::Like(prefix)) {
             let id = session.session_id.clone();
@@ -138,8 +138,8 @@ impl Registry {
     }
 }
 
-/// Who needs somebody first; among those, who has waited longest. Whoever is done comes last, the
-/// one that finished last first.
+/// Sorts sessions by urgency: first those that need the user, the longest wait first. Sessions that are done come
+/// last, the newest first.
 fn sort(rows: &mut [SessionRow]) {
     rows.sort_by(|a, b| {
         let waits = |row: &SessionRow| match row.display {

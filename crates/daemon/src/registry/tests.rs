@@ -222,7 +222,7 @@ fn an_ended_session_stays_ended_when_it_is_no_longer_at_hand() {
     let mut desk = Desk::new();
     desk.event("a", "UserPromptSubmit", &json!({"prompt": "go"}));
     desk.event("a", "SessionEnd", &json!({"reason": "other"}));
-    desk.registry.drop_ended(desk.now + AT_HAND + 1);
+    desk.registry.drop_ended(desk.now + KEPT_AFTER_END + 1);
     assert!(desk.registry.sessions.is_empty());
     desk.event("a", "PostToolUse", &json!({"tool_name": "Bash"}));
     assert!(desk.rows().is_empty());

@@ -1,4 +1,4 @@
-//! Checkpoints: a thread of its own moves SQLite's log into the database, off the path of a reply.
+//! Checkpoints: a separate thread moves SQLite's log into the database, so that no reply waits for it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use tracing::warn;
 
 use super::open::WRITER_BUSY;
 
-/// A log of so many pages (64 MB) is begun anew. Under constant load it does not begin anew by itself.
+/// The number of pages (64 MB) from which on the log is restarted. Under constant load SQLite never restarts it.
 const LONG: i64 = 16 << 10;
-/// The writer moves at most so many pages (8 MB) itself; the thread moves the others first.
+/// The number of pages (8 MB) that the writer moves itself at most. The thread moves the others first.
 const LITTLE: i64 = 2 << 10;
 
-/// The log, in pages.
+/// The size of SQLite's log, in pages.
 #[derive(Debug, Default)]
 struct WalSize {
     length: AtomicI64,
-    /// So many of them are in the database.
+    /// The number of pages that are in the database already.
     moved: AtomicI64,
 }
 
@@ -42,12 +42,12 @@ impl WalSize {
 pub(super) struct Checkpointer {
     wake: SyncSender<()>,
     log: Arc<WalSize>,
-    /// A reader was in the way of the last `RESTART`: the next one waits for a log of this length.
+    /// The length of the log at which the next `RESTART` is tried. A reader blocked the last one.
     next: i64,
 }
 
 impl Checkpointer {
-    /// Starts the thread. It ends when this is dropped.
+    /// Starts the thread. It ends when the `Checkpointer` is dropped.
     pub(super) fn start(database: PathBuf, writer: &mut Connection) -> Self {
         let log = Arc::new(WalSize::default());
         let (watched, moving) = (Arc::clone(&log), Arc::clone(&log));
@@ -59,7 +59,7 @@ impl Checkpointer {
                     return;
                 };
                 for () in woken {
-                    // A log that was begun anew meanwhile is shorter.
+                    // If the log is shorter now, it was restarted meanwhile, and `moved` is of the old one.
                     if let Ok((_, length, moved)) = checkpoint(&connection, "PASSIVE")
                         && length <= moving.length.load(Relaxed)
                     {
@@ -80,7 +80,7 @@ impl Checkpointer {
         Self { wake, log, next: 0 }
     }
 
-    /// Called after each commit: has a long log moved, and begins it anew when little is left.
+    /// Moves a long log into the database after a commit, and restarts the log once little is left to move.
     pub(super) fn look_after(&mut self, writer: &Connection) {
         let length = self.log.length.load(Relaxed);
         if length < LONG.max(self.next) {
@@ -89,7 +89,7 @@ impl Checkpointer {
         if self.log.left() >= LITTLE {
             return self.nudge();
         }
-        // Readers are not waited for.
+        // Do not wait for readers.
         drop(writer.busy_timeout(Duration::ZERO));
         let restarted = checkpoint(writer, "RESTART").is_ok_and(|(busy, ..)| !busy);
         drop(writer.busy_timeout(WRITER_BUSY));
@@ -99,7 +99,7 @@ impl Checkpointer {
         }
     }
 
-    /// Has the thread move what there is.
+    /// Wakes the thread if there are pages to move.
     pub(super) fn nudge(&self) {
         if self.log.left() > 0 {
             let _ = self.wake.try_send(());
@@ -107,7 +107,8 @@ impl Checkpointer {
     }
 }
 
-/// Whether something was in the way, the length of the log, and how much of it is in the database.
+/// Runs a checkpoint. Returns true if a reader or writer blocked it, then the pages of the log, and the pages
+/// that are in the database.
 fn checkpoint(connection: &Connection, how: &str) -> rusqlite::Result<(bool, i64, i64)> {
     let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
     connection.query_row(&format!("PRAGMA wal_checkpoint({how})"), [], read)

@@ -1,5 +1,5 @@
-//! The tool calls that becket denied: one that ran all the same is noticed. Owned by the store, which sees
-//! every decision and every result.
+//! The tool calls that becket denied, to find those that ran nevertheless. Owned by the store, which sees every
+//! decision and every result.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -11,7 +11,7 @@ use rusqlite::{Connection, params};
 
 use super::record::{EventRecord, InsertOutcome};
 
-/// So many of the newest denied calls are remembered.
+/// The number of denied calls that are remembered, the newest ones.
 const REMEMBERED: usize = 1024;
 
 /// A call that ran though becket had denied it.
@@ -23,13 +23,13 @@ pub struct RanDenied {
     pub at: i64,
 }
 
-/// The newest denied calls, by session and `tool_use_id`, each with its PreToolUse.
+/// The newest denied calls, by session and `tool_use_id`, each with the id of its PreToolUse event.
 #[derive(Debug)]
 pub(super) struct DeniedCalls {
     place: Place,
     calls: HashMap<(String, String), EventId>,
     order: VecDeque<(String, String)>,
-    /// Calls that were found to have run and that the core has not been told of.
+    /// Denied calls that ran and that the core has not taken yet.
     found: Vec<RanDenied>,
 }
 
@@ -72,8 +72,8 @@ impl DeniedCalls {
         }
     }
 
-    /// Gives the result of a denied call its fault. If standalone judged the call too, its answer is what
-    /// Claude Code got: the intake of that answer decides.
+    /// Marks the result of a denied call as a fault. If standalone judged the call too, Claude Code got that answer:
+    /// the intake of it decides.
     pub(super) fn mark_result(&self, record: &mut EventRecord) {
         let is_result = matches!(
             record.event_name(),
@@ -88,7 +88,7 @@ impl DeniedCalls {
         }
     }
 
-    /// Takes note of a record that was written: of a denial, or of a result that has the fault.
+    /// Takes note of a record that was written: remembers a denial, and reports a result that is marked.
     pub(super) fn note_written(
         &mut self,
         record: &EventRecord,
@@ -128,7 +128,7 @@ impl DeniedCalls {
         Ok(())
     }
 
-    /// The calls that were found since the last time.
+    /// Takes the denied calls that ran since the last time.
     pub(super) fn take_found(&mut self) -> Vec<RanDenied> {
         std::mem::take(&mut self.found)
     }
@@ -138,7 +138,7 @@ fn call_of(record: &EventRecord) -> Option<(String, String)> {
     Some((record.session_id.clone()?, record.tool_use_id.clone()?))
 }
 
-/// Gives the stored results of a call their fault.
+/// Marks the stored results of a call as faults.
 fn mark_stored(
     connection: &Connection,
     (session, tool_use_id): &(String, String),
@@ -165,7 +165,7 @@ fn ran_denied_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<RanDenied> {
     })
 }
 
-/// The calls since then that ran though becket had denied them, the oldest first.
+/// Reads the calls since a time that ran though becket had denied them, the oldest first.
 pub fn ran_denied(connection: &Connection, since: i64) -> rusqlite::Result<Vec<RanDenied>> {
     let mut select = connection.prepare(
         "SELECT session_id, tool_use_id, tool, at FROM events

@@ -1,4 +1,4 @@
-//! Opens the database, and sets one aside that is damaged or of an older becket.
+//! Opens the database. Sets a database aside that is damaged or was made by an older becket.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -12,9 +12,10 @@ const SCHEMA: &str = include_str!("schema.sql");
 /// The `user_version` that the schema sets.
 const VERSION: i64 = 7;
 
-/// How long a reader of ours may keep the writer waiting, and the other way round.
+/// The time that one of our readers may keep the writer waiting, and the writer a reader.
 pub(super) const BUSY: Duration = Duration::from_secs(5);
-/// The same for the writer: the shim waits a second, and the spool takes what the database does not.
+/// The same time for the writer. It is short because the shim waits only a second, and the spool takes the
+/// events that the database does not.
 pub(super) const WRITER_BUSY: Duration = Duration::from_millis(300);
 
 #[derive(Debug, Error)]
@@ -27,15 +28,15 @@ pub enum OpenError {
     Aside { path: PathBuf, why: std::io::Error },
 }
 
-/// An open database, and what the user should know if another one was set aside for it.
+/// An open database. `set_aside` tells the user that an unusable database was moved away for it.
 #[derive(Debug)]
 pub struct Opened {
     pub connection: Connection,
     pub set_aside: Option<String>,
 }
 
-/// Opens the database for its one writer. One that is damaged or of an older becket is set aside, and
-/// a new one begun.
+/// Opens the database for its one writer. A database that is damaged or was made by an older becket is set
+/// aside, and a new one is created.
 pub fn open(path: &Path, now_ms: i64) -> Result<Opened, OpenError> {
     let failed = |why| OpenError::Sqlite {
         path: path.to_owned(),
@@ -67,17 +68,17 @@ pub fn open(path: &Path, now_ms: i64) -> Result<Opened, OpenError> {
     })
 }
 
-/// Which file stands there now.
+/// Returns the inode of the file at this path.
 pub(crate) fn inode(path: &Path) -> Option<u64> {
     std::fs::metadata(path).ok().map(|meta| meta.ino())
 }
 
-/// SQLite's log of a database, and the index of the log.
+/// Returns the paths of SQLite's log of a database, and of the index of the log.
 pub(super) fn log_files(path: &Path) -> [PathBuf; 2] {
     ["-wal", "-shm"].map(|suffix| beside(path, suffix))
 }
 
-/// Whether an error means that the file itself is broken.
+/// Returns true if an error means that the file itself is damaged.
 pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
@@ -85,7 +86,7 @@ pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// None if there is no such file; its log is moved all the same.
+/// Moves a database and its log away. Returns the new path, or none if there was no database file.
 pub(super) fn set_aside(path: &Path, now_ms: i64) -> Result<Option<PathBuf>, OpenError> {
     let aside = beside(path, &format!(".damaged-{now_ms}"));
     let moved = std::fs::rename(path, &aside);
@@ -98,25 +99,25 @@ pub(super) fn set_aside(path: &Path, now_ms: i64) -> Result<Option<PathBuf>, Ope
         })?;
     }
     for (from, to) in log_files(path).iter().zip(log_files(&aside)) {
-        // What is left of the log belongs to the old file; a new database must not replay it.
+        // The log belongs to the old file: a new database must not replay it.
         drop(std::fs::rename(from, to));
     }
     Ok((!missing).then_some(aside))
 }
 
-/// A file that belongs to another by its name.
+/// Returns the path with a suffix added to the file name.
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
 }
 
-/// The connection, unless the database is of another version, which comes with it.
+/// Opens the database and returns its version. Returns no connection if that is not our version.
 fn try_open(path: &Path) -> rusqlite::Result<(Option<Connection>, i64)> {
     let mut connection = Connection::open(path)?;
     connection.busy_timeout(BUSY)?;
-    // An end must be quick, for the next daemon waits: the log is left to it. And a newer becket's
-    // database must not change.
+    // The daemon must end quickly, for the next daemon waits: the log is left to it. And the database of a newer
+    // becket must not change.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     let found = user_version(&connection)?;
     if found != 0 && found != VERSION {
@@ -126,9 +127,9 @@ fn try_open(path: &Path) -> rusqlite::Result<(Option<Connection>, i64)> {
     connection.pragma_update(None, "synchronous", "normal")?;
     // Checkpoints run on a thread of their own: one inside a commit took 1.8 ms in the p99.
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
-    // In bytes: what the file of the log keeps when it begins anew.
+    // In bytes: the size to which the log file is truncated when SQLite restarts the log.
     connection.pragma_update(None, "journal_size_limit", 128 << 20)?;
-    // In KB. The ends of all indexes have to fit.
+    // In KB. The last pages of all indexes have to fit.
     connection.pragma_update(None, "cache_size", -6144)?;
     connection.pragma_update(None, "temp_store", "memory")?;
     connection.set_prepared_statement_cache_capacity(32);
@@ -145,7 +146,7 @@ fn user_version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
-/// Touches every table and index once: damage at their roots shows now, not under load.
+/// Reads from every table and index once: damage at their root pages shows now, not under load.
 fn probe(connection: &Connection) -> rusqlite::Result<()> {
     for query in [
         "SELECT max(seq) FROM events",

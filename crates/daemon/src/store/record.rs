@@ -1,4 +1,4 @@
-//! One event on its way into the database.
+//! The row of one event, before it is written into the database.
 
 use std::borrow::Cow;
 
@@ -20,10 +20,10 @@ use super::hook_runs;
 
 /// Payloads longer than this are compressed: a Write of 300 KB arrives three times.
 const COMPRESS_OVER: usize = 4 << 10;
-/// Cheap enough for the way of one event; three is a third smaller and twice as slow.
+/// The level of zstd. Level 3 compresses a third better and takes twice as long.
 const LEVEL: i32 = 1;
 
-/// An event, masked and packed, ready to be written.
+/// An event, masked and compressed, ready to be written.
 #[derive(Debug, Clone)]
 pub struct EventRecord {
     pub seq: i64,
@@ -44,30 +44,30 @@ pub struct EventRecord {
     pub took_us: Option<i64>,
     pub decision: Option<Decision>,
     pub duplicate_of: Option<i64>,
-    /// What the named hooks did.
+    /// The runs of its named hooks.
     pub runs: Vec<RunRow>,
-    /// Named hooks run now: it will be decided. Onlookers see it then, and once.
+    /// True if its named hooks still run. Followers get the event once, after they have ended.
     pub hooks_pending: bool,
-    /// They have run: this completes the row that was kept before.
+    /// True if its hooks have ended and this record completes the row that was written before.
     pub(super) is_completion: bool,
-    /// Where it comes from.
+    /// The project, masked.
     pub(crate) project: Option<String>,
-    /// Why it did not come by the daemon.
+    /// The reason why the event was not answered by the daemon.
     pub(super) detour: Option<String>,
 }
 
-/// What writing a record did.
+/// The effect of writing a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InsertOutcome {
     New,
-    /// The row with this number was not answered, or by the daemon only, and is now.
+    /// The row with this number was completed: it had no answer, or only the daemon's.
     Completed(i64),
-    /// The event was there already. Its runs may be new.
+    /// The event was stored before, with its answer. Its runs may be new.
     Known,
 }
 
-/// What is wrong with an event, in words: it is no whole event, or lacks fields that every event of
-/// its name has. The latter changes nothing in how it is judged.
+/// Describes the fault of an event: it is not whole, or lacks fields that every event of its name has. Missing
+/// fields do not change how it is judged.
 fn fault(head: &Result<Head<'_>, HeadError>, cut: Option<Cut>) -> Option<String> {
     not_whole(head, cut).or_else(|| {
         let head = head.as_ref().ok()?;
@@ -83,7 +83,7 @@ fn fault(head: &Result<Head<'_>, HeadError>, cut: Option<Cut>) -> Option<String>
     })
 }
 
-/// Why a payload is not a whole event, in words.
+/// Describes why a payload is not a whole event. Returns none if it is whole.
 pub fn not_whole(head: &Result<Head<'_>, HeadError>, cut: Option<Cut>) -> Option<String> {
     match (cut, head) {
         (Some(Cut::TooLong), _) => Some("the event is longer than 32 MiB, and was cut".to_owned()),
@@ -98,7 +98,7 @@ pub fn not_whole(head: &Result<Head<'_>, HeadError>, cut: Option<Cut>) -> Option
 }
 
 impl EventRecord {
-    /// Packs an event. `payload` is masked already; `head` may come from the original.
+    /// Makes the record of an event. `payload` is masked already; `head` may come from the original.
     pub fn new(
         envelope: Envelope,
         head: &Result<Head<'_>, HeadError>,
@@ -139,7 +139,7 @@ impl EventRecord {
         }
     }
 
-    /// Packs an event that was prepared.
+    /// Makes the record of a prepared event.
     pub(crate) fn from_event(event: &PreparedEvent) -> Self {
         let head = Head::read(&event.masked);
         let (envelope, source) = (event.envelope.clone(), event.envelope.source());
@@ -156,7 +156,7 @@ impl EventRecord {
         &self.envelope
     }
 
-    /// The subagent whose event it is.
+    /// Returns the id of the subagent that the event is of.
     pub(crate) fn agent_id(&self) -> Option<&str> {
         self.agent_id.as_deref()
     }
@@ -165,7 +165,7 @@ impl EventRecord {
         self.session_id.as_deref()
     }
 
-    /// The call that its PreToolUse tells of.
+    /// Returns the id of the tool call if this is a PreToolUse event.
     pub fn call_seen(&self) -> Option<&str> {
         let is_call = self.event_name() == EventName::PreToolUse;
         self.tool_use_id.as_deref().filter(|_| is_call)
@@ -175,12 +175,12 @@ impl EventRecord {
         self.event.as_deref().unwrap_or_default().into()
     }
 
-    /// Returns true if it is the result of a call that becket had denied.
+    /// Returns true if this is the result of a call that becket had denied.
     pub(super) fn ran_denied(&self) -> bool {
         self.fault.as_deref() == Some(RAN_DENIED)
     }
 
-    /// How far the decision about it is, as its session hears it.
+    /// Returns the state of its decision, for its session.
     pub(crate) fn decision_state(&self) -> Decided {
         let blocks = |decision: &Decision| match self.event.as_deref() {
             Some("Stop" | "SubagentStop") => decision.blocks_stop(),
@@ -193,13 +193,13 @@ impl EventRecord {
         }
     }
 
-    /// Its hooks have run: this completes the row that was written before them.
+    /// Makes this the record that completes the row of the event: its hooks have ended.
     pub(crate) fn set_completion(&mut self) {
         self.hooks_pending = false;
         self.is_completion = true;
     }
 
-    /// Why it did not come by the daemon, in the words of whoever answered it.
+    /// Returns the reason why the daemon did not answer the event, as the process that answered it gave it.
     pub fn detour(&self) -> Option<&str> {
         self.detour.as_deref()
     }
@@ -208,7 +208,7 @@ impl EventRecord {
         self.masked
     }
 
-    /// The payload as it came, but for masked secrets.
+    /// Returns the payload with its secrets masked.
     pub fn payload(&self) -> Vec<u8> {
         unpack(&self.body, self.compressed).unwrap_or_default()
     }
@@ -262,9 +262,9 @@ impl EventRecord {
         Ok(written)
     }
 
-    /// The event is there already: its hooks have run since, or standalone answered it because the
-    /// daemon was too late, died over it, or its answer never arrived. What standalone said is what
-    /// Claude Code heard, so it replaces the daemon's answer. [`EventRecord::completes`] is the same rule.
+    /// Completes the row of an event that is stored already. Either its hooks have ended since, or standalone
+    /// answered it because the daemon was too late, crashed, or its answer never arrived. Claude Code got the answer
+    /// of standalone, so that replaces the daemon's. [`EventRecord::completes`] is the same rule.
     fn complete_stored(&self, connection: &Connection) -> rusqlite::Result<InsertOutcome> {
         let seq: Option<i64> = connection
             .prepare_cached(
@@ -314,13 +314,13 @@ impl EventRecord {
             .map(drop)
     }
 
-    /// Whether this one tells how an event was answered of which so much is known.
+    /// Returns true if the answer of this record replaces the one that `took_us` and `source` are of.
     fn completes(&self, took_us: Option<i64>, source: Source) -> bool {
         let replaces = source == Source::Daemon && self.source == Source::Alone;
         self.took_us.is_some() && (took_us.is_none() || replaces)
     }
 
-    /// Completes a row of the log, as the database will when it takes this in.
+    /// Completes a row of the log, as the database will when this record is taken in.
     pub fn complete_row(&self, row: &mut EventRow) {
         if row.id == self.id() && self.completes(row.took_us, row.source) {
             (row.took_us, row.source) = (self.took_us, self.source);
@@ -328,7 +328,7 @@ impl EventRecord {
         }
     }
 
-    /// Takes over what a later record of the same event says, as the database does.
+    /// Merges a later record of the same event into this one, as the database does.
     pub(super) fn merge(&mut self, later: Self) {
         self.hooks_pending &= !later.was_never_answered();
         if later.completes(self.took_us, self.source) {
@@ -340,15 +340,15 @@ impl EventRecord {
         hook_runs::merge(&mut self.runs, later.runs);
     }
 
-    /// Whether it will never be answered: hooks that were waited for were ended first. A record that
-    /// only brings runs is of hooks in the background.
+    /// Returns true if the event will never get an answer because its hooks were ended first. A record that has only
+    /// runs is of background hooks.
     pub(super) fn was_never_answered(&self) -> bool {
         let of_the_answer = self.source == Source::Daemon || self.detour.is_some();
         let ended = |run: &RunRow| run.was_cut_off() || run.was_cancelled();
         of_the_answer && self.took_us.is_none() && self.runs.iter().any(ended)
     }
 
-    /// The event as the log tells it.
+    /// Returns the event as a row of the log.
     pub fn to_row(&self) -> EventRow {
         EventRow {
             seq: self.seq,
@@ -379,7 +379,7 @@ fn pack(payload: &[u8]) -> (Vec<u8>, bool) {
     (payload.to_vec(), false)
 }
 
-/// Gives a stored payload back.
+/// Decompresses a stored payload.
 pub(super) fn unpack(body: &[u8], compressed: bool) -> std::io::Result<Vec<u8>> {
     if compressed {
         zstd::stream::decode_all(body)
@@ -388,7 +388,7 @@ pub(super) fn unpack(body: &[u8], compressed: bool) -> std::io::Result<Vec<u8>> 
     }
 }
 
-/// What was answered, as it is kept.
+/// The stored answer to an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
     pub answer: String,
@@ -397,13 +397,13 @@ pub struct Decision {
     pub exit: u8,
     pub stdout: String,
     pub stderr: String,
-    /// What the session's effort said: JSON.
+    /// The message of the session's effort, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<String>,
 }
 
 impl Decision {
-    /// The decision of an answer; none for silence.
+    /// Makes the decision of an answer. Returns none for an answer without content.
     pub fn new(row: Option<DecisionRow>, output: &Output) -> Option<Self> {
         let row = row?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -418,8 +418,8 @@ impl Decision {
         })
     }
 
-    /// Whether an agent with that answer goes on though it wanted to stop. Who ends the turn besides
-    /// has the last word.
+    /// Returns true if this answer makes an agent go on that wanted to stop. `"continue": false` ends the turn, even
+    /// beside a block.
     pub(super) fn blocks_stop(&self) -> bool {
         let said: Value = serde_json::from_str(&self.stdout).unwrap_or_default();
         self.answer == "block" && said["continue"] != Value::Bool(false)
@@ -437,12 +437,12 @@ impl Decision {
         }
     }
 
-    /// What the session's effort said.
+    /// Parses the message of the session's effort.
     pub(crate) fn effort_said(&self) -> Option<EffortSaid> {
         serde_json::from_str(self.effort.as_deref()?).ok()
     }
 
-    /// Without secrets: other people's programs have spoken.
+    /// Masks secrets: the texts may come from programs of the user.
     pub fn masked(self, masker: &Masker) -> Self {
         let mask = |text: String| masker.text(&text);
         Self {

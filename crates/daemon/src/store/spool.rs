@@ -1,10 +1,10 @@
-//! The spool: events that no daemon has stored yet, each in a file of its own, left by the shim, by
-//! `becket hook` or by a daemon whose database took nothing. A daemon takes them in: insert, commit,
-//! unlink. Each goes in once, whichever process dies in between.
+//! The spool: events that no daemon has stored yet, each in its own file. They are left by the shim, by
+//! `becket hook` or by a daemon whose database failed. A daemon takes them in: insert, commit, unlink. Each event
+//! is stored once, even if a process dies in between.
 //!
-//! A file holds the event's frame and what is known of it besides. `ID.ev` is rewritten by a rename
-//! when more is known; intake renames it first (`ID.1.ev`), so that it removes only what it has read.
-//! `ID.more-PID-N.ev` adds to an event that another process may have left or stored.
+//! A file holds the event's frame and its details. `ID.ev` is rewritten by a rename when more details are known.
+//! Intake first renames it to `ID.1.ev`, so that it removes only the version that it has read. `ID.more-PID-N.ev`
+//! adds details to an event that another process may have left or stored.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -27,39 +27,39 @@ use super::effort;
 use super::record::{Decision, EventRecord, InsertOutcome};
 use super::sessions::{self, StoredSession};
 
-/// The bounds of the spool. Past them, events are refused and counted.
+/// The limits of the spool. Beyond them, events are refused and counted.
 const MAX_FILES: usize = 100_000;
 const MAX_BYTES: u64 = 1 << 30;
-/// An event and what is known besides: a frame each.
+/// The largest size of a file: a frame for the event and one for its details.
 const MAX_FILE: u64 = 2 * (HEAD + MAX_BODY) as u64;
-/// What one transaction takes in at the most.
+/// The largest number of files, and of bytes, that one transaction takes in.
 const GROUP_FILES: usize = 256;
 const GROUP_BYTES: u64 = 64 << 20;
-/// How long an unfinished file waits for its writer.
+/// The age from which on an unfinished file is deleted: its writer is dead.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is known of an event besides its frame.
+/// The details of an event besides its frame.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpoolDetails {
     pub took_us: Option<i64>,
     pub decision: Option<Decision>,
     pub masked: u32,
     pub source: Source,
-    /// Why no daemon had it.
+    /// The reason why no daemon stored it.
     pub why: String,
-    /// Where it comes from.
+    /// The project, masked.
     #[serde(default)]
     pub project: Option<String>,
-    /// What the named hooks did.
+    /// The runs of its named hooks.
     #[serde(default)]
     pub runs: Vec<RunRow>,
-    /// Its hooks run now: the file is rewritten when they have.
+    /// True if its hooks still run. The file is rewritten when they have ended.
     #[serde(default)]
     pub held: bool,
 }
 
 impl SpoolDetails {
-    /// What hooks did, and nothing else.
+    /// Makes details that hold only the runs of hooks.
     pub fn with_runs(runs: Vec<RunRow>) -> Self {
         Self {
             took_us: None,
@@ -73,7 +73,7 @@ impl SpoolDetails {
         }
     }
 
-    /// What is known of a record.
+    /// Makes the details of a record.
     pub(crate) fn from_record(record: &EventRecord, why: &str) -> Self {
         Self {
             took_us: record.took_us,
@@ -98,7 +98,7 @@ pub enum SpoolError {
     Pack(RpcError),
 }
 
-/// Leaves an event for the next daemon, or rewrites what was left of it. `payload` is masked already.
+/// Leaves an event for the next daemon, or rewrites the file that was left. `payload` is masked already.
 pub fn leave(
     place: &Place,
     envelope: &Envelope,
@@ -108,7 +108,7 @@ pub fn leave(
     put(place, &place.spooled(envelope.id), envelope, payload, left)
 }
 
-/// Leaves an event that another process may have left or stored: this one adds to it.
+/// Adds details to an event that another process may have left or stored.
 pub fn add(
     place: &Place,
     envelope: &Envelope,
@@ -121,7 +121,7 @@ pub fn add(
     put(place, &place.spool().join(name), envelope, payload, left)
 }
 
-/// Puts a file in its place, unless the spool is full.
+/// Writes a spool file, unless the spool is full.
 fn put(
     place: &Place,
     last: &Path,
@@ -159,7 +159,7 @@ fn private_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// The two frames of a spool file.
+/// Encodes the two frames of a spool file.
 fn pack(envelope: &Envelope, payload: &[u8], left: &SpoolDetails) -> Result<Vec<u8>, RpcError> {
     let mut bytes = encode_event(envelope, payload)?;
     let left = serde_json::to_vec(left)?;
@@ -170,7 +170,7 @@ fn pack(envelope: &Envelope, payload: &[u8], left: &SpoolDetails) -> Result<Vec<
 
 fn room(folder: &Path) -> Result<(), SpoolError> {
     let files = count(folder);
-    // A file is at most two frames: few files cannot be too many bytes, and need not be looked at.
+    // A file is two frames at most, so a few files cannot be too many bytes.
     let mut bytes = 0;
     if files as u64 * MAX_FILE > MAX_BYTES {
         bytes = usage(folder).1;
@@ -182,7 +182,7 @@ fn room(folder: &Path) -> Result<(), SpoolError> {
     }
 }
 
-/// How many files wait in the spool, by their names alone.
+/// Returns the number of event files. It reads names only.
 fn count(folder: &Path) -> usize {
     let Ok(entries) = fs::read_dir(folder) else {
         return 0;
@@ -191,7 +191,7 @@ fn count(folder: &Path) -> usize {
     names.filter(|name| counts(name.as_ref())).count()
 }
 
-/// How many files wait in the spool, and how many bytes they are.
+/// Returns the number of event files, and their bytes.
 pub fn usage(folder: &Path) -> (usize, u64) {
     let Ok(entries) = fs::read_dir(folder) else {
         return (0, 0);
@@ -205,13 +205,13 @@ pub fn usage(folder: &Path) -> (usize, u64) {
         })
 }
 
-/// Whether a file waits to be taken in. What a kill left unfinished does not.
+/// Returns true if a file holds an event, rather than the unfinished write of a killed process.
 fn counts(name: &Path) -> bool {
     name.extension().is_some_and(|end| end == "ev")
 }
 
-/// The events in the spool, oldest first, each with all that was added to it. The database may have
-/// them already.
+/// Reads the events in the spool, oldest first, each merged with its additions. The database may have them
+/// already.
 pub fn read_all(place: &Place, masker: &Masker) -> Vec<EventRecord> {
     let mut records: Vec<EventRecord> = Vec::new();
     for (_, path) in waiting(place) {
@@ -224,14 +224,14 @@ pub fn read_all(place: &Place, masker: &Masker) -> Vec<EventRecord> {
     records
 }
 
-/// The files of events, oldest event first; for each event what was left first, then what was added.
+/// Lists the event files, oldest event first. For each event, additions come last.
 fn waiting(place: &Place) -> Vec<(EventId, PathBuf)> {
     let mut found = files(place, ".ev");
     found.sort();
     found
 }
 
-/// The files that end so and whose names begin with an event's id.
+/// Lists the files whose names begin with an event's id and have this ending.
 fn files(place: &Place, end: &str) -> Vec<(EventId, PathBuf)> {
     let Ok(entries) = fs::read_dir(place.spool()) else {
         return Vec::new();
@@ -245,10 +245,10 @@ fn files(place: &Place, end: &str) -> Vec<(EventId, PathBuf)> {
     found.collect()
 }
 
-/// Reads one file. None means that it is no spool file of ours, or not a whole one.
+/// Reads one file. Returns none if it is not a whole spool file.
 fn read(path: &Path, masker: &Masker) -> io::Result<Option<EventRecord>> {
     let meta = fs::symlink_metadata(path)?;
-    // Reading a pipe or a device in its place would never end.
+    // Reading a pipe or a device would never end.
     if !meta.is_file() || meta.len() > MAX_FILE {
         return Ok(None);
     }
@@ -266,7 +266,7 @@ fn decode(bytes: &[u8], masker: &Masker) -> Option<EventRecord> {
     let second = second.filter(|frame| frame.kind == Kind::LEFT);
     let left: Option<SpoolDetails> =
         second.and_then(|frame| serde_json::from_slice(&frame.body).ok());
-    // The shim leaves a bare frame when it finds no becket; that one is not masked yet.
+    // The shim leaves the event alone, unmasked, when it finds no becket.
     let masked = masker.mask(&event.payload);
     let count = masked.count + left.as_ref().map_or(0, |left| left.masked);
     let source = left.as_ref().map_or(Source::Alone, |left| left.source);
@@ -285,27 +285,27 @@ fn decode(bytes: &[u8], masker: &Masker) -> Option<EventRecord> {
     Some(record)
 }
 
-/// What the spool brought.
+/// The events that were taken in.
 #[derive(Debug, Default)]
 pub(crate) struct Intake {
     pub(crate) new: Vec<EventRecord>,
-    /// Those that completed a row, with its number, and those that never will be answered.
+    /// Events that completed a row, with its number, and events that will never be answered.
     pub(crate) completed: Vec<EventRecord>,
     pub(super) bad: u64,
 }
 
-/// What changes with the events of one transaction.
+/// The rows that change with the events of one transaction.
 #[derive(Debug, Default)]
 pub(crate) struct IntakeChanges {
     pub(crate) sessions: Vec<StoredSession>,
     pub(crate) efforts: Vec<effort::Change>,
 }
 
-/// Applies what one transaction takes in, and gives what changes with it.
+/// Applies the events of one transaction to live state, and returns the rows that change with it.
 pub(crate) type ApplyIntake<'a> = dyn FnMut(&Connection, &Intake) -> IntakeChanges + 'a;
 
-/// Takes in one group: insert, commit together with what it did to sessions, then unlink. True if more
-/// files wait.
+/// Takes in one group: inserts it, commits it together with its changes of sessions, then deletes its files.
+/// Returns true if more files wait.
 pub(super) fn take_in(
     connection: &mut Connection,
     place: &Place,
@@ -331,7 +331,7 @@ pub(super) fn take_in(
     (done, Ok(waiting.peek().is_some()))
 }
 
-/// Reads as many files as one transaction takes.
+/// Reads the files of one transaction.
 fn next_group(
     place: &Place,
     masker: &Masker,
@@ -360,14 +360,14 @@ fn next_group(
                 *bad += 1;
                 put_away(place, id, &path);
             }
-            // It cannot be read now: the next intake looks again.
+            // It cannot be read now: the next intake tries again.
             Err(_) => {}
         }
     }
     (files, records)
 }
 
-/// Inserts a group in one transaction, and the sessions as they are after it.
+/// Inserts a group, and the sessions that it changes, in one transaction.
 fn insert(
     connection: &mut Connection,
     records: Vec<EventRecord>,
@@ -405,14 +405,14 @@ fn insert(
     Ok(())
 }
 
-/// Sets a file aside that is none of ours, so that it is looked at once only.
+/// Moves away a file that is not a spool file, so that it is read only once.
 fn put_away(place: &Place, id: EventId, path: &Path) {
     let folder = place.spool_bad();
     drop(private_folder(&folder));
     drop(fs::rename(path, folder.join(format!("{id}.ev"))));
 }
 
-/// Whether a file has waited long enough. One from the future would wait for ever.
+/// Returns true if an unfinished file is older than [`PATIENCE`], or from the future.
 fn is_old(path: &Path) -> bool {
     let modified = fs::metadata(path).and_then(|meta| meta.modified());
     modified.is_ok_and(|at| at.elapsed().map_or(true, |age| age > PATIENCE))
@@ -436,7 +436,7 @@ mod tests {
 
     const EVENTS: u32 = 8;
 
-    /// What may happen to one home, in any order.
+    /// The operations on one home, which may come in any order.
     #[derive(Debug, Clone)]
     enum Move {
         /// The event is left in the spool: by standalone, or bare by a shim that found no becket.
@@ -549,7 +549,7 @@ mod tests {
             record.insert(&self.connection).unwrap();
         }
 
-        /// What a daemon leaves that is killed in the middle of an intake.
+        /// Simulates a daemon that is killed in the middle of an intake.
         fn killed(&mut self, committed: bool) {
             let files = |place: &Place| -> BTreeMap<PathBuf, Vec<u8>> {
                 let paths = waiting(place).into_iter().map(|(_, path)| path);
@@ -573,13 +573,13 @@ mod tests {
         }
     }
 
-    /// What was sent, by which roads.
+    /// The events that were sent, by the way that they took.
     #[derive(Debug, Default)]
     struct Sent {
         left: BTreeSet<u32>,
         answered: BTreeSet<u32>,
         ran: BTreeSet<u32>,
-        /// Whether the daemon had it in time.
+        /// True if the daemon got it in time.
         by_socket: BTreeMap<u32, bool>,
     }
 

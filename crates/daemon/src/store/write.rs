@@ -29,21 +29,21 @@ use super::spool::{self, ApplyIntake, SpoolDetails};
 use crate::counters::Counters;
 use crate::lifecycle::now_ms;
 
-/// How long one tick may drop payloads: events wait meanwhile.
+/// The time for which one tick may delete payloads. Events wait meanwhile.
 const RETENTION: Duration = Duration::from_millis(20);
 
-/// Committed events, for followers.
+/// The channel that sends committed events to followers.
 pub type Feed = broadcast::Sender<Arc<EventRow>>;
 
-/// What is done once an event is committed. It must not block.
+/// Sends the reply to an event once it is committed. It must not block.
 pub(crate) type Reply = Box<dyn FnOnce() + Send>;
 
-/// What is committed together.
+/// The rows of one commit.
 #[derive(Default)]
 pub(crate) struct Batch {
-    /// Events, each with its reply.
+    /// The events, each with its reply.
     pub(crate) events: Vec<(Box<EventRecord>, Reply)>,
-    /// Runs that ended after their event was answered.
+    /// The runs that ended after their event was answered.
     pub(crate) runs: Vec<RunRow>,
     pub(crate) sessions: Vec<StoredSession>,
     pub(crate) figures: Vec<TurnFigures>,
@@ -60,23 +60,23 @@ impl Batch {
     }
 }
 
-/// How far an intake came.
+/// The result of taking in one group of the spool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IntakeProgress {
     All,
     /// More files wait.
     More,
-    /// The database did not take it.
+    /// The database failed.
     Failed,
 }
 
-/// The connection that writes, and all that belongs to it.
+/// The writing connection and the state of its database.
 pub(crate) struct Store {
     connection: Connection,
     path: PathBuf,
-    /// The open file; None while there is none.
+    /// The inode of the database file. None while no database is open.
     inode: Option<u64>,
-    /// Its log and the index of that.
+    /// The inodes of its log and of the index of the log.
     log_inodes: [Option<u64>; 2],
     place: Place,
     feed: Feed,
@@ -85,7 +85,7 @@ pub(crate) struct Store {
     retention: Retention,
     clock: Clock,
     next_seq: i64,
-    /// Events whose hooks run in this daemon: followers see them when they are decided.
+    /// The events whose hooks run in this daemon. Followers get them when they are decided.
     pending: HashSet<i64>,
     denied: DeniedCalls,
     replaced: bool,
@@ -130,30 +130,29 @@ impl Store {
         self.next_seq - 1
     }
 
-    /// The events whose hooks still run: they are in the log, and followers get them when they are
-    /// decided.
+    /// Returns the events whose hooks still run. They are in the log; followers get them when they are decided.
     pub(crate) fn pending(&self) -> HashSet<i64> {
         self.pending.clone()
     }
 
-    /// Gives the result of a call that becket denied its fault. Returns true if it has it.
+    /// Marks the result of a call that becket denied as a fault. Returns true if this is one.
     pub(crate) fn mark_ran_denied(&self, record: &mut EventRecord) -> bool {
         self.denied.mark_result(record);
         record.ran_denied()
     }
 
-    /// The calls that ran though becket had denied them, found since the last time.
+    /// Takes the denied calls that ran since the last time.
     pub(crate) fn take_ran_denied(&mut self) -> Vec<RanDenied> {
         self.denied.take_found()
     }
 
-    /// Whether a new database was begun since the last time this was asked.
+    /// Returns true if the database was replaced since the last call.
     pub(crate) fn take_replaced(&mut self) -> bool {
         std::mem::take(&mut self.replaced)
     }
 
-    /// Commits a batch in one transaction, then sends the replies. Events that the database does not
-    /// take go to the spool, else they are counted as lost; the rest comes back.
+    /// Commits a batch in one transaction, then sends the replies. Events that the database does not take go to the
+    /// spool, or else are counted as lost. The rest of the batch is returned as the error.
     pub(crate) fn commit(&mut self, batch: Batch) -> Result<(), Batch> {
         self.check_file();
         let written = self.write("events", |transaction| {
@@ -211,7 +210,7 @@ impl Store {
             &mut next_seq,
             apply,
         );
-        // What was committed before a failure is in, all the same.
+        // Groups that were committed before a failure stay committed.
         self.counters.taken_in.add(done.new.len() as u64);
         self.counters.spool_bad.add(done.bad);
         for record in &done.new {
@@ -238,11 +237,11 @@ impl Store {
         }
     }
 
-    /// Retention and checkpoint.
+    /// Deletes old payloads and starts a checkpoint.
     pub(crate) fn tick(&mut self, now_ms: i64, mut limits: Limits) {
         let began = Instant::now();
         self.check_file();
-        // With 0 days nothing is kept, whatever the clock says.
+        // With 0 days no payload is kept, so a wrong clock does no harm.
         if !self.clock.is_steady(now_ms, began) && limits.days > 0 {
             limits.days = u32::MAX;
         }
@@ -258,22 +257,22 @@ impl Store {
                 }
             }
         }
-        // The thread would open another log, and be in the way of the checkpoint at the end.
+        // Without its log, the thread would create another one and block the checkpoint at the end.
         if !self.has_lost_wal() {
             self.checkpointer.nudge();
         }
     }
 
-    /// A reader found the file with this inode damaged. Several may find it at once; a new database
-    /// is another file.
+    /// Replaces the database if a reader found the file with this inode damaged. Several readers may report it; the
+    /// new database has another inode.
     pub(crate) fn replace_damaged(&mut self, inode: Option<u64>, why: &str) {
         if inode == open::inode(&self.path) {
             self.replace_database(why);
         }
     }
 
-    /// Closes the database. `tidy` also moves SQLite's log into it; that takes time, which the next
-    /// daemon may be waiting for.
+    /// Closes the database. `tidy` also moves SQLite's log into it; that takes time for which the next daemon may
+    /// wait.
     pub(crate) fn close(self, tidy: bool) {
         let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
         if tidy && let Err(why) = self.connection.query_row(checkpoint, [], |_| Ok(())) {
@@ -281,8 +280,8 @@ impl Store {
         }
     }
 
-    /// Does this in one transaction, in a new database if the old one turns out to be damaged. None
-    /// if the database does not take it.
+    /// Runs `change` in one transaction, and again in a new database if the old one turns out to be damaged. Returns
+    /// none if it fails.
     fn write<T>(
         &mut self,
         what: &str,
@@ -311,7 +310,7 @@ impl Store {
             Ok(()) => self.counters.to_spool.add(1),
             Err(why) => {
                 error!(id = %record.id(), %why, "an event is lost: neither database nor spool takes it");
-                // A decision's event was kept, or counted, before.
+                // The event of a completion was stored, or counted as lost, before.
                 if !record.is_completion
                     && let Err(why) = lost::count(&self.place, 1)
                 {
@@ -322,7 +321,7 @@ impl Store {
         }
     }
 
-    /// Followers see an event once: when it is new, or when its hooks have decided.
+    /// Sends an event to followers once: when it is new, or when its hooks have decided.
     fn publish_once(&mut self, record: &EventRecord, written: InsertOutcome) {
         let is_new = written == InsertOutcome::New;
         if record.hooks_pending {
@@ -338,7 +337,7 @@ impl Store {
         }
     }
 
-    /// Begins anew if that is what the error asks for.
+    /// Replaces the database if the error means that it is damaged. Returns true if it does.
     fn replace_if_damaged(&mut self, why: &rusqlite::Error) -> bool {
         let damaged = open::is_damage(why);
         if damaged {
@@ -347,7 +346,7 @@ impl Store {
         damaged
     }
 
-    /// A database that was deleted or replaced takes what no reader ever finds.
+    /// Opens or replaces the database if its file was deleted or replaced: no reader would find later commits.
     fn check_file(&mut self) {
         let found = match std::fs::metadata(&self.path) {
             Ok(meta) => Some(meta.ino()),
@@ -363,8 +362,8 @@ impl Store {
         }
     }
 
-    /// Whether SQLite's log was deleted or replaced: then it takes commits that no reader finds. It is still
-    /// open here, so [`Store::close`] moves them into the database; SQLite opens another log only when all
+    /// Returns true if SQLite's log was deleted or replaced, so that no reader finds its commits. The log is still
+    /// open here, so [`Store::close`] moves the commits into the database; SQLite opens another log only when all
     /// connections of this process are closed.
     pub(crate) fn has_lost_wal(&self) -> bool {
         let found = open::log_files(&self.path).map(|file| open::inode(&file));
@@ -373,9 +372,9 @@ impl Store {
         self.inode.is_some() && self.log_inodes.iter().zip(&found).any(differs)
     }
 
-    /// The file is damaged: it is set aside, and a new database begun.
+    /// Sets the database aside and creates a new one.
     fn replace_database(&mut self, why: &str) {
-        // SQLite writes to a file that it has open wherever that goes, so it is let go first.
+        // SQLite would go on writing to the moved file, so close it first.
         match Connection::open_in_memory() {
             Ok(nothing) => drop(std::mem::replace(&mut self.connection, nothing)),
             Err(_) => return,
@@ -471,14 +470,14 @@ mod tests {
         keep(store, record);
     }
 
-    /// An event before its hooks run.
+    /// Makes an event whose hooks still run.
     fn held(number: u32) -> EventRecord {
         let mut record = record(number.into(), number);
         record.hooks_pending = true;
         record
     }
 
-    /// The same when they have.
+    /// Makes the same event after its hooks have decided.
     fn decided(number: u32) -> EventRecord {
         let mut record = held(number);
         record.took_us = Some(5000);
@@ -487,7 +486,7 @@ mod tests {
         record
     }
 
-    /// The log says what was decided, and which hooks ran.
+    /// Asserts that the log has the decision and the runs of the hooks.
     fn is_whole(home: &Home, number: u32) {
         let rows = rows(&home.open());
         assert_eq!(rows.len(), 1, "{rows:?}");

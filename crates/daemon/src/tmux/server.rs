@@ -1,5 +1,5 @@
-//! One tmux server, spoken to through its own program: bounded in time and size, and never started
-//! by us.
+//! Runs commands on a tmux server through the `tmux` program, with a limit on time and output. Never starts a
+//! server.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,12 +12,12 @@ use std::time::Duration;
 use becket_engine::process::{Bounds, run_command};
 use thiserror::Error;
 
-/// A server that is stopped or busy with something else is not waited for longer.
+/// The time limit of a call. A server may be stopped or busy.
 const BOUND: Duration = Duration::from_secs(2);
-/// More than the list of any sensible number of panes.
+/// The largest output that is read: more than the list of any sensible number of panes.
 const MOST_OUTPUT: usize = 1 << 20;
 
-/// Why tmux did not do it.
+/// The reason why tmux failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TmuxError {
     #[error("there is no tmux on this machine's PATH")]
@@ -30,19 +30,19 @@ pub enum TmuxError {
     Refused(String),
 }
 
-/// One command with its arguments.
+/// A tmux command with its arguments.
 pub type TmuxCommand = Vec<String>;
 
-/// A tmux server, by its socket.
+/// A tmux server, known by its socket.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TmuxServer {
     socket: PathBuf,
-    /// Whether tmux may see which client and pane it was called from.
+    /// True if `tmux` gets our environment, so that it knows the client and the pane that it is called from.
     inside: bool,
 }
 
 impl TmuxServer {
-    /// For the daemon, which is in nobody's terminal.
+    /// Makes a server for a caller that runs in no pane, such as the daemon.
     pub fn new(socket: impl Into<PathBuf>) -> Self {
         Self {
             socket: socket.into(),
@@ -50,7 +50,7 @@ impl TmuxServer {
         }
     }
 
-    /// For a program that may run in one of the server's panes: tmux knows its client by that.
+    /// Makes a server for a program that may run in one of its panes.
     pub fn inside(socket: impl Into<PathBuf>) -> Self {
         Self {
             socket: socket.into(),
@@ -58,8 +58,7 @@ impl TmuxServer {
         }
     }
 
-    /// Has one or several commands done by one call; what they printed. The first that fails ends
-    /// the row.
+    /// Runs commands by one call, up to the first that fails. Returns their output.
     pub fn run(&self, commands: &[TmuxCommand]) -> Result<String, TmuxError> {
         self.must_be_ours()?;
         let bounds = Bounds {
@@ -113,7 +112,7 @@ impl TmuxServer {
         Err(TmuxError::Refused(said.to_owned()))
     }
 
-    /// The path came out of a session's environment: only a socket of our own user's is spoken to.
+    /// Returns an error unless the socket belongs to our user. Its path came from a session's environment.
     fn must_be_ours(&self) -> Result<(), TmuxError> {
         let gone = || TmuxError::Gone(self.name());
         let found = fs::metadata(&self.socket).map_err(|_| gone())?;
@@ -127,8 +126,7 @@ impl TmuxServer {
     }
 }
 
-/// Commands as tmux takes them: a semicolon of its own between two, and one at the end of a word
-/// escaped.
+/// Joins commands into one argument list: with a `;` between two, and a `;` at the end of a word escaped.
 fn row(commands: &[TmuxCommand]) -> Vec<OsString> {
     let mut row: Vec<OsString> = Vec::new();
     for words in commands {
@@ -143,12 +141,12 @@ fn row(commands: &[TmuxCommand]) -> Vec<OsString> {
     row
 }
 
-/// One command, in words.
+/// Makes a command of its words.
 pub fn tmux_command(of: &[&str]) -> TmuxCommand {
     of.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// `%3`, and nothing that tmux could take for something else.
+/// Returns true for a pane id such as `%3`, and for nothing that tmux could read as another target.
 pub fn is_pane(id: &str) -> bool {
     let number = id.strip_prefix('%').unwrap_or_default();
     !number.is_empty() && number.len() < 10 && number.bytes().all(|c| c.is_ascii_digit())
