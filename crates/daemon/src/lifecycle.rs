@@ -117,7 +117,7 @@ struct ReadyDaemon {
     core: Core,
     messages: mpsc::Receiver<Message>,
     /// The requests for the task that pushes into tmux.
-    orders: mpsc::Receiver<tmux::TmuxRequest>,
+    tmux_requests: mpsc::Receiver<tmux::TmuxRequest>,
     /// Locked until the daemon ends.
     lock: File,
 }
@@ -178,7 +178,7 @@ fn start(options: &Options) -> Result<ReadyDaemon, StartError> {
         Arc::clone(&counters),
         to_core.downgrade(),
     );
-    let (tmux, orders) = mpsc::channel(core::QUEUE);
+    let (tmux, tmux_requests) = mpsc::channel(core::QUEUE);
     let socket = place.socket(uid);
     let listener = listen(place, &socket)?;
     drop(fs::remove_file(place.stopped_mark()));
@@ -209,7 +209,7 @@ fn start(options: &Options) -> Result<ReadyDaemon, StartError> {
         socket,
         core,
         messages,
-        orders,
+        tmux_requests,
         lock,
     })
 }
@@ -224,7 +224,7 @@ impl ReadyDaemon {
             socket,
             core,
             messages,
-            orders,
+            tmux_requests,
             lock,
         } = self;
         let inode = inode(&socket);
@@ -240,7 +240,7 @@ impl ReadyDaemon {
             let mut signals = Signals::listen();
             let helpers = [
                 tokio::spawn(inference::look(Arc::clone(&server))),
-                tokio::spawn(tmux::push(orders, Arc::clone(&server.counters))),
+                tokio::spawn(tmux::push(tmux_requests, Arc::clone(&server.counters))),
                 tokio::spawn(session_feed::tell_tmux(Arc::clone(&server))),
             ];
             let accepting = tokio::spawn(serve::accept(listener, Arc::clone(&server)));
@@ -366,7 +366,7 @@ fn compare_calls(server: &Server, ended: Vec<EndedSession>) {
         let Ok(Some(database)) = store::open_to_read(&database) else {
             return;
         };
-        let counted = transcript_calls::of_ended(&database, &ended);
+        let counted = transcript_calls::count_ended(&database, &ended);
         drop(core.blocking_send(Message::Covered(counted)));
     });
 }

@@ -51,16 +51,16 @@ impl Notices {
         };
         let now = Instant::now();
         self.last.retain(|_, at| now.duration_since(*at) < APART);
-        let told = (notice.session.clone(), notice.kind);
-        if self.last.contains_key(&told) {
+        let key = (notice.session.clone(), notice.kind);
+        if self.last.contains_key(&key) {
             return;
         }
         let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
             let trouble = format!("{AT_ONCE} notice commands ran at once: one was left out");
             return self.counters.set_notice_trouble(Some(trouble));
         };
-        self.last.insert(told, now);
-        let Some(mut command) = command_of(program) else {
+        self.last.insert(key, now);
+        let Some(mut command) = make_command(program) else {
             return;
         };
         command.envs(notice.variables());
@@ -70,7 +70,7 @@ impl Notices {
             let _permit = permit;
             let mut row = serde_json::to_vec(&json(&row)).unwrap_or_default();
             row.push(b'\n');
-            let trouble = watch(&mut command, &row, &cancel, &masker).err();
+            let trouble = run(&mut command, &row, &cancel, &masker).err();
             let trouble = trouble.map(|why| format!("the notice command {why}"));
             if let Some(trouble) = &trouble {
                 warn!("{trouble}");
@@ -80,14 +80,14 @@ impl Notices {
     }
 }
 
-/// No command outlives the daemon.
 impl Drop for Notices {
+    /// Ends the commands with the daemon.
     fn drop(&mut self) {
         self.cancel.cancel();
     }
 }
 
-fn command_of(program: &Program) -> Option<Command> {
+fn make_command(program: &Program) -> Option<Command> {
     let mut command;
     match program {
         Program::Shell(line) => {
@@ -104,7 +104,7 @@ fn command_of(program: &Program) -> Option<Command> {
 }
 
 /// Runs the command and logs its output.
-fn watch(
+fn run(
     command: &mut Command,
     stdin: &[u8],
     cancel: &Cancel,
@@ -118,10 +118,10 @@ fn watch(
     };
     let done = run_command(command, stdin, &bounds);
     let done = done.map_err(|why| format!("did not start: {why}"))?;
-    let said = [&*done.stdout, &*done.stderr].concat();
-    if !said.is_empty() {
-        let said = masker.mask(&said).bytes;
-        info!(said = %String::from_utf8_lossy(&said).escape_debug(), "the notice command");
+    let output = [&*done.stdout, &*done.stderr].concat();
+    if !output.is_empty() {
+        let output = masker.mask(&output).bytes;
+        info!(said = %String::from_utf8_lossy(&output).escape_debug(), "the notice command");
     }
     match done.status {
         None => Err(format!("was killed after {} s", TIME.as_secs())),

@@ -50,12 +50,12 @@ async fn watch(server: &Server) -> Option<Watched> {
 /// Turns the colours of a tmux server's panes on or off.
 pub(crate) async fn paint(server: &Server, tmux_socket: String, on: bool) -> Told {
     let (done, painted) = oneshot::channel();
-    let order = TmuxRequest::Paint {
+    let request = TmuxRequest::Paint {
         tmux_socket,
         on,
         done,
     };
-    drop(server.tmux.send(order).await);
+    drop(server.tmux.send(request).await);
     match painted.await {
         Ok(Ok(())) => Told::Done,
         Ok(Err(why)) => Told::No(why.to_string()),

@@ -56,42 +56,42 @@ pub enum TmuxRequest {
 }
 
 /// Handles requests until the channel closes.
-pub async fn push(mut orders: mpsc::Receiver<TmuxRequest>, counters: Arc<Counters>) {
+pub async fn push(mut requests: mpsc::Receiver<TmuxRequest>, counters: Arc<Counters>) {
     let mut pusher = Pusher::default();
     let mut calls: JoinSet<PushResult> = JoinSet::new();
     loop {
-        let due = pusher.due().filter(|_| calls.len() < MAX_CALLS);
+        let due = pusher.next_due().filter(|_| calls.len() < MAX_CALLS);
         tokio::select! {
-            order = orders.recv() => match order {
+            request = requests.recv() => match request {
                 Some(TmuxRequest::Paint { tmux_socket, on, done }) => {
-                    let wanted = pusher.wanted(&tmux_socket);
-                    pusher.server(&tmux_socket);
+                    let wanted = pusher.wanted_display(&tmux_socket);
+                    pusher.add_server(&tmux_socket);
                     calls.spawn_blocking(move || {
-                        let called = call(tmux_socket, wanted, Some(on));
-                        drop(done.send(called.outcome.clone()));
-                        called
+                        let result = push_display(tmux_socket, wanted, Some(on));
+                        drop(done.send(result.outcome.clone()));
+                        result
                     });
                 }
                 Some(TmuxRequest::All(rows)) => {
                     pusher.sessions.clear();
-                    rows.into_iter().for_each(|row| pusher.session(Arc::new(row)));
-                    pusher.changed();
+                    rows.into_iter().for_each(|row| pusher.update_session(Arc::new(row)));
+                    pusher.schedule_all();
                 }
                 Some(TmuxRequest::Session(row)) => {
-                    pusher.session(row);
-                    pusher.changed();
+                    pusher.update_session(row);
+                    pusher.schedule_all();
                 }
                 None => return,
             },
-            Some(called) = calls.join_next() => {
-                if let Ok(called) = called {
-                    counters.tmux_failed.add(u64::from(called.outcome.is_err()));
-                    pusher.called(called);
+            Some(result) = calls.join_next() => {
+                if let Ok(result) = result {
+                    counters.tmux_failed.add(u64::from(result.outcome.is_err()));
+                    pusher.finish_call(result);
                 }
             }
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
                 while calls.len() < MAX_CALLS && let Some((socket, wanted)) = pusher.next_call() {
-                    calls.spawn_blocking(move || call(socket, wanted, None));
+                    calls.spawn_blocking(move || push_display(socket, wanted, None));
                 }
             }
         }
@@ -125,6 +125,12 @@ struct ServerDisplay {
     efforts: BTreeMap<String, String>,
 }
 
+impl ServerState {
+    fn is_due(&self, now: Instant) -> bool {
+        !self.busy && self.due.is_some_and(|due| due <= now)
+    }
+}
+
 #[derive(Debug)]
 struct PushResult {
     socket: String,
@@ -133,9 +139,9 @@ struct PushResult {
 }
 
 impl Pusher {
-    fn session(&mut self, row: Arc<SessionRow>) {
+    fn update_session(&mut self, row: Arc<SessionRow>) {
         if let Some(socket) = row.tmux_socket.clone() {
-            self.server(&socket);
+            self.add_server(&socket);
         }
         if !is_live(&row) {
             self.sessions.remove(&row.session_id);
@@ -145,7 +151,7 @@ impl Pusher {
         }
     }
 
-    fn server(&mut self, socket: &str) {
+    fn add_server(&mut self, socket: &str) {
         if !self.servers.contains_key(socket) && self.servers.len() < MAX_SERVERS {
             self.servers
                 .insert(socket.to_owned(), ServerState::default());
@@ -153,7 +159,7 @@ impl Pusher {
     }
 
     /// Schedules an update of every server: each one shows the counts of all sessions.
-    fn changed(&mut self) {
+    fn schedule_all(&mut self) {
         let then = Instant::now() + TOGETHER;
         for state in self.servers.values_mut().filter(|state| !state.failed) {
             state.due = Some(state.due.map_or(then, |due| due.min(then)));
@@ -161,11 +167,11 @@ impl Pusher {
     }
 
     fn tally(&self) -> Tally {
-        Tally::of(self.sessions.values().map(|row| &**row))
+        Tally::from_rows(self.sessions.values().map(|row| &**row))
     }
 
     /// Returns the time of the next update.
-    fn due(&self) -> Option<Instant> {
+    fn next_due(&self) -> Option<Instant> {
         let idle = self.servers.values().filter(|state| !state.busy);
         idle.filter_map(|state| state.due).min()
     }
@@ -174,11 +180,9 @@ impl Pusher {
         let now = Instant::now();
         let tick = self.tally().waiting_since.map(|_| now + WAIT_TICK);
         loop {
-            let is_due =
-                |state: &ServerState| !state.busy && state.due.is_some_and(|due| due <= now);
             let mut servers = self.servers.iter();
-            let socket = servers.find(|(_, state)| is_due(state))?.0.clone();
-            let wanted = self.wanted(&socket);
+            let socket = servers.find(|(_, state)| state.is_due(now))?.0.clone();
+            let wanted = self.wanted_display(&socket);
             let state = self.servers.get_mut(&socket)?;
             state.due = tick;
             if state.pushed.as_ref() != Some(&wanted) {
@@ -188,7 +192,7 @@ impl Pusher {
         }
     }
 
-    fn wanted(&self, socket: &str) -> ServerDisplay {
+    fn wanted_display(&self, socket: &str) -> ServerDisplay {
         let (mut panes, mut efforts) = (BTreeMap::new(), BTreeMap::new());
         for row in self.sessions.values() {
             let here = row.tmux_socket.as_deref() == Some(socket);
@@ -208,17 +212,17 @@ impl Pusher {
         }
     }
 
-    fn called(&mut self, called: PushResult) {
-        let socket = called.socket;
+    fn finish_call(&mut self, result: PushResult) {
+        let socket = result.socket;
         let mut sessions = self.sessions.values();
         let is_used = sessions.any(|row| row.tmux_socket.as_ref() == Some(&socket));
         let Some(state) = self.servers.get_mut(&socket) else {
             return;
         };
         state.busy = false;
-        state.failed = called.outcome.is_err();
-        match called.outcome {
-            Ok(()) => state.pushed = Some(called.wanted),
+        state.failed = result.outcome.is_err();
+        match result.outcome {
+            Ok(()) => state.pushed = Some(result.wanted),
             Err(_) if !is_used => drop(self.servers.remove(&socket)),
             Err(why) => {
                 tracing::debug!(%socket, %why, "tmux");
@@ -230,17 +234,13 @@ impl Pusher {
 }
 
 /// Makes a server show this display. `paint` turns the colours on or off.
-fn call(socket: String, wanted: ServerDisplay, paint: Option<bool>) -> PushResult {
+fn push_display(socket: String, wanted: ServerDisplay, paint: Option<bool>) -> PushResult {
     let server = TmuxServer::new(&socket);
-    let once = || {
-        let shown = server.run(&[look()])?;
-        server.run(&commands(&shown, &wanted, paint)).map(drop)
-    };
-    // A pane may close between the two calls: a second attempt does not list it any more.
-    let outcome = once().or_else(|why| match why {
-        TmuxError::Refused(_) => once(),
-        other => Err(other),
-    });
+    let mut outcome = try_push(&server, &wanted, paint);
+    if let Err(TmuxError::Refused(_)) = outcome {
+        // A pane may have closed between the two calls: a second attempt does not list it any more.
+        outcome = try_push(&server, &wanted, paint);
+    }
     PushResult {
         socket,
         wanted,
@@ -248,9 +248,18 @@ fn call(socket: String, wanted: ServerDisplay, paint: Option<bool>) -> PushResul
     }
 }
 
+fn try_push(
+    server: &TmuxServer,
+    wanted: &ServerDisplay,
+    paint: Option<bool>,
+) -> Result<(), TmuxError> {
+    let shown = server.run(&[list_panes()])?;
+    server.run(&commands(&shown, wanted, paint)).map(drop)
+}
+
 /// Removes becket's options and colours from a server.
 pub fn clean(server: &TmuxServer) -> Result<(), TmuxError> {
-    let shown = server.run(&[look()])?;
+    let shown = server.run(&[list_panes()])?;
     let mut commands = commands(&shown, &ServerDisplay::default(), Some(false));
     commands.push(tmux_command(&["set-option", "-gu", TEXT]));
     server.run(&commands).map(drop)
@@ -278,7 +287,7 @@ fn style(display: Display) -> &'static str {
 }
 
 /// Makes the command that lists the panes and what they show, a line for each pane.
-fn look() -> TmuxCommand {
+fn list_panes() -> TmuxCommand {
     let format = format!(
         "#{{pane_id}}\t#{{{PAINT}}}\t#{{{STATE}}}\t#{{{EFFORT}}}\t#{{{}}}",
         STYLES[0]
@@ -301,34 +310,37 @@ fn commands(shown: &str, wanted: &ServerDisplay, paint: Option<bool>) -> Vec<Tmu
     });
     let panes: Vec<_> = panes.filter(|[id, ..]| is_pane(id)).collect();
     let mut commands = vec![tmux_command(&["set-option", "-g", TEXT, &wanted.text])];
-    commands.extend(paint.map(|on| match on {
-        true => tmux_command(&["set-option", "-s", PAINT, "on"]),
-        false => tmux_command(&["set-option", "-su", PAINT]),
-    }));
+    match paint {
+        Some(true) => commands.push(tmux_command(&["set-option", "-s", PAINT, "on"])),
+        Some(false) => commands.push(tmux_command(&["set-option", "-su", PAINT])),
+        None => {}
+    }
     let paint = paint.unwrap_or_else(|| panes.iter().any(|[_, paint, ..]| *paint == "on"));
     for [id, _, state, effort, shown] in panes {
-        let mut set = |option: &str, value: Option<&str>| {
-            commands.push(match value {
-                Some(value) => tmux_command(&["set-option", "-p", "-t", id, option, value]),
-                None => tmux_command(&["set-option", "-pu", "-t", id, option]),
-            });
-        };
         let display = wanted.panes.get(id);
         let word = display.map(|display| display.label());
         if word.unwrap_or_default() != state {
-            set(STATE, word);
+            commands.push(set_pane_option(id, STATE, word));
         }
         let wanted_effort = wanted.efforts.get(id).map(String::as_str);
         if wanted_effort.unwrap_or_default() != effort {
-            set(EFFORT, wanted_effort);
+            commands.push(set_pane_option(id, EFFORT, wanted_effort));
         }
         let colour = display.filter(|_| paint).map(|display| style(*display));
         let is_ours = Display::ALL.map(style).contains(&shown);
         if colour != Some(shown) && (is_ours || colour.is_some()) {
-            STYLES.iter().for_each(|option| set(option, colour));
+            commands.extend(STYLES.map(|option| set_pane_option(id, option, colour)));
         }
     }
     commands
+}
+
+/// Makes the command that sets or unsets an option of a pane.
+fn set_pane_option(pane: &str, option: &str, value: Option<&str>) -> TmuxCommand {
+    match value {
+        Some(value) => tmux_command(&["set-option", "-p", "-t", pane, option, value]),
+        None => tmux_command(&["set-option", "-pu", "-t", pane, option]),
+    }
 }
 
 /// The numbers of live sessions by state.
@@ -344,7 +356,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub fn of<'a>(rows: impl IntoIterator<Item = &'a SessionRow>) -> Self {
+    pub fn from_rows<'a>(rows: impl IntoIterator<Item = &'a SessionRow>) -> Self {
         let mut tally = Self::default();
         for row in rows.into_iter().filter(|row| is_live(row)) {
             match row.display {

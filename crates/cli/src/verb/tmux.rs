@@ -89,7 +89,7 @@ impl Tmux {
 impl Status {
     fn run(self, world: &World) -> Result<()> {
         let rows = sessions(world)?;
-        let (tally, now) = (Tally::of(&rows), now_ms());
+        let (tally, now) = (Tally::from_rows(&rows), now_ms());
         let text = tally.text(now);
         if self.json {
             let waited = tally.waiting_since.map(|since| (now - since).max(0));

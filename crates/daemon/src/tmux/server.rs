@@ -60,7 +60,7 @@ impl TmuxServer {
 
     /// Runs commands by one call, up to the first that fails. Returns their output.
     pub fn run(&self, commands: &[TmuxCommand]) -> Result<String, TmuxError> {
-        self.must_be_ours()?;
+        self.check_owner()?;
         let bounds = Bounds {
             time: Some(BOUND),
             bytes: MOST_OUTPUT,
@@ -71,10 +71,11 @@ impl TmuxServer {
             io::ErrorKind::NotFound => TmuxError::NoTmux,
             _ => TmuxError::Refused(why.to_string()),
         })?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let stdout = String::from_utf8_lossy(&done.stdout).into_owned();
+        let stderr = String::from_utf8_lossy(&done.stderr);
         match done.status {
             None => Err(TmuxError::Hangs(self.name())),
-            Some(status) => self.judge(status, text(&done.stdout), &text(&done.stderr)),
+            Some(status) => self.check_status(status, stdout, stderr.trim()),
         }
     }
 
@@ -91,14 +92,18 @@ impl TmuxServer {
         tmux.arg("-u")
             .arg("-S")
             .arg(&self.socket)
-            .args(row(commands));
+            .args(join(commands));
         tmux
     }
 
-    fn judge(&self, status: ExitStatus, out: String, err: &str) -> Result<String, TmuxError> {
-        let said = err.trim();
+    fn check_status(
+        &self,
+        status: ExitStatus,
+        stdout: String,
+        stderr: &str,
+    ) -> Result<String, TmuxError> {
         if status.success() {
-            return Ok(out);
+            return Ok(stdout);
         }
         let gone = [
             "no server running",
@@ -106,19 +111,22 @@ impl TmuxServer {
             "server exited",
             "lost server",
         ];
-        if gone.iter().any(|part| said.starts_with(part)) {
+        if gone.iter().any(|part| stderr.starts_with(part)) {
             return Err(TmuxError::Gone(self.name()));
         }
-        Err(TmuxError::Refused(said.to_owned()))
+        Err(TmuxError::Refused(stderr.to_owned()))
     }
 
     /// Returns an error unless the socket belongs to our user. Its path came from a session's environment.
-    fn must_be_ours(&self) -> Result<(), TmuxError> {
-        let gone = || TmuxError::Gone(self.name());
-        let found = fs::metadata(&self.socket).map_err(|_| gone())?;
-        let ours = found.uid() == rustix::process::geteuid().as_raw();
-        let fits = self.socket.is_absolute() && found.file_type().is_socket() && ours;
-        fits.then_some(()).ok_or_else(gone)
+    fn check_owner(&self) -> Result<(), TmuxError> {
+        let is_ours = fs::metadata(&self.socket).is_ok_and(|socket| {
+            socket.file_type().is_socket() && socket.uid() == rustix::process::geteuid().as_raw()
+        });
+        if self.socket.is_absolute() && is_ours {
+            Ok(())
+        } else {
+            Err(TmuxError::Gone(self.name()))
+        }
     }
 
     fn name(&self) -> String {
@@ -127,23 +135,23 @@ impl TmuxServer {
 }
 
 /// Joins commands into one argument list: with a `;` between two, and a `;` at the end of a word escaped.
-fn row(commands: &[TmuxCommand]) -> Vec<OsString> {
-    let mut row: Vec<OsString> = Vec::new();
+fn join(commands: &[TmuxCommand]) -> Vec<OsString> {
+    let mut args: Vec<OsString> = Vec::new();
     for words in commands {
-        if !row.is_empty() {
-            row.push(";".into());
+        if !args.is_empty() {
+            args.push(";".into());
         }
-        row.extend(words.iter().map(|word| match word.strip_suffix(';') {
+        args.extend(words.iter().map(|word| match word.strip_suffix(';') {
             Some(rest) => format!("{rest}\\;").into(),
             None => word.into(),
         }));
     }
-    row
+    args
 }
 
 /// Makes a command of its words.
-pub fn tmux_command(of: &[&str]) -> TmuxCommand {
-    of.iter().map(|word| (*word).to_owned()).collect()
+pub fn tmux_command(words: &[&str]) -> TmuxCommand {
+    words.iter().map(|word| (*word).to_owned()).collect()
 }
 
 /// Returns true for a pane id such as `%3`, and for nothing that tmux could read as another target.
@@ -162,8 +170,7 @@ mod tests {
             tmux_command(&["display", "a;"]),
             tmux_command(&["x;y", "z"]),
         ];
-        let row = row(&commands);
-        assert_eq!(row, ["display", "a\\;", ";", "x;y", "z"]);
+        assert_eq!(join(&commands), ["display", "a\\;", ";", "x;y", "z"]);
     }
 
     #[test]
