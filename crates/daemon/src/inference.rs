@@ -24,12 +24,12 @@ use crate::serve::Server;
 use followed::FollowedTranscript;
 
 /// The time between two looks.
-const OFTEN: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_secs(1);
 /// The time after which a busy Claude Code has no dialog open, in milliseconds.
 const SETTLED: i64 = 500;
 /// The time that the process which let an agent stop has to report it, in milliseconds. It knows what the stop
 /// means, and whether the user was told. The spool is taken in every two seconds.
-const SAID: i64 = 5_000;
+const STOP_REPORT: i64 = 5_000;
 
 /// The time for which a transcript is read after its turn, in milliseconds, for the tokens of the last reply.
 pub(crate) const LAST_REPLY: i64 = 20_000;
@@ -71,13 +71,13 @@ pub(crate) struct SessionInferences {
 }
 
 /// Looks at the active sessions once a second until the daemon ends.
-pub(crate) async fn look(server: Arc<Server>) {
+pub(crate) async fn run(server: Arc<Server>) {
     let mut transcripts = Transcripts::default();
     loop {
-        tokio::time::sleep(OFTEN).await;
+        tokio::time::sleep(INTERVAL).await;
         let (reply, active) = oneshot::channel();
-        let asked = Message::Registry(RegistryRequest::Active(reply));
-        if server.core.send(asked).await.is_err() {
+        let request = Message::Registry(RegistryRequest::Active(reply));
+        if server.core.send(request).await.is_err() {
             return;
         }
         let Ok(active) = active.await else { return };
@@ -85,15 +85,15 @@ pub(crate) async fn look(server: Arc<Server>) {
             continue;
         }
         let looked = tokio::task::spawn_blocking(move || {
-            let found = transcripts.look(&active);
-            (transcripts, found)
+            let inferences = transcripts.look(&active);
+            (transcripts, inferences)
         });
-        let Ok((again, found)) = looked.await else {
+        let Ok((same_transcripts, inferences)) = looked.await else {
             return;
         };
-        transcripts = again;
-        if !found.is_empty() {
-            drop(server.core.send(Message::Inferred(found)).await);
+        transcripts = same_transcripts;
+        if !inferences.is_empty() {
+            drop(server.core.send(Message::Inferred(inferences)).await);
         }
     }
 }
@@ -105,40 +105,48 @@ struct Transcripts(HashMap<String, FollowedTranscript>);
 impl Transcripts {
     fn look(&mut self, active: &[ActiveSession]) -> Vec<SessionInferences> {
         let now = now_ms();
-        let is_followed = |one: &&ActiveSession| one.is_followed(now);
         let followed: HashSet<&str> = active
             .iter()
-            .filter(is_followed)
+            .filter(|one| one.is_followed(now))
             .map(|one| &*one.session)
             .collect();
         self.0.retain(|session, _| followed.contains(&**session));
-        let found = active.iter().filter_map(|one| {
+        let mut all = Vec::new();
+        for one in active {
             let mut found = SessionInferences {
                 session: one.session.clone(),
                 ..SessionInferences::default()
             };
-            if is_followed(&one) {
-                found.read(one, self.0.entry(one.session.clone()).or_default());
+            if one.is_followed(now) {
+                let transcript = self.0.entry(one.session.clone()).or_default();
+                found.read_transcript(one, transcript);
             }
-            found.inferences.extend(own_word(one, now));
-            (found.is_news() || one.troubled).then_some(found)
-        });
-        found.collect()
+            found.inferences.extend(infer_from_session_file(one, now));
+            if found.is_news() || one.troubled {
+                all.push(found);
+            }
+        }
+        all
     }
 }
 
 impl SessionInferences {
-    fn read(&mut self, one: &ActiveSession, followed: &mut FollowedTranscript) {
+    fn read_transcript(&mut self, one: &ActiveSession, followed: &mut FollowedTranscript) {
         let (findings, trouble) = followed.look(&one.transcript, one.whole, one.prompted_at);
-        let usage = |finding: &Finding| matches!(finding.what, What::Usage(_));
-        if findings.iter().any(usage) {
+        if findings
+            .iter()
+            .any(|finding| matches!(finding.what, What::Usage(_)))
+        {
             self.figures = one.whole.then(|| followed.figures());
             self.tokens = one.prompted_at.map(|_| followed.turn());
         }
         if one.idle_since.is_some() {
             return;
         }
-        self.inferences = findings.into_iter().filter_map(inference).collect();
+        self.inferences = findings
+            .into_iter()
+            .filter_map(infer_from_finding)
+            .collect();
         self.trouble = trouble;
     }
 
@@ -149,7 +157,7 @@ impl SessionInferences {
 }
 
 /// Infers a change of status from a line of the transcript.
-fn inference(finding: Finding) -> Option<(Inference, Option<i64>)> {
+fn infer_from_finding(finding: Finding) -> Option<(Inference, Option<i64>)> {
     let at = finding.at;
     let main = finding.is_main();
     let inference = match finding.what {
@@ -173,17 +181,17 @@ fn inference(finding: Finding) -> Option<(Inference, Option<i64>)> {
 /// Infers a change of status from Claude Code's session file. The transcript does not show a turn that was
 /// interrupted before the first word of the reply, and events do not show a turn whose prompt was typed during
 /// the one before.
-fn own_word(one: &ActiveSession, now: i64) -> Option<(Inference, Option<i64>)> {
+fn infer_from_session_file(one: &ActiveSession, now: i64) -> Option<(Inference, Option<i64>)> {
     let path = session_file::beside(&one.transcript, one.pid?)?;
     if one.idle_since.is_some_and(|idle| !is_newer(&path, idle)) {
         return None;
     }
-    let file = session_file::read(&bounded(&path).ok()?)?;
+    let file = session_file::read(&read_bounded(&path).ok()?)?;
     let same = file.session_id.as_deref() == Some(&*one.session)
         && (file.pid_start.is_none() || file.pid_start == one.pid_start);
     let since = file.state_since?;
     match file.state? {
-        State::Idle if one.wants_to_stop && now - since < SAID => None,
+        State::Idle if one.wants_to_stop && now - since < STOP_REPORT => None,
         State::Idle if same && one.idle_since.is_none() => {
             Some((Inference::Interrupted, Some(since)))
         }
@@ -202,7 +210,7 @@ fn is_newer(path: &Path, than: i64) -> bool {
     written.is_some_and(|at| at.as_millis() > u128::from(than.unsigned_abs()))
 }
 
-fn bounded(path: &Path) -> io::Result<Vec<u8>> {
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     let bound = session_file::MAX_BYTES as u64 + 1;
     followed::open(path)?
@@ -283,7 +291,7 @@ mod tests {
         let found = Transcripts::default().look(std::slice::from_ref(&one));
         let lines = found[0].inferences.len() as u64;
         assert!(
-            lines > 100 && lines * INTERRUPTED.len() as u64 <= followed::OF_THE_PAST,
+            lines > 100 && lines * INTERRUPTED.len() as u64 <= followed::OLD_BYTES,
             "{lines}"
         );
     }
@@ -315,27 +323,33 @@ mod tests {
                 r#"{{"pid":77,"sessionId":"{session}","procStart":"{start}","status":"{state}","statusUpdatedAt":9}}"#
             );
             fs::write(folder.path().join("sessions/77.json"), file).unwrap();
-            own_word(&one, 9 + SETTLED).map(|(inference, at)| (inference, at.unwrap()))
+            infer_from_session_file(&one, 9 + SETTLED)
+                .map(|(inference, at)| (inference, at.unwrap()))
         };
         assert_eq!(say("s", "5", "idle"), Some((Inference::Interrupted, 9)));
         assert_eq!(say("s", "6", "idle"), None);
         assert_eq!(say("t", "5", "idle"), None);
         assert_eq!(say("s", "5", "waiting"), None);
         assert_eq!(say("s", "5", "busy"), Some((Inference::Busy, 9)));
-        assert_eq!(own_word(&one, 8 + SETTLED), None, "it may be for a moment");
+        assert_eq!(
+            infer_from_session_file(&one, 8 + SETTLED),
+            None,
+            "it may be for a moment"
+        );
     }
 
     #[test]
-    fn whoever_let_an_agent_stop_may_say_so_first() {
+    fn the_process_that_let_an_agent_stop_may_report_it_first() {
         let folder = folder();
         let mut one = active(folder.path(), false);
         let idle = r#"{"pid":77,"sessionId":"s","status":"idle","statusUpdatedAt":9}"#;
         fs::write(folder.path().join("sessions/77.json"), idle).unwrap();
-        let rests = Some((Inference::Interrupted, Some(9)));
-        assert_eq!(own_word(&one, 9), rests);
+        let interrupted = Some((Inference::Interrupted, Some(9)));
+        assert_eq!(infer_from_session_file(&one, 9), interrupted);
         one.wants_to_stop = true;
-        assert_eq!(own_word(&one, 8 + SAID), None);
-        assert_eq!(own_word(&one, 9 + SAID), rests, "nobody did");
+        assert_eq!(infer_from_session_file(&one, 8 + STOP_REPORT), None);
+        let after = infer_from_session_file(&one, 9 + STOP_REPORT);
+        assert_eq!(after, interrupted, "it was not reported");
     }
 
     #[test]

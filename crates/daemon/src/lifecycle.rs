@@ -239,7 +239,7 @@ impl ReadyDaemon {
         let end = runtime.block_on(async {
             let mut signals = Signals::listen();
             let helpers = [
-                tokio::spawn(inference::look(Arc::clone(&server))),
+                tokio::spawn(inference::run(Arc::clone(&server))),
                 tokio::spawn(tmux::push(tmux_requests, Arc::clone(&server.counters))),
                 tokio::spawn(session_feed::tell_tmux(Arc::clone(&server))),
             ];

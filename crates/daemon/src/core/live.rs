@@ -16,7 +16,7 @@ use crate::inference::SessionInferences;
 use crate::lifecycle::now_ms;
 use crate::registry::{OwnLine, Registry};
 use crate::store::spool::{Intake, IntakeChanges};
-use crate::store::{Decision, EventRecord, IntakeProgress};
+use crate::store::{EventRecord, IntakeProgress};
 use crate::waiting_shim::WaitingShim;
 
 /// The age up to which a change gets a notice, in milliseconds.
@@ -24,11 +24,13 @@ const FRESH: i64 = 60_000;
 
 /// Records the message of an effort to an agent, for an event that standalone answered.
 fn record_effort_message(registry: &mut Registry, record: &EventRecord) {
-    let decision = record.decision.as_ref();
-    let said = decision.and_then(Decision::effort_said);
-    if let (Some(session), Some(said)) = (record.session_id(), said) {
-        let refused = decision.is_some_and(|it| matches!(&*it.answer, "deny" | "block" | "stop"));
-        registry.record_effort_message(session, record.agent_id(), record.id(), &said, refused);
+    let Some(decision) = &record.decision else {
+        return;
+    };
+    if let (Some(session), Some(message)) = (record.session_id(), decision.effort_said()) {
+        let (agent, event) = (record.agent_id(), record.id());
+        let refused = matches!(&*decision.answer, "deny" | "block" | "stop");
+        registry.record_effort_message(session, agent, event, &message, refused);
     }
 }
 
@@ -71,8 +73,8 @@ impl Core {
                 efforts: registry.effort_changes(),
             }
         };
-        let taken = self.store.take_in(&masker, &mut apply);
-        if taken == IntakeProgress::Failed {
+        let progress = self.store.take_in(&masker, &mut apply);
+        if progress == IntakeProgress::Failed {
             self.registry.mark_all_unwritten();
         }
         for (from, to) in chained {
@@ -82,13 +84,13 @@ impl Core {
             self.notify_change(Some(change), event.as_ref());
         }
         self.registry.publish_changes(now_ms());
-        taken == IntakeProgress::More
+        progress == IntakeProgress::More
     }
 
-    pub(super) fn apply_inferences(&mut self, found: Vec<SessionInferences>) {
+    pub(super) fn apply_inferences(&mut self, sessions: Vec<SessionInferences>) {
         let now = now_ms();
         let (_, masker) = self.configs.current(None);
-        for one in found {
+        for one in sessions {
             for (mut inference, at) in one.inferences {
                 if let Inference::TurnDied { error: Some(error) } = &mut inference {
                     *error = masker.text(error);
@@ -174,7 +176,7 @@ impl Core {
             if let Some(known) = known.cloned() {
                 line.figures = known;
             }
-            line.waiting = self.registry.waiting_besides(&session);
+            line.waiting = self.registry.count_others_waiting(&session);
             line.off = event.disabled_hooks().to_vec();
             let row = self.registry.row(&session, now_ms());
             line.effort = row.and_then(|row| Some(row.effort?.short()));

@@ -13,7 +13,7 @@ use rustix::fs::OFlags;
 const AT_ONCE: u64 = 8 << 20;
 /// The number of old bytes that are read where only the tokens of the turn are needed: in an attended session the
 /// status line has context and cost. Claude Code 2.1.325 writes 115 KB after the reply of a short first turn.
-pub(super) const OF_THE_PAST: u64 = 1 << 20;
+pub(super) const OLD_BYTES: u64 = 1 << 20;
 /// The number of looks after which a transcript that does not exist is reported as missing. Claude Code creates
 /// it with the first reply.
 pub(super) const IN_VAIN: u32 = 60;
@@ -76,14 +76,12 @@ impl FollowedTranscript {
         self.seen = true;
         let len = file.metadata()?.len();
         if self.path != path || len < self.read {
-            self.begin(
-                path,
-                if whole {
-                    0
-                } else {
-                    len.saturating_sub(OF_THE_PAST)
-                },
-            );
+            let start = if whole {
+                0
+            } else {
+                len.saturating_sub(OLD_BYTES)
+            };
+            self.begin(path, start);
         }
         self.tail.count_since(prompted_at.unwrap_or(0));
         if len == self.read {
@@ -121,25 +119,23 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     if kind.is_file() {
         return Ok(file);
     }
-    let what = if kind.is_dir() {
+    Err(io::Error::other(if kind.is_dir() {
         "it is a folder"
     } else {
         "it is not a file"
-    };
-    Err(io::Error::other(what))
+    }))
 }
 
+/// Describes the lines of a transcript that cannot be read. Returns none if there are none.
 pub(crate) fn unreadable(unread: Unread) -> Option<String> {
-    let lines = |count: u64, one: &str, many: &str| match count {
-        0 => None,
-        1 => Some(format!("1 line {one}")),
-        _ => Some(format!("{count} lines {many}")),
-    };
-    let parts = [
-        lines(unread.broken, "is broken", "are broken"),
-        lines(unread.too_long, "is too long", "are too long"),
-    ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let mut parts = Vec::new();
+    for (count, fault) in [(unread.broken, "broken"), (unread.too_long, "too long")] {
+        match count {
+            0 => {}
+            1 => parts.push(format!("1 line is {fault}")),
+            _ => parts.push(format!("{count} lines are {fault}")),
+        }
+    }
     let parts = parts.join(", ");
     (!parts.is_empty()).then(|| format!("some of its transcript cannot be read: {parts}"))
 }
@@ -194,7 +190,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.jsonl");
         let mut followed = FollowedTranscript::default();
-        let long = "x".repeat(2 * OF_THE_PAST as usize);
+        let long = "x".repeat(2 * OLD_BYTES as usize);
         fs::write(&path, format!("{{\"text\":\"{long}")).unwrap();
         assert_eq!(followed.look(&path, false, None), (Vec::new(), None));
         let mut file = OpenOptions::new().append(true).open(&path).unwrap();

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use becket_engine::session::Session;
 use becket_wire::rpc::{SeenAt, Told, complete_session};
 use becket_wire::session::{Display, SessionRow};
 use rusqlite::Connection;
@@ -38,7 +37,7 @@ impl Registry {
                 let changes = self.changes.subscribe();
                 drop(reply.send((self.rows(now), changes)));
             }
-            RegistryRequest::Active(reply) => drop(reply.send(self.active(now))),
+            RegistryRequest::Active(reply) => drop(reply.send(self.active_sessions(now))),
             RegistryRequest::Name {
                 session,
                 title,
@@ -59,37 +58,43 @@ impl Registry {
 
     /// Lists the sessions whose files may tell more than events do. Only the transcript has the cost of an unattended
     /// session, and its last reply comes when the session has ended already.
-    fn active(&self, now: i64) -> Vec<ActiveSession> {
-        let active = |session: &Session| {
-            let ended_at = session.ended_at;
-            ended_at.is_none_or(|ended| !session.attended || now - ended < LAST_REPLY)
-        };
-        let is_idle = |session: &Session| session.attended && session.display().0 == Display::Done;
-        self.sessions
-            .iter()
-            .filter(|(_, live)| active(&live.session))
-            .filter_map(|(id, live)| {
-                let session = &live.session;
-                Some(ActiveSession {
-                    session: id.clone(),
-                    transcript: session.transcript_path.as_ref()?.into(),
-                    pid: session.pid,
-                    pid_start: session.pid_start,
-                    whole: !session.attended || session.lacks_status_line(),
-                    troubled: !live.troubles.is_empty(),
-                    wants_to_stop: session.main.wants_to_stop(),
-                    idle_since: is_idle(session).then_some(session.main.since),
-                    prompted_at: session.prompted_at,
-                })
-            })
-            .collect()
+    fn active_sessions(&self, now: i64) -> Vec<ActiveSession> {
+        let mut active = Vec::new();
+        for (
+            id,
+            LiveSession {
+                session, troubles, ..
+            },
+        ) in &self.sessions
+        {
+            let Some(transcript) = &session.transcript_path else {
+                continue;
+            };
+            let is_over = |ended| session.attended && now - ended >= LAST_REPLY;
+            if session.ended_at.is_some_and(is_over) {
+                continue;
+            }
+            let is_idle = session.attended && session.display().0 == Display::Done;
+            active.push(ActiveSession {
+                session: id.clone(),
+                transcript: transcript.into(),
+                pid: session.pid,
+                pid_start: session.pid_start,
+                whole: !session.attended || session.lacks_status_line(),
+                troubled: !troubles.is_empty(),
+                wants_to_stop: session.main.wants_to_stop(),
+                idle_since: is_idle.then_some(session.main.since),
+                prompted_at: session.prompted_at,
+            });
+        }
+        active
     }
 
     /// Counts the other sessions that wait for the user.
-    pub(crate) fn waiting_besides(&self, id: &str) -> usize {
-        let waits = |live: &LiveSession| live.session.display().0 == Display::Attention;
-        self.live()
-            .filter(|(other, live)| *other != id && waits(live))
+    pub(crate) fn count_others_waiting(&self, id: &str) -> usize {
+        let others = self.live().filter(|(other, _)| *other != id);
+        others
+            .filter(|(_, live)| live.session.display().0 == Display::Attention)
             .count()
     }
 
@@ -141,11 +146,13 @@ impl Registry {
 /// Sorts sessions by urgency: first those that need the user, the longest wait first. Sessions that are done come
 /// last, the newest first.
 fn sort(rows: &mut [SessionRow]) {
-    rows.sort_by(|a, b| {
-        let waits = |row: &SessionRow| match row.display {
-            Display::Done => -row.display_since,
-            _ => row.display_since,
-        };
-        (a.display, waits(a), &a.session_id).cmp(&(b.display, waits(b), &b.session_id))
-    });
+    rows.sort_by(|a, b| urgency(a).cmp(&urgency(b)));
+}
+
+fn urgency(row: &SessionRow) -> (Display, i64, &str) {
+    let since = match row.display {
+        Display::Done => -row.display_since,
+        _ => row.display_since,
+    };
+    (row.display, since, &row.session_id)
 }

@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
+use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::Wal;
-use rusqlite::{Connection, Row};
 use tracing::warn;
 
 use super::open::WRITER_BUSY;
 
 /// The number of pages (64 MB) from which on the log is restarted. Under constant load SQLite never restarts it.
-const LONG: i64 = 16 << 10;
+const RESTART_AT: i64 = 16 << 10;
 /// The number of pages (8 MB) that the writer moves itself at most. The thread moves the others first.
-const LITTLE: i64 = 2 << 10;
+const MAX_BY_WRITER: i64 = 2 << 10;
 
 /// The size of SQLite's log, in pages.
 #[derive(Debug, Default)]
@@ -27,7 +27,8 @@ struct WalSize {
 }
 
 impl WalSize {
-    fn committed(&self, length: i64) {
+    /// Sets the length after a commit. A shorter log was restarted.
+    fn set_length(&self, length: i64) {
         if length < self.length.swap(length, Relaxed) {
             self.moved.store(0, Relaxed);
         }
@@ -43,7 +44,7 @@ pub(super) struct Checkpointer {
     wake: SyncSender<()>,
     log: Arc<WalSize>,
     /// The length of the log at which the next `RESTART` is tried. A reader blocked the last one.
-    next: i64,
+    next_restart: i64,
 }
 
 impl Checkpointer {
@@ -70,37 +71,41 @@ impl Checkpointer {
         if let Err(why) = thread {
             warn!(%why, "could not start the thread for checkpoints");
         }
-        let committed = move |_: &mut Wal, pages| {
-            watched.committed(i64::from(pages));
+        let hooked = writer.wal_hook(Some(move |_: &mut Wal, pages| {
+            watched.set_length(i64::from(pages));
             Ok(())
-        };
-        if let Err(why) = writer.wal_hook(Some(committed)) {
+        }));
+        if let Err(why) = hooked {
             warn!(%why, "the length of the log is not known");
         }
-        Self { wake, log, next: 0 }
+        Self {
+            wake,
+            log,
+            next_restart: 0,
+        }
     }
 
     /// Moves a long log into the database after a commit, and restarts the log once little is left to move.
-    pub(super) fn look_after(&mut self, writer: &Connection) {
+    pub(super) fn after_commit(&mut self, writer: &Connection) {
         let length = self.log.length.load(Relaxed);
-        if length < LONG.max(self.next) {
+        if length < RESTART_AT.max(self.next_restart) {
             return;
         }
-        if self.log.left() >= LITTLE {
-            return self.nudge();
+        if self.log.left() >= MAX_BY_WRITER {
+            return self.wake_thread();
         }
         // Do not wait for readers.
         drop(writer.busy_timeout(Duration::ZERO));
         let restarted = checkpoint(writer, "RESTART").is_ok_and(|(busy, ..)| !busy);
         drop(writer.busy_timeout(WRITER_BUSY));
-        self.next = if restarted { 0 } else { length + LONG };
+        self.next_restart = if restarted { 0 } else { length + RESTART_AT };
         if restarted {
-            self.log.committed(0);
+            self.log.set_length(0);
         }
     }
 
     /// Wakes the thread if there are pages to move.
-    pub(super) fn nudge(&self) {
+    pub(super) fn wake_thread(&self) {
         if self.log.left() > 0 {
             let _ = self.wake.try_send(());
         }
@@ -109,9 +114,10 @@ impl Checkpointer {
 
 /// Runs a checkpoint. Returns true if a reader or writer blocked it, then the pages of the log, and the pages
 /// that are in the database.
-fn checkpoint(connection: &Connection, how: &str) -> rusqlite::Result<(bool, i64, i64)> {
-    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-    connection.query_row(&format!("PRAGMA wal_checkpoint({how})"), [], read)
+fn checkpoint(connection: &Connection, mode: &str) -> rusqlite::Result<(bool, i64, i64)> {
+    connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+    })
 }
 
 fn connect(database: &Path) -> rusqlite::Result<Connection> {

@@ -181,7 +181,7 @@ mod tests {
 
     use tokio::sync::broadcast;
 
-    use super::super::fixtures::{Home, decision, envelope, left, masker, record_of};
+    use super::super::fixtures::{Home, decision, details, envelope, masker, record_of};
     use super::super::spool::{self, IntakeChanges, SpoolDetails};
     use super::super::write::{Batch, IntakeProgress, Store};
     use super::*;
@@ -216,8 +216,8 @@ mod tests {
         commit(store, record);
     }
 
-    fn spool(home: &Home, left: &SpoolDetails) {
-        spool::leave(&home.place, &envelope(1), &before(), left).unwrap();
+    fn spool(home: &Home, details: &SpoolDetails) {
+        spool::leave(&home.place, &envelope(1), &before(), details).unwrap();
     }
 
     fn take_in(store: &mut Store) {
@@ -237,7 +237,7 @@ mod tests {
             "the next daemon"
         );
         // The daemon was too late, and standalone let the call pass.
-        spool(&home, &left(1, None));
+        spool(&home, &details(1, None));
         assert!(!store.mark_ran_denied(&mut result()), "not taken in yet");
         take_in(&mut store);
         assert!(!store.mark_ran_denied(&mut result()));
@@ -250,7 +250,7 @@ mod tests {
         let mut ran = result();
         assert!(!store.mark_ran_denied(&mut ran));
         commit(&mut store, ran);
-        spool(&home, &left(1, Some("deny")));
+        spool(&home, &details(1, Some("deny")));
         take_in(&mut store);
         let found = store.take_ran_denied();
         assert_eq!(found.len(), 1);

@@ -34,8 +34,8 @@ impl Home {
     }
 
     /// Leaves an event in the spool, as `becket hook --alone` does.
-    pub(super) fn leave(&self, number: u32, left: &SpoolDetails) {
-        spool::leave(&self.place, &envelope(number), &payload(number), left).unwrap();
+    pub(super) fn leave(&self, number: u32, details: &SpoolDetails) {
+        spool::leave(&self.place, &envelope(number), &payload(number), details).unwrap();
     }
 
     /// Returns the number of files in the spool, of every kind.
@@ -99,7 +99,7 @@ pub(crate) fn decision(answer: &str) -> Decision {
     }
 }
 
-pub(super) fn left(took_us: i64, answer: Option<&str>) -> SpoolDetails {
+pub(super) fn details(took_us: i64, answer: Option<&str>) -> SpoolDetails {
     SpoolDetails {
         took_us: Some(took_us),
         decision: answer.map(decision),

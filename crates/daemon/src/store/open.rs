@@ -1,5 +1,7 @@
 //! Opens the database. Sets a database aside that is damaged or was made by an older becket.
 
+use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,7 +27,14 @@ pub enum OpenError {
     #[error("could not open the database {path}: {why}")]
     Sqlite { path: PathBuf, why: rusqlite::Error },
     #[error("could not set aside the database {path}: {why}")]
-    Aside { path: PathBuf, why: std::io::Error },
+    Aside { path: PathBuf, why: io::Error },
+}
+
+impl OpenError {
+    pub(crate) fn sqlite(path: &Path, why: rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        Self::Sqlite { path, why }
+    }
 }
 
 /// An open database. `set_aside` tells the user that an unusable database was moved away for it.
@@ -38,10 +47,6 @@ pub struct Opened {
 /// Opens the database for its one writer. A database that is damaged or was made by an older becket is set
 /// aside, and a new one is created.
 pub fn open(path: &Path, now_ms: i64) -> Result<Opened, OpenError> {
-    let failed = |why| OpenError::Sqlite {
-        path: path.to_owned(),
-        why,
-    };
     let unusable = match try_open(path) {
         Ok((Some(connection), _)) => {
             return Ok(Opened {
@@ -55,12 +60,13 @@ pub fn open(path: &Path, now_ms: i64) -> Result<Opened, OpenError> {
         }
         Ok((None, _)) => "was made by an older becket",
         Err(why) if is_damage(&why) => "was damaged",
-        Err(why) => return Err(failed(why)),
+        Err(why) => return Err(OpenError::sqlite(path, why)),
     };
     let aside = set_aside(path, now_ms)?.unwrap_or_default();
-    let connection = try_open(path).map_err(failed)?.0;
+    let (connection, _) = try_open(path).map_err(|why| OpenError::sqlite(path, why))?;
     Ok(Opened {
-        connection: connection.ok_or_else(|| failed(rusqlite::Error::InvalidQuery))?,
+        connection: connection
+            .ok_or_else(|| OpenError::sqlite(path, rusqlite::Error::InvalidQuery))?,
         set_aside: Some(format!(
             "the database {unusable}; it was set aside as {}",
             aside.display()
@@ -70,7 +76,7 @@ pub fn open(path: &Path, now_ms: i64) -> Result<Opened, OpenError> {
 
 /// Returns the inode of the file at this path.
 pub(crate) fn inode(path: &Path) -> Option<u64> {
-    std::fs::metadata(path).ok().map(|meta| meta.ino())
+    fs::metadata(path).ok().map(|meta| meta.ino())
 }
 
 /// Returns the paths of SQLite's log of a database, and of the index of the log.
@@ -89,20 +95,19 @@ pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
 /// Moves a database and its log away. Returns the new path, or none if there was no database file.
 pub(super) fn set_aside(path: &Path, now_ms: i64) -> Result<Option<PathBuf>, OpenError> {
     let aside = beside(path, &format!(".damaged-{now_ms}"));
-    let moved = std::fs::rename(path, &aside);
-    let is_missing = |why: &std::io::Error| why.kind() == std::io::ErrorKind::NotFound;
-    let missing = moved.as_ref().is_err_and(is_missing);
-    if !missing {
-        moved.map_err(|why| OpenError::Aside {
-            path: path.to_owned(),
-            why,
-        })?;
-    }
+    let existed = match fs::rename(path, &aside) {
+        Ok(()) => true,
+        Err(why) if why.kind() == io::ErrorKind::NotFound => false,
+        Err(why) => {
+            let path = path.to_owned();
+            return Err(OpenError::Aside { path, why });
+        }
+    };
     for (from, to) in log_files(path).iter().zip(log_files(&aside)) {
         // The log belongs to the old file: a new database must not replay it.
-        drop(std::fs::rename(from, to));
+        drop(fs::rename(from, to));
     }
-    Ok((!missing).then_some(aside))
+    Ok(existed.then_some(aside))
 }
 
 /// Returns the path with a suffix added to the file name.
@@ -170,20 +175,20 @@ fn probe(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Opens the database to read, beside the daemon or without one. None if there is none, or one of an
+/// Opens the database for reading, which needs no daemon. Returns none if there is no database, or one of an
 /// older becket, which the next daemon sets aside.
 pub fn open_to_read(path: &Path) -> Result<Option<Connection>, OpenError> {
     if !path.exists() {
         return Ok(None);
     }
-    let failed = |why| OpenError::Sqlite {
-        path: path.to_owned(),
-        why,
-    };
+    try_open_to_read(path).map_err(|why| OpenError::sqlite(path, why))
+}
+
+fn try_open_to_read(path: &Path) -> rusqlite::Result<Option<Connection>> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
-    connection.busy_timeout(BUSY).map_err(failed)?;
-    let found = user_version(&connection).map_err(failed)?;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY)?;
+    let found = user_version(&connection)?;
     Ok((found >= VERSION).then_some(connection))
 }
 
@@ -202,16 +207,16 @@ mod tests {
                     .unwrap();
                 assert!(open_to_read(&path).unwrap().is_none());
             } else {
-                std::fs::write(&path, "this is no database".repeat(999)).unwrap();
+                fs::write(&path, "this is no database".repeat(999)).unwrap();
             }
-            let before = std::fs::read(&path).unwrap();
+            let before = fs::read(&path).unwrap();
             let opened = open(&path, 17).unwrap();
             let told = opened.set_aside.unwrap();
             let why = if older { "an older becket" } else { "damaged" };
             assert!(told.contains(why), "{told}");
             let aside = beside(&path, ".damaged-17");
             assert!(told.ends_with(&*aside.to_string_lossy()), "{told}");
-            assert_eq!(std::fs::read(aside).unwrap(), before);
+            assert_eq!(fs::read(aside).unwrap(), before);
             assert_eq!(user_version(&opened.connection).unwrap(), VERSION);
             drop(opened.connection);
             assert!(open(&path, 18).unwrap().set_aside.is_none());
@@ -226,11 +231,11 @@ mod tests {
             .unwrap()
             .pragma_update(None, "user_version", 99)
             .unwrap();
-        let before = std::fs::read(&path).unwrap();
+        let before = fs::read(&path).unwrap();
         assert!(matches!(
             open(&path, 0),
             Err(OpenError::Newer { found: 99, .. })
         ));
-        assert_eq!(std::fs::read(&path).unwrap(), before);
+        assert_eq!(fs::read(&path).unwrap(), before);
     }
 }

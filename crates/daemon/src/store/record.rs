@@ -106,7 +106,6 @@ impl EventRecord {
         masked: u32,
         source: Source,
     ) -> Self {
-        let text = |field: &Option<Cow<'_, str>>| field.as_deref().map(str::to_owned);
         let fault = fault(head, envelope.cut);
         let nothing = Head::default();
         let head = head.as_ref().unwrap_or(&nothing);
@@ -182,14 +181,20 @@ impl EventRecord {
 
     /// Returns the state of its decision, for its session.
     pub(crate) fn decision_state(&self) -> Decided {
-        let blocks = |decision: &Decision| match self.event.as_deref() {
-            Some("Stop" | "SubagentStop") => decision.blocks_stop(),
-            _ => matches!(&*decision.answer, "block" | "stop"),
-        };
-        match &self.decision {
-            Some(decision) if blocks(decision) => Decided::Blocked,
-            _ if self.hooks_pending => Decided::Pending,
-            _ => Decided::Passed,
+        let is_stop = matches!(self.event.as_deref(), Some("Stop" | "SubagentStop"));
+        let is_blocked = self.decision.as_ref().is_some_and(|decision| {
+            if is_stop {
+                decision.blocks_stop()
+            } else {
+                matches!(&*decision.answer, "block" | "stop")
+            }
+        });
+        if is_blocked {
+            Decided::Blocked
+        } else if self.hooks_pending {
+            Decided::Pending
+        } else {
+            Decided::Passed
         }
     }
 
@@ -343,9 +348,11 @@ impl EventRecord {
     /// Returns true if the event will never get an answer because its hooks were ended first. A record that has only
     /// runs is of background hooks.
     pub(super) fn was_never_answered(&self) -> bool {
-        let of_the_answer = self.source == Source::Daemon || self.detour.is_some();
-        let ended = |run: &RunRow| run.was_cut_off() || run.was_cancelled();
-        of_the_answer && self.took_us.is_none() && self.runs.iter().any(ended)
+        let is_background = self.source != Source::Daemon && self.detour.is_none();
+        let mut runs = self.runs.iter();
+        !is_background
+            && self.took_us.is_none()
+            && runs.any(|run| run.was_cut_off() || run.was_cancelled())
     }
 
     /// Returns the event as a row of the log.
@@ -369,6 +376,11 @@ impl EventRecord {
     }
 }
 
+fn text(field: &Option<Cow<'_, str>>) -> Option<String> {
+    field.as_deref().map(str::to_owned)
+}
+
+/// Compresses a long payload. Returns true with it if it is compressed.
 fn pack(payload: &[u8]) -> (Vec<u8>, bool) {
     if payload.len() > COMPRESS_OVER
         && let Ok(packed) = zstd::bulk::compress(payload, LEVEL)
@@ -406,23 +418,22 @@ impl Decision {
     /// Makes the decision of an answer. Returns none for an answer without content.
     pub fn new(row: Option<DecisionRow>, output: &Output) -> Option<Self> {
         let row = row?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Some(Self {
             answer: row.answer,
             by: row.by,
             reason: row.reason,
             exit: output.exit,
-            stdout: text(&output.stdout),
-            stderr: text(&output.stderr),
-            effort: row.effort.map(|said| said.to_string()),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+            effort: row.effort.map(|message| message.to_string()),
         })
     }
 
     /// Returns true if this answer makes an agent go on that wanted to stop. `"continue": false` ends the turn, even
     /// beside a block.
     pub(super) fn blocks_stop(&self) -> bool {
-        let said: Value = serde_json::from_str(&self.stdout).unwrap_or_default();
-        self.answer == "block" && said["continue"] != Value::Bool(false)
+        let output: Value = serde_json::from_str(&self.stdout).unwrap_or_default();
+        self.answer == "block" && output["continue"] != Value::Bool(false)
     }
 
     pub(super) fn to_row(&self) -> DecisionRow {
@@ -444,12 +455,11 @@ impl Decision {
 
     /// Masks secrets: the texts may come from programs of the user.
     pub fn masked(self, masker: &Masker) -> Self {
-        let mask = |text: String| masker.text(&text);
         Self {
-            reason: self.reason.map(mask),
-            stdout: mask(self.stdout),
-            stderr: mask(self.stderr),
-            effort: self.effort.map(mask),
+            reason: self.reason.map(|reason| masker.text(&reason)),
+            stdout: masker.text(&self.stdout),
+            stderr: masker.text(&self.stderr),
+            effort: self.effort.map(|effort| masker.text(&effort)),
             ..self
         }
     }

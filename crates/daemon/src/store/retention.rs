@@ -116,12 +116,14 @@ impl Retention {
 
 /// Returns the bytes in use. Free pages inside the file are used again and do not count.
 fn used(connection: &Connection) -> rusqlite::Result<u64> {
-    let pragma = |name| {
-        connection
-            .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
-            .map(i64::unsigned_abs)
-    };
-    Ok((pragma("page_count")? - pragma("freelist_count")?) * pragma("page_size")?)
+    let pages = pragma(connection, "page_count")? - pragma(connection, "freelist_count")?;
+    Ok(pages * pragma(connection, "page_size")?)
+}
+
+fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<u64> {
+    connection
+        .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
+        .map(i64::unsigned_abs)
 }
 
 #[cfg(test)]

@@ -98,14 +98,27 @@ pub enum SpoolError {
     Pack(RpcError),
 }
 
+impl SpoolError {
+    fn write(folder: &Path, why: io::Error) -> Self {
+        let path = folder.to_owned();
+        Self::Write { path, why }
+    }
+}
+
 /// Leaves an event for the next daemon, or rewrites the file that was left. `payload` is masked already.
 pub fn leave(
     place: &Place,
     envelope: &Envelope,
     payload: &[u8],
-    left: &SpoolDetails,
+    details: &SpoolDetails,
 ) -> Result<(), SpoolError> {
-    put(place, &place.spooled(envelope.id), envelope, payload, left)
+    put(
+        place,
+        &place.spooled(envelope.id),
+        envelope,
+        payload,
+        details,
+    )
 }
 
 /// Adds details to an event that another process may have left or stored.
@@ -113,46 +126,43 @@ pub fn add(
     place: &Place,
     envelope: &Envelope,
     payload: &[u8],
-    left: &SpoolDetails,
+    details: &SpoolDetails,
 ) -> Result<(), SpoolError> {
     static NTH: AtomicU32 = AtomicU32::new(0);
     let nth = NTH.fetch_add(1, Ordering::Relaxed);
     let name = format!("{}.more-{}-{nth}.ev", envelope.id, std::process::id());
-    put(place, &place.spool().join(name), envelope, payload, left)
+    put(place, &place.spool().join(name), envelope, payload, details)
 }
 
 /// Writes a spool file, unless the spool is full.
 fn put(
     place: &Place,
-    last: &Path,
+    path: &Path,
     envelope: &Envelope,
     payload: &[u8],
-    left: &SpoolDetails,
+    details: &SpoolDetails,
 ) -> Result<(), SpoolError> {
     let folder = place.spool();
-    let failed = |why| SpoolError::Write {
-        path: folder.clone(),
-        why,
-    };
-    private_folder(&folder).map_err(failed)?;
-    room(&folder)?;
-    let bytes = pack(envelope, payload, left).map_err(SpoolError::Pack)?;
-    let temp = last.with_extension(format!("{}.tmp", std::process::id()));
-    let write = || {
-        let mut file = OpenOptions::new()
-            .create(true)
-            .truncate(true)
-            .write(true)
-            .mode(0o600)
-            .open(&temp)?;
-        file.write_all(&bytes)?;
-        drop(file);
-        fs::rename(&temp, last)
-    };
-    write().map_err(|why| {
+    private_folder(&folder).map_err(|why| SpoolError::write(&folder, why))?;
+    check_room(&folder)?;
+    let bytes = pack(envelope, payload, details).map_err(SpoolError::Pack)?;
+    let temp = path.with_extension(format!("{}.tmp", std::process::id()));
+    write_and_rename(&temp, path, &bytes).map_err(|why| {
         drop(fs::remove_file(&temp));
-        failed(why)
+        SpoolError::write(&folder, why)
     })
+}
+
+fn write_and_rename(temp: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .mode(0o600)
+        .open(temp)?;
+    file.write_all(bytes)?;
+    drop(file);
+    fs::rename(temp, path)
 }
 
 fn private_folder(folder: &Path) -> io::Result<()> {
@@ -160,15 +170,16 @@ fn private_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// Encodes the two frames of a spool file.
-fn pack(envelope: &Envelope, payload: &[u8], left: &SpoolDetails) -> Result<Vec<u8>, RpcError> {
+fn pack(envelope: &Envelope, payload: &[u8], details: &SpoolDetails) -> Result<Vec<u8>, RpcError> {
     let mut bytes = encode_event(envelope, payload)?;
-    let left = serde_json::to_vec(left)?;
-    let too_long = |_| RpcError::Malformed("too long");
-    bytes.extend(frame::encode(Kind::LEFT, &[&left]).map_err(too_long)?);
+    let details = serde_json::to_vec(details)?;
+    let frame = frame::encode(Kind::LEFT, &[&details]);
+    bytes.extend(frame.map_err(|_| RpcError::Malformed("too long"))?);
     Ok(bytes)
 }
 
-fn room(folder: &Path) -> Result<(), SpoolError> {
+/// Returns an error if the spool is full.
+fn check_room(folder: &Path) -> Result<(), SpoolError> {
     let files = count(folder);
     // A file is two frames at most, so a few files cannot be too many bytes.
     let mut bytes = 0;
@@ -188,7 +199,7 @@ fn count(folder: &Path) -> usize {
         return 0;
     };
     let names = entries.flatten().map(|entry| entry.file_name());
-    names.filter(|name| counts(name.as_ref())).count()
+    names.filter(|name| is_event_file(name.as_ref())).count()
 }
 
 /// Returns the number of event files, and their bytes.
@@ -198,7 +209,7 @@ pub fn usage(folder: &Path) -> (usize, u64) {
     };
     entries
         .flatten()
-        .filter(|entry| counts(entry.file_name().as_ref()))
+        .filter(|entry| is_event_file(entry.file_name().as_ref()))
         .filter_map(|entry| entry.metadata().ok())
         .fold((0, 0), |(files, bytes), meta| {
             (files + 1, bytes + meta.len())
@@ -206,7 +217,7 @@ pub fn usage(folder: &Path) -> (usize, u64) {
 }
 
 /// Returns true if a file holds an event, rather than the unfinished write of a killed process.
-fn counts(name: &Path) -> bool {
+fn is_event_file(name: &Path) -> bool {
     name.extension().is_some_and(|end| end == "ev")
 }
 
@@ -264,23 +275,23 @@ fn decode(bytes: &[u8], masker: &Masker) -> Option<EventRecord> {
     };
     let second = decoder.next_frame().ok().flatten();
     let second = second.filter(|frame| frame.kind == Kind::LEFT);
-    let left: Option<SpoolDetails> =
+    let details: Option<SpoolDetails> =
         second.and_then(|frame| serde_json::from_slice(&frame.body).ok());
     // The shim leaves the event alone, unmasked, when it finds no becket.
     let masked = masker.mask(&event.payload);
-    let count = masked.count + left.as_ref().map_or(0, |left| left.masked);
-    let source = left.as_ref().map_or(Source::Alone, |left| left.source);
+    let count = masked.count + details.as_ref().map_or(0, |details| details.masked);
+    let source = (details.as_ref()).map_or(Source::Alone, |details| details.source);
     let head = Head::read(&masked.bytes);
     let mut envelope = event.envelope;
     masker.envelope(&mut envelope);
     let mut record = EventRecord::new(envelope, &head, &masked.bytes, count, source);
-    if let Some(left) = left {
-        record.detour = Some(left.why).filter(|why| !why.is_empty());
-        record.took_us = left.took_us;
-        record.decision = left.decision;
-        record.runs = left.runs;
-        record.hooks_pending = left.held;
-        record.project = left.project;
+    if let Some(details) = details {
+        record.detour = Some(details.why).filter(|why| !why.is_empty());
+        record.took_us = details.took_us;
+        record.decision = details.decision;
+        record.runs = details.runs;
+        record.hooks_pending = details.held;
+        record.project = details.project;
     }
     Some(record)
 }
@@ -311,7 +322,7 @@ pub(super) fn take_in(
     place: &Place,
     masker: &Masker,
     denied: &mut DeniedCalls,
-    next_seq: &mut dyn FnMut() -> i64,
+    next_seq: &mut i64,
     apply: &mut ApplyIntake<'_>,
 ) -> (Intake, rusqlite::Result<bool>) {
     for (_, path) in files(place, ".tmp") {
@@ -358,7 +369,7 @@ fn next_group(
             }
             Ok(None) => {
                 *bad += 1;
-                put_away(place, id, &path);
+                set_aside(place, id, &path);
             }
             // It cannot be read now: the next intake tries again.
             Err(_) => {}
@@ -372,7 +383,7 @@ fn insert(
     connection: &mut Connection,
     records: Vec<EventRecord>,
     denied: &mut DeniedCalls,
-    next_seq: &mut dyn FnMut() -> i64,
+    next_seq: &mut i64,
     apply: &mut ApplyIntake<'_>,
     done: &mut Intake,
 ) -> rusqlite::Result<()> {
@@ -382,7 +393,8 @@ fn insert(
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut group = Intake::default();
     for mut record in records {
-        record.seq = next_seq();
+        record.seq = *next_seq;
+        *next_seq += 1;
         denied.mark_result(&mut record);
         let written = record.insert(&transaction)?;
         denied.note_written(&record, written, &transaction)?;
@@ -406,7 +418,7 @@ fn insert(
 }
 
 /// Moves away a file that is not a spool file, so that it is read only once.
-fn put_away(place: &Place, id: EventId, path: &Path) {
+fn set_aside(place: &Place, id: EventId, path: &Path) {
     let folder = place.spool_bad();
     drop(private_folder(&folder));
     drop(fs::rename(path, folder.join(format!("{id}.ev"))));
@@ -429,7 +441,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::fixtures::{
-        Home, decision, envelope, id, left, masker, payload, record, rows, run, runs_of,
+        Home, decision, details, envelope, id, masker, payload, record, rows, run, runs_of,
     };
     use super::super::sessions::{SessionFilter, sessions};
     use super::*;
@@ -471,7 +483,7 @@ mod tests {
     }
 
     fn answer(event: u32) -> SpoolDetails {
-        left(900 + i64::from(event), (event % 2 == 1).then_some("deny"))
+        details(900 + i64::from(event), (event % 2 == 1).then_some("deny"))
     }
 
     fn undecided() -> SpoolDetails {
@@ -516,18 +528,13 @@ mod tests {
         fn take_in_and(&mut self, apply: &mut ApplyIntake<'_>) -> Intake {
             let mut all = Intake::default();
             loop {
-                let next = &mut self.next;
-                let mut next_seq = || {
-                    *next += 1;
-                    *next - 1
-                };
                 let place = &self.home.place;
                 let (done, more) = take_in(
                     &mut self.connection,
                     place,
                     &masker(),
                     &mut DeniedCalls::new(place),
-                    &mut next_seq,
+                    &mut self.next,
                     apply,
                 );
                 all.new.extend(done.new);
@@ -693,7 +700,7 @@ mod tests {
     fn intake_is_in_order_of_id_and_tells_what_was_new() {
         let mut daemon = Daemon::new();
         for event in [3, 1, 2] {
-            daemon.home.leave(event, &left(1, None));
+            daemon.home.leave(event, &details(1, None));
         }
         daemon.by_socket(2, true);
         let new: Vec<EventId> = daemon.take_in().new.iter().map(EventRecord::id).collect();
@@ -708,7 +715,7 @@ mod tests {
     fn an_event_comes_with_its_session_and_what_was_taken_in_before_a_failure_counts() {
         let mut daemon = Daemon::new();
         for event in 0..=GROUP_FILES as u32 {
-            daemon.home.leave(event, &left(1, None));
+            daemon.home.leave(event, &details(1, None));
         }
         // A database that takes the first group and not the second.
         let full = format!(
@@ -724,9 +731,8 @@ mod tests {
                 ..IntakeChanges::default()
             }
         };
-        let mut seq = 0..;
+        let mut next_seq = 0;
         let mut one_group = || {
-            let mut next_seq = || seq.next().unwrap();
             let place = &daemon.home.place;
             take_in(
                 &mut daemon.connection,
@@ -749,7 +755,7 @@ mod tests {
     fn what_is_no_event_is_set_aside_and_holds_nothing_up() {
         let mut daemon = Daemon::new();
         let place = daemon.home.place.clone();
-        daemon.home.leave(1, &left(1, None));
+        daemon.home.leave(1, &details(1, None));
         let whole = fs::read(place.spooled(id(1))).unwrap();
         for (event, bytes) in [(0, &b"garbage"[..]), (2, &whole[..20]), (3, b"")] {
             fs::write(place.spooled(id(event)), bytes).unwrap();
@@ -786,7 +792,7 @@ mod tests {
             let runs = vec![ran(1, "notify", UNDER_WAY), ran(1, "lint", "ok")];
             let first = SpoolDetails {
                 runs,
-                ..left(7, Some("ask"))
+                ..details(7, Some("ask"))
             };
             daemon.home.leave(1, &first);
             if apart {
@@ -829,8 +835,8 @@ mod tests {
     #[test]
     fn sessions_hear_once_how_an_event_was_decided() {
         let stop = br#"{"hook_event_name":"Stop","session_id":"s"}"#;
-        let block = || left(900, Some("block"));
-        let twice = [left(900, None), left(950, None)];
+        let block = || details(900, Some("block"));
+        let twice = [details(900, None), details(950, None)];
         assert_eq!(heard(stop, &twice), [Decided::Passed]);
         assert_eq!(heard(stop, &[block(), block()]), [Decided::Blocked]);
         assert_eq!(heard(stop, &[undecided()]), [], "not yet");

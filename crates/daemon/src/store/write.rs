@@ -155,36 +155,37 @@ impl Store {
     /// spool, or else are counted as lost. The rest of the batch is returned as the error.
     pub(crate) fn commit(&mut self, batch: Batch) -> Result<(), Batch> {
         self.check_file();
-        let written = self.write("events", |transaction| {
-            let insert = |(record, _): &(Box<EventRecord>, Reply)| record.insert(transaction);
-            let written: Vec<InsertOutcome> = (batch.events.iter())
-                .map(insert)
-                .collect::<rusqlite::Result<_>>()?;
+        let outcomes = self.write("events", |transaction| {
+            let mut outcomes = Vec::with_capacity(batch.events.len());
+            for (record, _) in &batch.events {
+                outcomes.push(record.insert(transaction)?);
+            }
             hook_runs::insert(transaction, &batch.runs)?;
             sessions::write(transaction, &batch.sessions)?;
             figures::write(transaction, &batch.figures)?;
             effort::write(transaction, &batch.efforts)?;
-            Ok(written)
+            Ok(outcomes)
         });
-        let Some(written) = written else {
-            for (record, then) in batch.events {
+        let Some(outcomes) = outcomes else {
+            for (record, reply) in batch.events {
                 self.keep_in_spool(&record);
-                then();
+                reply();
             }
             return Err(Batch {
                 events: Vec::new(),
                 ..batch
             });
         };
-        for ((record, then), written) in batch.events.into_iter().zip(written) {
-            then();
+        for ((record, reply), outcome) in batch.events.into_iter().zip(outcomes) {
+            reply();
             self.retention.note_written(record.envelope().at);
-            if let Err(why) = self.denied.note_written(&record, written, &self.connection) {
+            let noted = (self.denied).note_written(&record, outcome, &self.connection);
+            if let Err(why) = noted {
                 warn!(%why, "could not look whether a denied call ran");
             }
-            self.publish_once(&record, written);
+            self.publish_once(&record, outcome);
         }
-        self.checkpointer.look_after(&self.connection);
+        self.checkpointer.after_commit(&self.connection);
         Ok(())
     }
 
@@ -195,19 +196,12 @@ impl Store {
         apply: &mut ApplyIntake<'_>,
     ) -> IntakeProgress {
         self.check_file();
-        let next_seq = &mut self.next_seq;
-        let mut next_seq = || {
-            *next_seq += 1;
-            *next_seq - 1
-        };
-        let connection = &mut self.connection;
-        let denied = &mut self.denied;
         let (done, ended) = spool::take_in(
-            connection,
+            &mut self.connection,
             &self.place,
             masker,
-            denied,
-            &mut next_seq,
+            &mut self.denied,
+            &mut self.next_seq,
             apply,
         );
         // Groups that were committed before a failure stay committed.
@@ -224,7 +218,7 @@ impl Store {
         }
         if !done.new.is_empty() {
             info!(events = done.new.len(), "took in the spool");
-            self.checkpointer.nudge();
+            self.checkpointer.wake_thread();
         }
         match ended {
             Ok(true) => IntakeProgress::More,
@@ -259,7 +253,7 @@ impl Store {
         }
         // Without its log, the thread would create another one and block the checkpoint at the end.
         if !self.has_lost_wal() {
-            self.checkpointer.nudge();
+            self.checkpointer.wake_thread();
         }
     }
 
@@ -287,26 +281,31 @@ impl Store {
         what: &str,
         change: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Option<T> {
-        let write = |store: &mut Self| {
-            let how = TransactionBehavior::Immediate;
-            let transaction = store.connection.transaction_with_behavior(how)?;
-            let done = change(&transaction)?;
-            transaction.commit().map(|()| done)
-        };
-        let mut written = write(self);
+        let mut written = self.try_write(&change);
         if let Err(why) = &written
             && self.replace_if_damaged(why)
         {
-            written = write(self);
+            written = self.try_write(&change);
         }
         written
             .inspect_err(|why| error!(%why, "could not write {what}"))
             .ok()
     }
 
+    fn try_write<T>(
+        &mut self,
+        change: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<T> {
+        let behavior = TransactionBehavior::Immediate;
+        let transaction = self.connection.transaction_with_behavior(behavior)?;
+        let result = change(&transaction)?;
+        transaction.commit()?;
+        Ok(result)
+    }
+
     fn keep_in_spool(&self, record: &EventRecord) {
-        let left = SpoolDetails::from_record(record, "the database took nothing");
-        match spool::add(&self.place, record.envelope(), &record.payload(), &left) {
+        let details = SpoolDetails::from_record(record, "the database took nothing");
+        match spool::add(&self.place, record.envelope(), &record.payload(), &details) {
             Ok(()) => self.counters.to_spool.add(1),
             Err(why) => {
                 error!(id = %record.id(), %why, "an event is lost: neither database nor spool takes it");
@@ -322,8 +321,8 @@ impl Store {
     }
 
     /// Sends an event to followers once: when it is new, or when its hooks have decided.
-    fn publish_once(&mut self, record: &EventRecord, written: InsertOutcome) {
-        let is_new = written == InsertOutcome::New;
+    fn publish_once(&mut self, record: &EventRecord, outcome: InsertOutcome) {
+        let is_new = outcome == InsertOutcome::New;
         if record.hooks_pending {
             self.pending.extend(is_new.then_some(record.seq));
         } else if is_new || record.is_completion && self.pending.remove(&record.seq) {
@@ -367,9 +366,8 @@ impl Store {
     /// connections of this process are closed.
     pub(crate) fn has_lost_wal(&self) -> bool {
         let found = open::log_files(&self.path).map(|file| open::inode(&file));
-        let differs =
-            |(before, now): (&Option<u64>, &Option<u64>)| before.is_some() && before != now;
-        self.inode.is_some() && self.log_inodes.iter().zip(&found).any(differs)
+        let mut pairs = self.log_inodes.iter().zip(&found);
+        self.inode.is_some() && pairs.any(|(before, now)| before.is_some() && before != now)
     }
 
     /// Sets the database aside and creates a new one.
@@ -417,7 +415,7 @@ mod tests {
     use becket_wire::rpc::Source;
     use tokio::sync::broadcast::error::TryRecvError;
 
-    use super::super::fixtures::{Home, decision, id, left, masker, record, rows, run, runs_of};
+    use super::super::fixtures::{Home, decision, details, id, masker, record, rows, run, runs_of};
     use super::super::spool::IntakeChanges;
     use super::*;
 
@@ -455,8 +453,8 @@ mod tests {
 
     fn keep(store: &mut Store, record: EventRecord) {
         let (sent, reply) = std::sync::mpsc::channel();
-        let then = Box::new(move || sent.send(()).unwrap());
-        let events = vec![(Box::new(record), then as Reply)];
+        let send: Reply = Box::new(move || sent.send(()).unwrap());
+        let events = vec![(Box::new(record), send)];
         let batch = Batch {
             events,
             ..Batch::default()
@@ -535,9 +533,9 @@ mod tests {
         let reader = home.open();
         let events = (1..=50).map(|number| {
             let reader = home.open();
-            let then = move || assert_eq!(rows(&reader).len(), 50, "replied too early");
+            let send = move || assert_eq!(rows(&reader).len(), 50, "replied too early");
             let record = Box::new(record(number.into(), number));
-            (record, Box::new(then) as Reply)
+            (record, Box::new(send) as Reply)
         });
         let batch = Batch {
             events: events.collect(),
@@ -563,7 +561,7 @@ mod tests {
         assert!(take_in(&mut store).is_empty());
         assert_eq!(shown(&mut feed), [(id(1), true)]);
         // By the spool: as it is then. A late delivery of the same changes nothing.
-        home.leave(3, &left(900, None));
+        home.leave(3, &details(900, None));
         take_in(&mut store);
         keep(&mut store, record(3, 3));
         take_in(&mut store);
@@ -624,7 +622,7 @@ mod tests {
         } = start();
         keep(&mut store, held(1));
         // The shim waited no longer.
-        home.leave(1, &left(900, None));
+        home.leave(1, &details(900, None));
         take_in(&mut store);
         assert_eq!(shown(&mut feed), [(id(1), false)]);
         decide(&mut store, decided(1));
@@ -647,7 +645,7 @@ mod tests {
         let Started {
             home, mut store, ..
         } = start();
-        home.leave(1, &left(900, None));
+        home.leave(1, &details(900, None));
         take_in(&mut store);
         let limits = Limits { days: 1, ..LIMITS };
         store.tick(now_ms() + 2 * DAY, limits);
