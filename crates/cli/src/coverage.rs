@@ -6,9 +6,9 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use becket_daemon::coverage::{SessionCalls, transcripts_since};
-use becket_daemon::life::now_ms;
-use becket_daemon::store::{self, RanDenied, Record, Which, spool};
+use becket_daemon::lifecycle::now_ms;
+use becket_daemon::store::{self, EventRecord, RanDenied, SessionFilter, spool};
+use becket_daemon::transcript_calls::{SessionCalls, transcripts_since};
 use becket_engine::coverage::Coverage;
 use becket_wire::rpc::complete_session;
 use rusqlite::Connection;
@@ -72,7 +72,7 @@ pub fn compare(world: &World, scope: Scope<'_>) -> Result<Vec<Compared>> {
         if let Some(database) = &database {
             calls.compare(database, &session_id)?;
         }
-        for id in spooled.iter().filter_map(Record::call_seen) {
+        for id in spooled.iter().filter_map(EventRecord::call_seen) {
             calls.calls.see(id);
         }
         let coverage = calls.calls.coverage();
@@ -128,10 +128,12 @@ fn find(
     }
     let sessions = match (database, scope) {
         (None, _) => Vec::new(),
-        (Some(database), Scope::Session(prefix)) => store::sessions(database, Which::Like(prefix))?,
+        (Some(database), Scope::Session(prefix)) => {
+            store::sessions(database, SessionFilter::Like(prefix))?
+        }
         (Some(database), Scope::Since(_)) => {
-            let mut sessions = store::sessions(database, Which::Live)?;
-            sessions.extend(store::sessions(database, Which::Ended(ENDED))?);
+            let mut sessions = store::sessions(database, SessionFilter::Live)?;
+            sessions.extend(store::sessions(database, SessionFilter::Ended(ENDED))?);
             sessions
         }
     };

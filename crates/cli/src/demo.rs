@@ -9,8 +9,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use becket_daemon::life::now_ms;
-use becket_engine::session::{Session, SessionEvent};
+use becket_daemon::lifecycle::now_ms;
+use becket_engine::session::{Moment, Session};
 use becket_wire::rpc::{Envelope, EventRequest, EventRow, Request};
 use becket_wire::session::{Figures, SessionRow};
 use becket_wire::{EventId, Head, Place, Version};

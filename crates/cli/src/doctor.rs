@@ -8,8 +8,8 @@ use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use becket_daemon::life::now_ms;
-use becket_daemon::store::{self, FoundRun, RunQuery, lost, spool};
+use becket_daemon::lifecycle::now_ms;
+use becket_daemon::store::{self, LoggedRun, RunQuery, lost, spool};
 use becket_engine::config::{Loader, Snapshot};
 use becket_engine::trust::Trust;
 use becket_wire::Version;
@@ -485,7 +485,7 @@ fn failing_hooks(world: &World) -> Vec<Check> {
         let untold = [CANCELLED, RUNNING, UNDER_WAY, CUT_OFF, ORPHANED];
         !untold.contains(&&*run.outcome)
     };
-    for FoundRun { run, .. } in found.unwrap_or_default() {
+    for LoggedRun { run, .. } in found.unwrap_or_default() {
         let last = by_hook.entry(run.hook.clone()).or_default();
         if last.len() < LAST_RUNS && tells(&run) {
             last.push(run);

@@ -18,7 +18,7 @@ use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use becket_daemon::life::now_ms;
+use becket_daemon::lifecycle::now_ms;
 use becket_wire::rpc::LAUNCH;
 use becket_wire::session::{SessionQuery, SessionRow};
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use anyhow::{Context, Result};
-use becket_daemon::store::{self, Record, spool};
+use becket_daemon::store::{self, EventRecord, spool};
 use becket_engine::mask::Masker;
 use becket_wire::EventId;
 use becket_wire::rpc::{EventQuery, EventRow, Told, complete_session};
@@ -58,7 +58,7 @@ pub fn masker(world: &World) -> Masker {
 pub fn complete(
     prefix: &str,
     database: Option<&rusqlite::Connection>,
-    spooled: &[Record],
+    spooled: &[EventRecord],
 ) -> Result<String> {
     let mut found = match database {
         Some(connection) => store::sessions_like(connection, prefix)?,
@@ -82,7 +82,7 @@ pub fn event_id(world: &World, prefix: &str) -> Result<EventId> {
             found = store::events_between(&connection, (first, last))
                 .context("could not read the log")?;
         }
-        let ids = spooled.iter().map(Record::id);
+        let ids = spooled.iter().map(EventRecord::id);
         found.extend(ids.filter(|id| (first..=last).contains(id)));
     }
     found.sort();

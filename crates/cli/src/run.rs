@@ -10,7 +10,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use anstyle::Style;
-use becket_daemon::store::FoundRun;
+use becket_daemon::store::LoggedRun;
 use becket_wire::run::{FINE, RUNNING, RunRow};
 use serde::Serialize;
 
@@ -138,7 +138,7 @@ pub fn ended(run: &RunRow) -> Style {
 }
 
 /// Why it failed; of one that goes on, when its time is up.
-pub fn note(found: &FoundRun, now_ms: i64) -> String {
+pub fn note(found: &LoggedRun, now_ms: i64) -> String {
     match found.until {
         Some(until) if until > now_ms => {
             format!("its time is up in {}", span(until - now_ms))
@@ -185,8 +185,8 @@ pub struct Run<'a> {
     note: Option<&'a str>,
 }
 
-impl<'a> From<&'a FoundRun> for Run<'a> {
-    fn from(found: &'a FoundRun) -> Self {
+impl<'a> From<&'a LoggedRun> for Run<'a> {
+    fn from(found: &'a LoggedRun) -> Self {
         let run = &found.run;
         Self {
             at: moment(run.at),
@@ -338,12 +338,12 @@ const RECENT: [Column; 8] = [
 ];
 
 /// Runs in the order given; failed ones stand out.
-pub fn recent_table(runs: &[FoundRun], look: &Look) -> String {
+pub fn recent_table(runs: &[LoggedRun], look: &Look) -> String {
     let rows: Vec<_> = runs.iter().map(|run| recent_row(run, look)).collect();
     grid(RECENT, &rows, look)
 }
 
-fn recent_row(found: &FoundRun, look: &Look) -> [Cell; RECENT.len()] {
+fn recent_row(found: &LoggedRun, look: &Look) -> [Cell; RECENT.len()] {
     let run = &found.run;
     let failed = run.has_failed();
     let name = if failed { BAD.bold() } else { BOLD };

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use becket_daemon::store::spool::{self, Left, SpoolError};
+use becket_daemon::store::spool::{self, SpoolDetails, SpoolError};
 use becket_daemon::store::{self, Decision, lost, mask_key, not_whole};
 use becket_engine::config::ConfigCache;
 use becket_engine::hooks::output;
@@ -124,7 +124,7 @@ fn context(event: &PreparedEvent, place: &Place, held: bool) -> Context {
     let head = Head::read(&event.masked).unwrap_or_default();
     let began = |session: &str| {
         let database = store::open_to_read(&place.database()).ok().flatten()?;
-        let found = store::sessions(&database, store::Which::Like(session)).ok()?;
+        let found = store::sessions(&database, store::SessionFilter::Like(session)).ok()?;
         Some(found.first()?.started_at)
     };
     let session = head.session_id.as_deref().unwrap_or_default();
@@ -178,7 +178,7 @@ impl Standalone<'_> {
 
     fn run_hooks(&self, mut plan: HookPlan, verdict: Verdict, input: &[u8]) -> Output {
         let async_hooks: Vec<_> = plan.hooks.extract_if(.., |hook| hook.is_async).collect();
-        self.leave(&Left {
+        self.leave(&SpoolDetails {
             held: true,
             ..self.left(None, Vec::new())
         });
@@ -261,9 +261,9 @@ impl Standalone<'_> {
         plan.hooks.retain(|hook| hook.is_async);
         let event = &self.event;
         let record = |runs| {
-            let left = Left {
+            let left = SpoolDetails {
                 masked: event.secrets,
-                ..Left::of_runs(output::masked(runs, &event.masker))
+                ..SpoolDetails::with_runs(output::masked(runs, &event.masker))
             };
             report(spool::add(
                 self.place,
@@ -291,13 +291,13 @@ impl Standalone<'_> {
     }
 
     /// What is known of the event now; without an answer it is not decided yet.
-    fn left(&self, answer: Option<(&Verdict, &Output)>, runs: Vec<RunRow>) -> Left {
+    fn left(&self, answer: Option<(&Verdict, &Output)>, runs: Vec<RunRow>) -> SpoolDetails {
         let took_us = i64::try_from(self.began.elapsed().as_micros()).ok();
         let decision = answer.and_then(|(verdict, output)| {
             let said = verdict.decision().filter(|_| !output.is_silent());
             Decision::new(said, output)
         });
-        Left {
+        SpoolDetails {
             took_us: took_us.filter(|_| answer.is_some()),
             decision: decision.map(|decision| decision.masked(&self.event.masker)),
             masked: self.event.secrets,
@@ -310,7 +310,7 @@ impl Standalone<'_> {
     }
 
     /// Leaves the event in the spool, or rewrites what was left of it.
-    fn leave(&self, left: &Left) {
+    fn leave(&self, left: &SpoolDetails) {
         let event = &self.event;
         let kept = spool::leave(self.place, &event.envelope, &event.masked, left);
         if left.held {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use becket_daemon::tmux::{Server, TmuxError, Words, is_pane, words};
+use becket_daemon::tmux::{TmuxCommand, TmuxError, TmuxServer, is_pane, tmux_command};
 use becket_wire::session::SessionRow;
 use rustix::process::{Pid, Signal};
 #[cfg(target_os = "linux")]
@@ -116,7 +116,7 @@ pub fn end(row: &SessionRow) -> Result<()> {
 
 fn jump_from(here: &Here, row: &SessionRow) -> Result<()> {
     let pane = Pane::of(row)?;
-    let shows = |what: &str| words(&[what, "-t", &pane.id]);
+    let shows = |what: &str| tmux_command(&[what, "-t", &pane.id]);
     pane.run(&[shows("select-window"), shows("select-pane")])?;
     if here.socket.as_deref() == Some(pane.socket.as_path()) {
         return pane.run(&[shows("switch-client")]).map(drop);
@@ -148,7 +148,7 @@ fn must_be_a_line(text: &str) -> Result<()> {
 /// The pane of a session.
 #[derive(Debug)]
 struct Pane {
-    server: Server,
+    server: TmuxServer,
     socket: PathBuf,
     id: String,
 }
@@ -163,13 +163,13 @@ impl Pane {
                 .into());
         };
         Ok(Self {
-            server: Server::inside(socket),
+            server: TmuxServer::inside(socket),
             socket: socket.into(),
             id: id.clone(),
         })
     }
 
-    fn keys(&self, keys: &[&str]) -> Words {
+    fn keys(&self, keys: &[&str]) -> TmuxCommand {
         let target = ["send-keys", "-t", self.id.as_str()];
         target
             .iter()
@@ -178,14 +178,20 @@ impl Pane {
             .collect()
     }
 
-    fn run(&self, commands: &[Words]) -> Result<String> {
+    fn run(&self, commands: &[TmuxCommand]) -> Result<String> {
         self.server.run(commands).map_err(|why| self.failure(&why))
     }
 
     /// tmux answers for a pane that is not there, too, with nothing in every field.
     fn ask(&self, format: &str) -> Result<String> {
         let format = format!("#{{pane_id}} {format}");
-        let said = self.run(&[words(&["display-message", "-p", "-t", &self.id, &format])])?;
+        let said = self.run(&[tmux_command(&[
+            "display-message",
+            "-p",
+            "-t",
+            &self.id,
+            &format,
+        ])])?;
         match said.trim_end_matches('\n').split_once(' ') {
             Some((id, rest)) if id == self.id => Ok(rest.to_owned()),
             _ => Err(self.gone()),
@@ -213,7 +219,7 @@ impl Pane {
         }
         if in_mode != "0" {
             // Else the keys would scroll.
-            self.run(&[words(&["copy-mode", "-q", "-t", &self.id])])?;
+            self.run(&[tmux_command(&["copy-mode", "-q", "-t", &self.id])])?;
         }
         Ok(())
     }
@@ -228,7 +234,7 @@ impl Pane {
         let text = plain(text);
         let last = text.char_indices().rev().nth(ECHOED - 1);
         let from = last.map_or(0, |(at, _)| at);
-        let screen = self.run(&[words(&["capture-pane", "-p", "-J", "-t", &self.id])])?;
+        let screen = self.run(&[tmux_command(&["capture-pane", "-p", "-J", "-t", &self.id])])?;
         let screen = plain(&screen);
         let count = |part: &str| screen.matches(part).count();
         Ok(count(&text[from..]) + count(PASTED))

@@ -28,12 +28,12 @@ use becket_wire::{EventId, Head, Output, Place, Version};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::counters::Counters;
-use crate::coverage::EndedSession;
-use crate::infer::Found;
-use crate::life::now_ms;
+use crate::inference::SessionInferences;
+use crate::lifecycle::now_ms;
 use crate::notice::Notices;
-use crate::registry::{Applied, Asked, Prepared, Process, Registry};
-use crate::store::{Batch, Decision, Limits, Record, Store, Then};
+use crate::registry::{Applied, Prepared, Process, Registry, RegistryRequest};
+use crate::store::{Batch, Decision, EventRecord, Limits, Reply, Store};
+use crate::transcript_calls::EndedSession;
 use crate::waiting_shim::WaitingShim;
 use doubles::Doubles;
 use hooks::EarlierDecision;
@@ -63,13 +63,13 @@ pub(crate) enum Message {
     /// Hooks that no answer waited for have ended. Their rows are masked.
     HookEnded(Vec<RunRow>),
     CountSessions(oneshot::Sender<u64>),
-    Asked(Asked),
+    Registry(RegistryRequest),
     /// A request about efforts, answered once it is committed.
     Effort(Box<EffortAsk>, Prepared, oneshot::Sender<Told>),
     /// Take in the spool. Returns the numbers of the events whose hooks still run.
     TakeIn(oneshot::Sender<HashSet<i64>>),
     /// Changes of sessions that no event tells of.
-    Found(Vec<Found>),
+    Inferred(Vec<SessionInferences>),
     /// The number of calls of these sessions that guards saw.
     Covered(Vec<(String, Coverage)>),
     /// The processes of these sessions are gone.
@@ -103,7 +103,7 @@ pub(crate) struct Ticked {
 /// An event that has arrived and was prepared.
 pub(crate) struct Arrival {
     pub(crate) event: PreparedEvent,
-    pub(crate) record: Box<Record>,
+    pub(crate) record: Box<EventRecord>,
     pub(crate) at: Instant,
     /// The time when the shim sent it, in milliseconds since 1970.
     pub(crate) sent: i64,
@@ -116,7 +116,7 @@ pub(crate) struct Arrival {
 #[derive(Debug)]
 pub(crate) struct OpenEvent {
     event: Arc<PreparedEvent>,
-    record: Box<Record>,
+    record: Box<EventRecord>,
     context: Context,
     at: Instant,
     applied: Option<Applied>,
@@ -133,8 +133,8 @@ pub(crate) struct Core {
     hooks: HookRunner,
     notices: Notices,
     counters: Arc<Counters>,
-    /// EventOutcome events that are not committed yet, each with its reply.
-    group: Vec<(Box<Record>, Then)>,
+    /// Decided events that are not committed yet, each with its reply.
+    group: Vec<(Box<EventRecord>, Reply)>,
     /// Runs of hooks that ended after their event was answered.
     runs: Vec<RunRow>,
     /// The queue to which other threads send their results.
@@ -188,7 +188,7 @@ impl Core {
                 while let Ok(message) = messages.try_recv() {
                     self.handle(message);
                 }
-                self.registry.figures_are_due();
+                self.registry.queue_figures();
                 self.commit();
                 return self.store.close(tidy);
             }
@@ -197,8 +197,8 @@ impl Core {
 
     fn handle(&mut self, message: Message) {
         match message {
-            Message::Event(arrival) => self.event(*arrival),
-            Message::StatusLine(event, shim) => self.status_line(&event, shim),
+            Message::Event(arrival) => self.handle_event(*arrival),
+            Message::StatusLine(event, shim) => self.handle_status_line(&event, shim),
             Message::Decide(event) => self.decide(*event),
             Message::Drain(reply) => {
                 self.hooks.draining = true;
@@ -212,9 +212,9 @@ impl Core {
             Message::HooksFailed(seq) => self.hooks.give_up(seq),
             Message::HookEnded(runs) => self.runs.extend(runs),
             Message::CountSessions(reply) => drop(reply.send(self.registry.len())),
-            Message::Asked(mut asked) => {
+            Message::Registry(mut asked) => {
                 self.commit();
-                if let Asked::Name {
+                if let RegistryRequest::Name {
                     title: Some(title), ..
                 } = &mut asked
                 {
@@ -230,13 +230,13 @@ impl Core {
                 self.commit();
                 drop(done.send(told));
             }
-            Message::Found(found) => self.found(found),
+            Message::Inferred(found) => self.apply_inferences(found),
             Message::Covered(sessions) => {
                 for (id, coverage) in sessions {
-                    self.registry.covered(&id, coverage);
+                    self.registry.set_coverage(&id, coverage);
                 }
             }
-            Message::Gone(sessions) => self.registry.gone(&sessions, now_ms()),
+            Message::Gone(sessions) => self.registry.end_gone_processes(&sessions, now_ms()),
             Message::TakeIn(reply) => match (self.take_in(), self.messages.upgrade()) {
                 // Group by group: events do not wait for the whole spool.
                 (true, Some(core)) if core.capacity() > 0 => {
@@ -246,7 +246,7 @@ impl Core {
             },
             Message::Damaged { inode, why, done } => {
                 self.commit();
-                self.store.damaged(inode, &why);
+                self.store.replace_damaged(inode, &why);
                 let _ = done.send(());
             }
             Message::Tick(reply) => drop(reply.send(self.tick())),
@@ -260,8 +260,8 @@ impl Core {
         let batch = Batch {
             events: std::mem::take(&mut self.group),
             runs: std::mem::take(&mut self.runs),
-            sessions: self.registry.unwritten(),
-            figures: self.registry.figures_to_write(),
+            sessions: self.registry.take_unwritten(),
+            figures: self.registry.take_figures(),
             efforts: self.registry.effort_changes(),
         };
         if !batch.is_empty()
@@ -271,28 +271,28 @@ impl Core {
             self.counters.runs_lost.add(over as u64);
             left.runs.truncate(MAX_RUNS);
             self.runs = left.runs;
-            self.registry.not_written(&left.sessions, left.figures);
+            self.registry.return_unwritten(&left.sessions, left.figures);
             self.registry.efforts_not_written(left.efforts);
         }
-        if self.store.began_anew() {
-            self.registry.write_all();
+        if self.store.take_replaced() {
+            self.registry.mark_all_unwritten();
         }
-        self.registry.tell_news(now_ms());
-        self.tell_of_ran_denied();
+        self.registry.publish_changes(now_ms());
+        self.notify_ran_denied();
     }
 
     fn tick(&mut self) -> Ticked {
         let now = now_ms();
-        self.registry.figures_are_due();
+        self.registry.queue_figures();
         if self.take_in()
             && let Some(core) = self.messages.upgrade()
         {
             drop(core.try_send(Message::TakeIn(oneshot::channel().0)));
         }
         self.registry.end_quiet(now);
-        let ended = self.registry.newly_ended();
-        self.registry.forget(now);
-        self.registry.expire_seen(now);
+        let ended = self.registry.take_newly_ended();
+        self.registry.drop_ended(now);
+        self.registry.forget_looks(now);
         self.hooks.tick();
         let (config, _) = self.configs.current(None);
         let limits = Limits {
@@ -305,12 +305,12 @@ impl Core {
             problems: config.problems.iter().map(ToString::to_string).collect(),
             processes: self.registry.processes(),
             ended,
-            log_gone: self.store.lost_its_log(),
+            log_gone: self.store.has_lost_wal(),
         }
     }
 
     /// Applies an event to its session, then decides it or has its switches and files read first.
-    fn event(&mut self, arrival: Arrival) {
+    fn handle_event(&mut self, arrival: Arrival) {
         let Arrival {
             event,
             mut record,
@@ -362,7 +362,7 @@ impl Core {
     fn apply(
         &mut self,
         event: &PreparedEvent,
-        record: &mut Record,
+        record: &mut EventRecord,
         at: Instant,
         on_time: bool,
         now: i64,
@@ -373,7 +373,7 @@ impl Core {
         };
         let envelope = &event.envelope;
         record.duplicate_of = (self.doubles).find(envelope, &event.masked, &head, record.seq, at);
-        context.ran_denied = self.store.mark(record);
+        context.ran_denied = self.store.mark_ran_denied(record);
         let mut applied = None;
         if record.duplicate_of.is_none() {
             let project = record.project.as_deref();
@@ -382,7 +382,7 @@ impl Core {
             applied = (self.registry).apply(database, &head, envelope, project, mark);
         }
         let session = head.session_id.as_deref().unwrap_or_default();
-        self.registry.arrived(session, now);
+        self.registry.mark_arrival(session, now);
         context.effort = match &mut applied {
             Some(applied) => applied.effort.take(),
             // A double is judged as the first one was.
@@ -392,9 +392,9 @@ impl Core {
             }
             None => None,
         };
-        context.told = self.registry.was_told(session, event.config.generation);
+        context.told = self.registry.knows_config(session, event.config.generation);
         if envelope.is_launched() {
-            context.launched_at = self.registry.began(session);
+            context.launched_at = self.registry.started_at(session);
         }
         (context, applied)
     }
@@ -402,7 +402,7 @@ impl Core {
     fn decide(&mut self, open: OpenEvent) {
         let step = decide(&open.event, &open.context);
         if let Some((session, generation)) = &step.verdict().told {
-            self.registry.tell(session, *generation);
+            self.registry.mark_config_told(session, *generation);
         }
         match step {
             Step::Done(verdict) => {
@@ -426,11 +426,16 @@ impl Core {
     }
 
     /// Records in the session what its effort told the agent.
-    fn record_effort(&mut self, applied: Option<&Applied>, record: &Record, verdict: &Verdict) {
+    fn record_effort(
+        &mut self,
+        applied: Option<&Applied>,
+        record: &EventRecord,
+        verdict: &Verdict,
+    ) {
         if let (Some(applied), Some(said)) = (applied, &verdict.effort) {
             let (agent, event) = (record.agent_id(), record.id());
             let refused = verdict.refuses();
-            (self.registry).said(&applied.session, agent, event, said, refused);
+            (self.registry).record_effort_message(&applied.session, agent, event, said, refused);
         }
     }
 
@@ -479,13 +484,17 @@ impl Core {
             && verdict.blocks_prompt()
         {
             self.registry
-                .apply_outcome(applied, &record, EventOutcome::Blocked);
+                .record_decision(applied, &record, Decided::Blocked);
         }
         self.reply(record, doubles.into_iter().chain([(shim, output)]));
     }
 
     /// Adds an event to the next commit. The answers go out after it.
-    fn reply(&mut self, record: Box<Record>, answers: impl Iterator<Item = (WaitingShim, Output)>) {
+    fn reply(
+        &mut self,
+        record: Box<EventRecord>,
+        answers: impl Iterator<Item = (WaitingShim, Output)>,
+    ) {
         let version = self.version;
         let mut frames = Vec::with_capacity(1);
         for (shim, output) in answers {

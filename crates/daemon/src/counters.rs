@@ -1,4 +1,4 @@
-//! What went past a bound or wrong, counted by whoever sees it, shown by `doctor`.
+//! Counters of errors and of exceeded limits, and troubles in words. `becket doctor` shows them.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,11 +37,11 @@ pub struct Counters {
     notice_trouble: Mutex<Option<String>>,
 }
 
-/// More troubles than a person would read.
+/// The number of troubles that are kept: more than a person would read.
 const MAX_TROUBLES: usize = 20;
 
 impl Counters {
-    /// `lost` is the number of lost events, which outlives the daemon.
+    /// Returns all counts. `lost` is the number of lost events, which outlives the daemon.
     pub fn counts(&self, lost: u64) -> Counts {
         Counts {
             busy: self.busy.get(),
@@ -59,8 +59,8 @@ impl Counters {
         }
     }
 
-    /// Remembers something that a person should know.
-    pub fn trouble(&self, what: String) {
+    /// Adds a trouble that the user should know of.
+    pub fn add_trouble(&self, what: String) {
         if let Ok(mut troubles) = self.troubles.lock()
             && troubles.len() < MAX_TROUBLES
         {
@@ -68,14 +68,14 @@ impl Counters {
         }
     }
 
-    /// What is wrong with the config now; it may be mended any time.
+    /// Replaces the problems of the config: the user may fix them at any time.
     pub fn set_config_troubles(&self, now: Vec<String>) {
         if let Ok(mut troubles) = self.config_troubles.lock() {
             *troubles = now;
         }
     }
 
-    /// What went wrong with the last notice, if anything did.
+    /// Replaces the trouble of the last notice; none if it succeeded.
     pub fn set_notice_trouble(&self, now: Option<String>) {
         if let Ok(mut trouble) = self.notice_trouble.lock() {
             *trouble = now;
@@ -90,7 +90,7 @@ impl Counters {
         troubles
     }
 
-    /// Those that are neither the config's nor the notices'.
+    /// Returns the troubles that are neither the config's nor the notices'.
     pub fn own_troubles(&self) -> Vec<String> {
         all(&self.troubles)
     }

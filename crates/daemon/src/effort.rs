@@ -21,9 +21,9 @@ use tokio::sync::oneshot;
 
 use crate::core::Message;
 use crate::efforts::facts;
-use crate::life::now_ms;
+use crate::lifecycle::now_ms;
 use crate::registry::{Prepared, Registry};
-use crate::serve::{Door, take_in};
+use crate::serve::{Server, take_in};
 use crate::store::{self, effort as stored};
 
 /// A title, and a log entry: bytes.
@@ -33,15 +33,15 @@ const MAX_ENTRY: usize = 16 << 10;
 const MAX_ARTIFACT: usize = 1 << 20;
 
 /// Answers a request about work.
-pub(crate) async fn answer(ask: EffortAsk, door: &Door) -> Told {
+pub(crate) async fn answer(ask: EffortAsk, server: &Server) -> Told {
     // What standalone left counts too.
-    take_in(door).await;
+    take_in(server).await;
     let told = match &ask.what {
         // A task that is yet to be made lies in the project root.
         EffortDo::Start { task: None, .. } => Ok(Found::Folder(ask.caller.project.clone())),
         EffortDo::Start { task, .. } => {
             let shown = EffortDo::TaskShow { task: *task };
-            found(core(door, &ask.caller, shown, Prepared::default()).await)
+            found(core(server, &ask.caller, shown, Prepared::default()).await)
         }
         EffortDo::TaskNew { folder, .. } => Ok(Found::Folder(folder.clone())),
         EffortDo::Phase { .. }
@@ -49,10 +49,10 @@ pub(crate) async fn answer(ask: EffortAsk, door: &Door) -> Told {
         | EffortDo::Write { .. }
         | EffortDo::Dehydrate { .. } => {
             let shown = EffortDo::Show { dialogue: false };
-            found(core(door, &ask.caller, shown, Prepared::default()).await)
+            found(core(server, &ask.caller, shown, Prepared::default()).await)
         }
         EffortDo::Context => {
-            found(core(door, &ask.caller, EffortDo::Context, Prepared::default()).await)
+            found(core(server, &ask.caller, EffortDo::Context, Prepared::default()).await)
         }
         _ => Ok(Found::Nothing),
     };
@@ -60,14 +60,14 @@ pub(crate) async fn answer(ask: EffortAsk, door: &Door) -> Told {
         Ok(found) => found,
         Err(why) => return Told::No(why),
     };
-    let configs = Arc::clone(&door.configs);
+    let configs = Arc::clone(&server.configs);
     let done = tokio::task::spawn_blocking(move || {
         let project = PathBuf::from(&ask.caller.project);
         let (config, masker) = configs.current(Some(&project));
         prepare(ask, &found, &config, &masker)
     });
     match done.await {
-        Ok(Ok(Ready::Ask(ask, prepared))) => core(door, &ask.caller, ask.what, prepared).await,
+        Ok(Ok(Ready::Ask(ask, prepared))) => core(server, &ask.caller, ask.what, prepared).await,
         Ok(Ok(Ready::Text(text))) => Told::Effort(Box::new(EffortTold::Text(text))),
         Ok(Err(why)) => Told::No(why),
         Err(_) => Told::No("the request failed".to_owned()),
@@ -95,13 +95,13 @@ fn found(told: Told) -> Result<Found, String> {
     }
 }
 
-async fn core(door: &Door, caller: &Caller, what: EffortDo, prepared: Prepared) -> Told {
+async fn core(server: &Server, caller: &Caller, what: EffortDo, prepared: Prepared) -> Told {
     let (done, told) = oneshot::channel();
     let ask = Box::new(EffortAsk {
         caller: caller.clone(),
         what,
     });
-    drop(door.core.send(Message::Effort(ask, prepared, done)).await);
+    drop(server.core.send(Message::Effort(ask, prepared, done)).await);
     let ending = Told::No("the daemon ends".to_owned());
     told.await.unwrap_or(ending)
 }

@@ -1,19 +1,19 @@
-//! Who is alive, what happened: the one process that owns live state and writes the database.
+//! The daemon: the one process that owns live state and writes the database.
 
 mod connection;
 mod core;
 mod counters;
-pub mod coverage;
 pub mod effort;
 mod efforts;
-mod follow;
-mod infer;
-pub mod life;
+mod event_log;
+mod inference;
+pub mod lifecycle;
 mod namespace;
 mod notice;
 mod registry;
 mod serve;
+mod session_feed;
 pub mod store;
 pub mod tmux;
+pub mod transcript_calls;
 mod waiting_shim;
-mod watch;

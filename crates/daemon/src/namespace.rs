@@ -1,7 +1,9 @@
-//! A peer in another mount or pid namespace sees other files and other processes: its paths and
-//! pids mean something else here, so it is sent alone.
+//! Namespaces of peers. A peer in another mount or pid namespace sees other files and processes: its paths and
+//! pids mean something else here, so the daemon refuses it and it goes standalone.
 
+use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 #[derive(Debug)]
 pub(crate) struct Namespaces {
@@ -9,31 +11,30 @@ pub(crate) struct Namespaces {
 }
 
 impl Namespaces {
-    pub(crate) fn ours() -> Self {
-        Self { ours: of("self") }
+    pub(crate) fn current() -> Self {
+        Self {
+            ours: namespace_inodes("self"),
+        }
     }
 
-    /// Whether that process lives elsewhere. One that has ended already is not asked.
-    pub(crate) fn are_foreign(&self, pid: Option<i32>) -> bool {
+    /// Returns true if a process runs in other namespaces than the daemon, and false if it has ended already.
+    pub(crate) fn is_foreign(&self, pid: Option<i32>) -> bool {
         match pid {
-            // The kernel has no number for it in our pid namespace.
+            // The kernel has no pid for it in our pid namespace.
             None | Some(0) => cfg!(target_os = "linux"),
             Some(pid) => {
                 self.ours.is_some()
-                    && of(&pid.to_string()).is_some_and(|theirs| Some(theirs) != self.ours)
+                    && namespace_inodes(&pid.to_string())
+                        .is_some_and(|theirs| Some(theirs) != self.ours)
             }
         }
     }
 }
 
-/// The inodes of the two namespaces: equal inodes, same namespace.
-fn of(pid: &str) -> Option<[u64; 2]> {
-    let inode = |name| {
-        Some(
-            std::fs::metadata(format!("/proc/{pid}/ns/{name}"))
-                .ok()?
-                .ino(),
-        )
-    };
-    Some([inode("mnt")?, inode("pid")?])
+/// Returns the inodes of a process's mount and pid namespaces. Equal inodes mean the same namespace.
+fn namespace_inodes(pid: &str) -> Option<[u64; 2]> {
+    let folder = Path::new("/proc").join(pid).join("ns");
+    let mount = fs::metadata(folder.join("mnt")).ok()?;
+    let pid = fs::metadata(folder.join("pid")).ok()?;
+    Some([mount.ino(), pid.ino()])
 }

@@ -1,5 +1,5 @@
-//! Runs the person's own command for a notice, within bounds: it may hang, fail or flood us, and
-//! nothing else suffers from it.
+//! Runs the user's own command for a notice, with limits: it may hang, fail or print without end, and nothing
+//! else suffers.
 
 use std::collections::HashMap;
 use std::process::Command;
@@ -16,18 +16,18 @@ use tracing::{info, warn};
 
 use crate::counters::Counters;
 
-/// How long a command may take.
+/// The time limit of a command.
 const TIME: Duration = Duration::from_secs(10);
-/// How many may run at once.
+/// The number of commands that may run at once.
 const AT_ONCE: usize = 4;
-/// A session is told of once in this time, for each kind of notice.
+/// The least time between two notices of one kind about one session.
 const APART: Duration = Duration::from_secs(5);
-/// How much of each of its streams goes into the log.
+/// The number of bytes of each output stream that go into the log.
 const LOGGED: usize = 2 << 10;
 
 #[derive(Debug)]
 pub(crate) struct Notices {
-    /// When each session was last told of, by kind.
+    /// The time of the last notice, by session and kind.
     last: HashMap<(String, Kind), Instant>,
     room: Arc<Semaphore>,
     counters: Arc<Counters>,
@@ -44,23 +44,23 @@ impl Notices {
         }
     }
 
-    /// Runs the notice's command, unless there are too many. The session's row is its stdin.
+    /// Runs the command of a notice, unless too many run. Its stdin is the session's row.
     pub(crate) fn run(&mut self, notice: &Notice, row: &SessionRow, masker: Arc<Masker>) {
         let Some(program) = &notice.command else {
             return;
         };
         let now = Instant::now();
         self.last.retain(|_, at| now.duration_since(*at) < APART);
-        let told = (notice.session.clone(), notice.kind);
-        if self.last.contains_key(&told) {
+        let key = (notice.session.clone(), notice.kind);
+        if self.last.contains_key(&key) {
             return;
         }
         let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
             let trouble = format!("{AT_ONCE} notice commands ran at once: one was left out");
             return self.counters.set_notice_trouble(Some(trouble));
         };
-        self.last.insert(told, now);
-        let Some(mut command) = command_of(program) else {
+        self.last.insert(key, now);
+        let Some(mut command) = make_command(program) else {
             return;
         };
         command.envs(notice.variables());
@@ -70,7 +70,7 @@ impl Notices {
             let _permit = permit;
             let mut row = serde_json::to_vec(&json(&row)).unwrap_or_default();
             row.push(b'\n');
-            let trouble = watch(&mut command, &row, &cancel, &masker).err();
+            let trouble = run(&mut command, &row, &cancel, &masker).err();
             let trouble = trouble.map(|why| format!("the notice command {why}"));
             if let Some(trouble) = &trouble {
                 warn!("{trouble}");
@@ -80,14 +80,14 @@ impl Notices {
     }
 }
 
-/// No command outlives the daemon.
 impl Drop for Notices {
+    /// Ends the commands with the daemon.
     fn drop(&mut self) {
         self.cancel.cancel();
     }
 }
 
-fn command_of(program: &Program) -> Option<Command> {
+fn make_command(program: &Program) -> Option<Command> {
     let mut command;
     match program {
         Program::Shell(line) => {
@@ -103,8 +103,8 @@ fn command_of(program: &Program) -> Option<Command> {
     Some(command)
 }
 
-/// Runs the command, logs what it printed, and says what went wrong.
-fn watch(
+/// Runs the command and logs its output.
+fn run(
     command: &mut Command,
     stdin: &[u8],
     cancel: &Cancel,
@@ -118,10 +118,10 @@ fn watch(
     };
     let done = run_command(command, stdin, &bounds);
     let done = done.map_err(|why| format!("did not start: {why}"))?;
-    let said = [&*done.stdout, &*done.stderr].concat();
-    if !said.is_empty() {
-        let said = masker.mask(&said).bytes;
-        info!(said = %String::from_utf8_lossy(&said).escape_debug(), "the notice command");
+    let output = [&*done.stdout, &*done.stderr].concat();
+    if !output.is_empty() {
+        let output = masker.mask(&output).bytes;
+        info!(said = %String::from_utf8_lossy(&output).escape_debug(), "the notice command");
     }
     match done.status {
         None => Err(format!("was killed after {} s", TIME.as_secs())),

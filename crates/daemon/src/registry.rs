@@ -1,8 +1,8 @@
-//! The live sessions, owned by the core thread: which of them an event concerns, what is to be written
-//! with the next commit, and what views are told after it.
+//! The live sessions, owned by the core thread. Applies events to them, and keeps lists of the sessions to write
+//! with the next commit and of those to send to views after it.
 
-mod ask;
 mod chain;
+mod requests;
 mod work;
 
 use std::collections::{HashMap, HashSet};
@@ -24,61 +24,61 @@ use rusqlite::Connection;
 use tokio::sync::broadcast;
 use tracing::warn;
 
-pub(crate) use ask::Asked;
+pub(crate) use requests::RegistryRequest;
 pub(crate) use work::Prepared;
 
-use crate::coverage::EndedSession;
 use crate::efforts::Efforts;
-use crate::life::now_ms;
-use crate::store::{self, Record, StoredSession, TurnFigures, Which};
+use crate::lifecycle::now_ms;
+use crate::store::{self, EventRecord, SessionFilter, StoredSession, TurnFigures};
+use crate::transcript_calls::EndedSession;
 
-/// More sessions than this are not shown. The one that was quiet longest is dropped first, and comes back
-/// with its next event: the database has them all.
+/// The number of sessions in memory. Above it, the session that was quiet longest is dropped. The database has
+/// them all, and the next event brings a session back.
 const MAX_SESSIONS: usize = 10_000;
-/// An id is a UUID. A far longer one makes no session: it would be written with every event.
+/// The longest id of a session. An id is a UUID; a far longer one would be written with every event.
 const MAX_ID: usize = 256;
-/// How long an ended session stays at hand: `/clear` goes on from one that has ended, and its last async
-/// events come late.
-const AT_HAND: i64 = 60_000;
-/// Of so many that ended last, those within `AT_HAND` are loaded at the start.
+/// The time for which an ended session stays in memory, in milliseconds: `/clear` continues one that has ended,
+/// and the last async events come late.
+const KEPT_AFTER_END: i64 = 60_000;
+/// The number of ended sessions among which the start looks for those within `KEPT_AFTER_END`.
 const ENDED: u32 = 64;
 
-/// A session without a known process, as of an experiment or the demo, ends after so long without an
-/// event.
+/// The time without an event after which a session without a known process ends, in milliseconds. The demo and
+/// experiments make such sessions.
 const QUIET: i64 = 60 * 60 * 1000;
 
-/// How many changes of sessions a slow view may be behind before it gets them all anew.
+/// The number of changes that a slow view may be behind before it gets all sessions again.
 const MAX_BEHIND: usize = 1024;
 
 #[derive(Debug)]
 pub(crate) struct Registry {
-    sessions: HashMap<String, Live>,
-    /// Changes of sessions, for views.
+    sessions: HashMap<String, LiveSession>,
+    /// Sends changed sessions to views.
     changes: broadcast::Sender<Arc<SessionRow>>,
-    /// Sessions to be written with the next commit.
+    /// The sessions to write with the next commit.
     unwritten: HashSet<String>,
-    /// Sessions whose figures changed: written with the next tick.
-    figured: HashSet<String>,
-    /// Sessions that views are told of after the next commit.
-    news: HashSet<String>,
+    /// The sessions whose figures changed, to write with the next tick.
+    changed_figures: HashSet<String>,
+    /// The sessions to send to views after the next commit.
+    changed: HashSet<String>,
     room: usize,
-    /// Figures of turns that are over, and not written yet.
-    turns_over: Vec<TurnFigures>,
-    turns_are_due: bool,
+    /// The figures of turns that are not written yet.
+    ended_turns: Vec<TurnFigures>,
+    figures_due: bool,
     efforts: Efforts,
 }
 
 #[derive(Debug, Default)]
-struct Live {
+struct LiveSession {
     session: Session,
-    /// The state of the config that this session's user was told of.
+    /// The generation of the config that this session's user was told of.
     told: Option<u64>,
-    /// What is not known of it, and why.
+    /// The reasons why something about it is not known.
     troubles: Vec<String>,
-    turn: Turn,
-    /// The end at which its calls were last compared with the log, or are now.
+    turn: TurnUsage,
+    /// The end of the session at which its calls were last compared with the log.
     compared_at: Option<i64>,
-    /// When its last event came through the socket, whenever that happened.
+    /// The time when its last event arrived by the socket, which may be later than the event.
     arrived_at: i64,
     own_line: Option<OwnLine>,
 }
@@ -86,63 +86,65 @@ struct Live {
 /// The last output of the program of a user's own status line.
 #[derive(Debug)]
 pub(crate) struct OwnLine {
-    /// The fingerprint of the input that it had.
+    /// The fingerprint of its input.
     pub(crate) given: u64,
     pub(crate) shown: String,
     pub(crate) wrong: Option<String>,
 }
 
-/// A session's turn, as far as its figures go.
+/// The figures of a session's turn.
 #[derive(Debug, Default)]
-struct Turn {
+struct TurnUsage {
     tokens: TurnTokens,
     written: Option<TurnFigures>,
 }
 
-/// An event that was applied.
+/// The result of applying an event to its session.
 #[derive(Debug, Clone)]
 pub(crate) struct Applied {
     pub(crate) session: String,
-    /// When it counts from.
+    /// The time of the event for the session.
     at: i64,
-    /// A session that goes on from another since this event: from which, and which.
+    /// The ids of a session and of the one that continues it since this event.
     pub(crate) chained: Option<(String, String)>,
-    /// What is displayed of the session now, if that changed.
+    /// The change of the session's display, if any.
     pub(crate) display: Option<Change>,
-    /// What the session works on, if it has an effort.
+    /// The context of the session's effort, if it has one.
     pub(crate) effort: Option<Box<EffortContext>>,
 }
 
-/// A session's process: its pid, and when that was started.
+/// A session's process: its pid and start time.
 pub(crate) type Process = (u32, Option<u64>);
 
 impl Registry {
-    /// Loads the sessions that live, and those that ended a moment ago.
+    /// Loads the live sessions, and those that ended within `KEPT_AFTER_END`.
     pub(crate) fn open(database: &Connection) -> Self {
-        let at_hand = now_ms() - AT_HAND;
-        let mut ended = stored(database, Which::Ended(ENDED));
+        let at_hand = now_ms() - KEPT_AFTER_END;
+        let mut ended = stored(database, SessionFilter::Ended(ENDED));
         ended.retain(|session| session.ended_at.is_some_and(|end| end > at_hand));
-        let live = stored(database, Which::Live).into_iter().take(MAX_SESSIONS);
+        let live = stored(database, SessionFilter::Live)
+            .into_iter()
+            .take(MAX_SESSIONS);
         let sessions = live
             .chain(ended)
-            .map(|session| (session.session_id.clone(), Live::new(session)))
+            .map(|session| (session.session_id.clone(), LiveSession::new(session)))
             .collect();
         Self {
             sessions,
             changes: broadcast::channel(MAX_BEHIND).0,
             unwritten: HashSet::new(),
-            figured: HashSet::new(),
-            news: HashSet::new(),
+            changed_figures: HashSet::new(),
+            changed: HashSet::new(),
             room: MAX_SESSIONS,
-            turns_over: Vec::new(),
-            turns_are_due: false,
+            ended_turns: Vec::new(),
+            figures_due: false,
             efforts: Efforts::open(database),
         }
     }
 
-    /// Applies one event; `head` is that of the masked payload. An event that Claude Code waits for counts
-    /// from when it was `heard`, so in order of arrival; any other, and a spooled one, from when it
-    /// happened. None if it concerns no session.
+    /// Applies one event to its session. `head` is of the masked payload. An event that Claude Code waits for has the
+    /// time when it was `heard`, which is the order of arrival. Other events, and those from the spool, have the time
+    /// when they happened. Returns none if the event concerns no session.
     pub(crate) fn apply(
         &mut self,
         database: &Connection,
@@ -178,8 +180,8 @@ impl Registry {
             self.admit(database, id, &moment, makes)?;
         }
         let mut chained = self.chain(database, id, &moment);
-        if moment.name == EventName::UserPromptSubmit {
-            self.turn_over(id);
+        if moment.event == EventName::UserPromptSubmit {
+            self.end_turn(id);
         }
         let left = self.bind(database, id, &moment);
         let live = self.sessions.get_mut(id)?;
@@ -195,7 +197,7 @@ impl Registry {
         let effort = self.worked(id, &moment, left);
         self.unwritten.insert(id.to_owned());
         if changed || effort.is_some() {
-            self.news.insert(id.to_owned());
+            self.changed.insert(id.to_owned());
         }
         Some(Applied {
             session: id.to_owned(),
@@ -206,12 +208,12 @@ impl Registry {
         })
     }
 
-    /// Applies the outcome of an event that was applied before.
-    pub(crate) fn apply_outcome(
+    /// Records the decision about an event that was applied.
+    pub(crate) fn record_decision(
         &mut self,
         applied: &Applied,
-        record: &Record,
-        outcome: EventOutcome,
+        record: &EventRecord,
+        decided: Decided,
     ) {
         let (name, agent) = (record.event_name(), record.agent_id());
         let event = JudgedEvent {
@@ -220,14 +222,12 @@ impl Registry {
             agent,
             at: applied.at,
         };
-        self.touch(&applied.session, |session| {
-            session.apply_outcome(&event, outcome)
-        });
+        self.update_session(&applied.session, |session| session.decided(&event, decided));
     }
 
-    /// The same for an event that the spool completed: it was applied before. Gives what the user may want
-    /// to know of it.
-    pub(crate) fn apply_late_outcome(&mut self, record: &Record) -> Option<Change> {
+    /// Records the decision about an event that was applied before and that the spool has completed. Returns the
+    /// change of display if the user may want a notice of it.
+    pub(crate) fn record_late_decision(&mut self, record: &EventRecord) -> Option<Change> {
         let id = record.session_id()?.to_owned();
         let before = self.sessions.get(&id)?.session.shown();
         let (name, sent) = (record.event_name(), record.envelope().at);
@@ -242,93 +242,97 @@ impl Registry {
             agent: record.agent_id(),
             at,
         };
-        let outcome = record.outcome();
-        self.touch(&id, |session| session.apply_outcome(&event, outcome));
-        // The main agent goes on with what a subagent brought; a daemon has told of its own.
+        let decided = record.decision_state();
+        self.update_session(&id, |session| session.decided(&event, decided));
+        // After a subagent the main agent goes on. And a daemon has sent the notice of an event that it answered.
         let is_told = record.source == Source::Alone && record.agent_id().is_none();
         let ended = sent.saturating_add(record.took_us.unwrap_or(0) / 1000);
         is_told.then(|| Change::of(before, &self.sessions.get(&id)?.session, ended))?
     }
 
-    /// The sessions to be written now. They count as written, unless `not_written` says otherwise.
-    pub(crate) fn unwritten(&mut self) -> Vec<StoredSession> {
+    /// Takes the sessions to write. If that fails, `return_unwritten` takes them back.
+    pub(crate) fn take_unwritten(&mut self) -> Vec<StoredSession> {
         let ids = std::mem::take(&mut self.unwritten);
         let session = |id: String| StoredSession::new(&self.sessions.get(&id)?.session);
         ids.into_iter().filter_map(session).collect()
     }
 
-    /// These could not be written: with the next commit, then.
-    pub(crate) fn not_written(&mut self, sessions: &[StoredSession], figures: Vec<TurnFigures>) {
+    /// Takes back sessions and figures that could not be written, for the next commit.
+    pub(crate) fn return_unwritten(
+        &mut self,
+        sessions: &[StoredSession],
+        figures: Vec<TurnFigures>,
+    ) {
         let ids = sessions.iter().map(|kept| kept.session_id().to_owned());
         self.unwritten.extend(ids);
-        self.turns_over.extend(figures);
+        self.ended_turns.extend(figures);
     }
 
-    /// The database was begun anew: all of them are to be written.
-    pub(crate) fn write_all(&mut self) {
+    /// Marks all sessions as unwritten, because the database was replaced.
+    pub(crate) fn mark_all_unwritten(&mut self) {
         self.unwritten.extend(self.sessions.keys().cloned());
         self.efforts.write_all();
     }
 
-    /// What status lines and transcripts brought is to be written with the next commit.
-    pub(crate) fn figures_are_due(&mut self) {
-        self.unwritten.extend(self.figured.drain());
+    /// Queues the figures from status lines and transcripts for the next commit.
+    pub(crate) fn queue_figures(&mut self) {
+        self.unwritten.extend(self.changed_figures.drain());
         let live = self.sessions.values_mut();
-        self.turns_over
-            .extend(live.filter_map(Live::unwritten_figures));
-        self.turns_are_due = true;
+        self.ended_turns
+            .extend(live.filter_map(LiveSession::unwritten_figures));
+        self.figures_due = true;
     }
 
-    /// The figures of turns to be written now.
-    pub(crate) fn figures_to_write(&mut self) -> Vec<TurnFigures> {
-        match std::mem::take(&mut self.turns_are_due) {
-            true => std::mem::take(&mut self.turns_over),
+    /// Takes the figures of turns to write.
+    pub(crate) fn take_figures(&mut self) -> Vec<TurnFigures> {
+        match std::mem::take(&mut self.figures_due) {
+            true => std::mem::take(&mut self.ended_turns),
             false => Vec::new(),
         }
     }
 
-    /// Tells views of the sessions that changed since the last time.
-    pub(crate) fn tell_news(&mut self, now: i64) {
-        let news = std::mem::take(&mut self.news);
+    /// Sends views the sessions that changed since the last time.
+    pub(crate) fn publish_changes(&mut self, now: i64) {
+        let news = std::mem::take(&mut self.changed);
         if self.changes.receiver_count() == 0 {
             return;
         }
         for id in news {
             if let Some(live) = self.sessions.get(&id) {
-                drop(self.changes.send(Arc::new(self.shown(live, now))));
+                drop(self.changes.send(Arc::new(self.session_row(live, now))));
             }
         }
     }
 
-    /// Applies what was found out without an event. Gives what is displayed then, if that changed.
+    /// Applies an inference. Returns the change of display, if any.
     pub(crate) fn infer(&mut self, id: &str, inference: &Inference, at: i64) -> Option<Change> {
         let before = self.sessions.get(id)?.session.shown();
-        self.touch(id, |session| session.infer(inference, at));
+        self.update_session(id, |session| session.infer(inference, at));
         self.inferred(id, at);
         Change::of(before, &self.sessions.get(id)?.session, at)
     }
 
-    /// The session as views get it.
+    /// Returns the row of a session for views.
     pub(crate) fn row(&self, id: &str, now: i64) -> Option<SessionRow> {
-        Some(self.shown(self.sessions.get(id)?, now))
+        Some(self.session_row(self.sessions.get(id)?, now))
     }
 
-    fn shown(&self, live: &Live, now: i64) -> SessionRow {
+    fn session_row(&self, live: &LiveSession, now: i64) -> SessionRow {
         SessionRow {
             effort: self.brief(&live.session),
             ..live.row(now)
         }
     }
 
-    /// When a session began.
-    pub(crate) fn began(&self, id: &str) -> Option<i64> {
+    /// Returns the time when a session began.
+    pub(crate) fn started_at(&self, id: &str) -> Option<i64> {
         Some(self.sessions.get(id)?.session.started_at)
     }
 
-    /// The processes of these sessions are gone. A session may have another by now.
-    pub(crate) fn gone(&mut self, gone: &[(String, Process)], now: i64) {
+    /// Ends the sessions whose processes are gone, unless they have another process by now.
+    pub(crate) fn end_gone_processes(&mut self, gone: &[(String, Process)], now: i64) {
         for (id, (pid, start)) in gone {
-            self.touch(id, |session| {
+            self.update_session(id, |session| {
                 (session.pid, session.pid_start) == (Some(*pid), *start)
                     && session.infer(&Inference::ProcessGone, now.max(session.last_activity))
             });
@@ -336,26 +340,25 @@ impl Registry {
         }
     }
 
-    /// Notes that an event came from a client now. The demo plays a past: what its events tell
-    /// happened hours ago.
-    pub(crate) fn arrived(&mut self, id: &str, now: i64) {
+    /// Notes that an event arrived now. Its own time may be long past: the demo plays events of hours ago.
+    pub(crate) fn mark_arrival(&mut self, id: &str, now: i64) {
         if let Some(live) = self.sessions.get_mut(id) {
             live.arrived_at = now;
         }
     }
 
-    /// Ends the sessions that have no process and were quiet for long. The next event revives one.
+    /// Ends the sessions that have no process and were quiet for an hour. The next event revives a session.
     pub(crate) fn end_quiet(&mut self, now: i64) {
         let live = self.live().filter(|(_, live)| live.is_quiet(now));
         let quiet: Vec<String> = live.map(|(id, _)| id.clone()).collect();
         for id in quiet {
-            self.touch(&id, |session| session.infer(&Inference::ProcessGone, now));
+            self.update_session(&id, |session| session.infer(&Inference::ProcessGone, now));
         }
     }
 
-    /// Figures of a status line, with its Claude Code where that is known, or of a transcript: no event,
-    /// and written only with the next tick. Gives what is known of the session then.
-    pub(crate) fn figures(
+    /// Sets the figures of a session, from a status line (with its process, if that is known) or from a transcript.
+    /// They are written with the next tick. Returns all figures of the session.
+    pub(crate) fn set_figures(
         &mut self,
         id: &str,
         figures: &Figures,
@@ -367,53 +370,53 @@ impl Registry {
             None => (session.pid, session.pid_start),
         };
         if session.figure(figures, process) {
-            self.figured.insert(id.to_owned());
-            self.news.insert(id.to_owned());
+            self.changed_figures.insert(id.to_owned());
+            self.changed.insert(id.to_owned());
         }
         Some(&session.figures)
     }
 
-    /// Keeps the output of the program of a session's own status line, in memory only.
+    /// Keeps the output of the program of a session's own status line. It is never written to the database.
     pub(crate) fn keep_own_line(&mut self, id: &str, line: OwnLine) {
         if let Some(live) = self.sessions.get_mut(id) {
             live.own_line = Some(line);
         }
     }
 
-    /// Returns that output if the program had the same input.
+    /// Returns the kept output if the program had the same input.
     pub(crate) fn own_line(&self, id: &str, given: u64) -> Option<&OwnLine> {
         let line = self.sessions.get(id)?.own_line.as_ref();
         line.filter(|line| line.given == given)
     }
 
-    /// What is not known of a session now, in words; none if everything is.
-    pub(crate) fn trouble(&mut self, id: &str, trouble: Option<String>) {
+    /// Sets the reason why something about a session is not known, or clears it.
+    pub(crate) fn set_trouble(&mut self, id: &str, trouble: Option<String>) {
         let troubles: Vec<String> = trouble.into_iter().collect();
         if let Some(live) = self.sessions.get_mut(id)
             && live.troubles != troubles
         {
             live.troubles = troubles;
-            self.news.insert(id.to_owned());
+            self.changed.insert(id.to_owned());
         }
     }
 
-    fn touch(&mut self, id: &str, change: impl FnOnce(&mut Session) -> bool) {
+    fn update_session(&mut self, id: &str, change: impl FnOnce(&mut Session) -> bool) {
         let live = self.sessions.get_mut(id);
         if live.is_some_and(|live| change(&mut live.session)) {
             self.unwritten.insert(id.to_owned());
-            self.news.insert(id.to_owned());
+            self.changed.insert(id.to_owned());
         }
     }
 
-    /// The processes of the live sessions.
+    /// Returns the processes of the live sessions.
     pub(crate) fn processes(&self) -> Vec<(String, Process)> {
-        let process = |(id, live): (&String, &Live)| {
+        let process = |(id, live): (&String, &LiveSession)| {
             Some((id.clone(), (live.session.pid?, live.session.pid_start)))
         };
         self.live().filter_map(process).collect()
     }
 
-    fn live(&self) -> impl Iterator<Item = (&String, &Live)> {
+    fn live(&self) -> impl Iterator<Item = (&String, &LiveSession)> {
         (self.sessions.iter()).filter(|(_, live)| live.session.ended_at.is_none())
     }
 
@@ -421,19 +424,19 @@ impl Registry {
         self.live().count() as u64
     }
 
-    /// Whether this session's user knows of this state of the config.
-    pub(crate) fn was_told(&self, id: &str, generation: u64) -> bool {
+    /// Returns true if this session's user was told of this generation of the config.
+    pub(crate) fn knows_config(&self, id: &str, generation: u64) -> bool {
         let live = self.sessions.get(id);
         live.is_some_and(|live| live.told == Some(generation))
     }
 
-    pub(crate) fn tell(&mut self, id: &str, generation: u64) {
+    pub(crate) fn mark_config_told(&mut self, id: &str, generation: u64) {
         if let Some(live) = self.sessions.get_mut(id) {
             live.told = Some(generation);
         }
     }
 
-    /// Finds a session that was here before, or makes a new one.
+    /// Loads a session from the database, or makes a new one if the event may make one.
     fn admit(
         &mut self,
         database: &Connection,
@@ -449,33 +452,34 @@ impl Registry {
         if self.sessions.len() >= self.room {
             self.make_room()?;
         }
-        self.sessions.insert(id.to_owned(), Live::new(session));
+        self.sessions
+            .insert(id.to_owned(), LiveSession::new(session));
         Some(())
     }
 
-    /// Drops the session that was quiet longest, ended ones first.
+    /// Drops the session that was quiet longest. Ended sessions go first.
     fn make_room(&mut self) -> Option<()> {
         let written = self.sessions.iter();
         let written = written.filter(|(id, _)| !self.unwritten.contains(*id));
-        let quiet = written.min_by_key(|(id, Live { session, .. })| {
+        let quiet = written.min_by_key(|(id, LiveSession { session, .. })| {
             (session.ended_at.is_none(), session.last_activity, *id)
         });
         let id = quiet?.0.clone();
         self.sessions.remove(&id).map(drop)
     }
 
-    /// What a user looked at a while ago and did not answer waits again.
-    pub(crate) fn expire_seen(&mut self, now: i64) {
+    /// Shows sessions as waiting again that the user saw a while ago and did not answer.
+    pub(crate) fn forget_looks(&mut self, now: i64) {
         for (id, live) in &mut self.sessions {
             if live.session.expire_seen(now) {
                 self.unwritten.insert(id.clone());
-                self.news.insert(id.clone());
+                self.changed.insert(id.clone());
             }
         }
     }
 
-    /// The sessions that have ended since this was last asked.
-    pub(crate) fn newly_ended(&mut self) -> Vec<EndedSession> {
+    /// Takes the sessions that have ended since the last call, to compare their calls.
+    pub(crate) fn take_newly_ended(&mut self) -> Vec<EndedSession> {
         let ended = self.sessions.iter_mut().filter_map(|(id, live)| {
             let ended_at = live.session.ended_at?;
             let counted = live.session.coverage.as_ref();
@@ -493,16 +497,16 @@ impl Registry {
         ended.collect()
     }
 
-    /// How many calls of a session guards saw.
-    pub(crate) fn covered(&mut self, id: &str, coverage: Coverage) {
-        self.touch(id, |session| {
+    /// Sets the number of a session's calls that guards saw.
+    pub(crate) fn set_coverage(&mut self, id: &str, coverage: Coverage) {
+        self.update_session(id, |session| {
             session.coverage = Some(coverage);
             true
         });
     }
 
-    /// Drops what ended a while ago: the database has it.
-    pub(crate) fn forget(&mut self, now: i64) {
+    /// Drops sessions that ended a while ago. The database has them.
+    pub(crate) fn drop_ended(&mut self, now: i64) {
         let Self {
             sessions,
             unwritten,
@@ -510,26 +514,26 @@ impl Registry {
         } = self;
         sessions.retain(|id, live| {
             let ended = live.session.ended_at;
-            unwritten.contains(id) || ended.is_none_or(|end| now - end < AT_HAND)
+            unwritten.contains(id) || ended.is_none_or(|end| now - end < KEPT_AFTER_END)
         });
     }
 
-    /// The tokens of a session's turn, as its transcript tells them.
-    pub(crate) fn tokens(&mut self, id: &str, tokens: TurnTokens) {
+    /// Sets the tokens of a session's turn, from its transcript.
+    pub(crate) fn set_turn_tokens(&mut self, id: &str, tokens: TurnTokens) {
         if let Some(live) = self.sessions.get_mut(id) {
             live.turn.tokens = tokens;
         }
     }
 
-    /// A prompt comes: what is known until then belongs to the turn before it.
-    fn turn_over(&mut self, id: &str) {
+    /// Queues the figures of the turn that ends because a prompt arrived.
+    fn end_turn(&mut self, id: &str) {
         let live = self.sessions.get_mut(id);
-        let figures = live.and_then(Live::unwritten_figures);
-        self.turns_over.extend(figures);
+        let figures = live.and_then(LiveSession::unwritten_figures);
+        self.ended_turns.extend(figures);
     }
 }
 
-impl Live {
+impl LiveSession {
     fn new(session: Session) -> Self {
         Self {
             session,
@@ -537,7 +541,7 @@ impl Live {
         }
     }
 
-    /// Returns true if no process is known and no event has come for long.
+    /// Returns true if no process is known and no event has arrived for an hour.
     fn is_quiet(&self, now: i64) -> bool {
         let last = self.session.last_activity.max(self.arrived_at);
         self.session.pid.is_none() && now - last >= QUIET
@@ -549,7 +553,7 @@ impl Live {
         row
     }
 
-    /// The figures of the turn that goes on, or was the last; none where nothing is known.
+    /// Returns the figures of the current or last turn. Returns none if there are none.
     fn turn_figures(&self) -> Option<TurnFigures> {
         let session = &self.session;
         let began = session.prompted_at?;
@@ -567,7 +571,7 @@ impl Live {
         })
     }
 
-    /// Figures that are not written yet. They count as written from now on.
+    /// Takes the figures of the turn if they changed since they were last taken.
     fn unwritten_figures(&mut self) -> Option<TurnFigures> {
         let figures = self.turn_figures()?;
         let written = self.turn.written.as_ref();
@@ -579,7 +583,7 @@ impl Live {
     }
 }
 
-fn stored(database: &Connection, which: Which<'_>) -> Vec<Session> {
+fn stored(database: &Connection, which: SessionFilter<'_>) -> Vec<Session> {
     store::sessions(database, which).unwrap_or_else(|why| {
         warn!(%why, "could not read sessions");
         Vec::new()
@@ -587,7 +591,7 @@ fn stored(database: &Connection, which: Which<'_>) -> Vec<Session> {
 }
 
 fn find(database: &Connection, id: &str) -> Option<Session> {
-    let found = stored(database, Which::Like(id));
+    let found = stored(database, SessionFilter::Like(id));
     found.into_iter().find(|session| session.session_id == id)
 }
 

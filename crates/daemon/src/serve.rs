@@ -19,11 +19,11 @@ use crate::connection::{Budget, Connection, ReadError};
 use crate::core::{Arrival, Message, QueuedHooks};
 use crate::counters::Counters;
 use crate::namespace::Namespaces;
-use crate::registry::Asked;
-use crate::store::{self, Feed, Record};
-use crate::tmux::Order;
+use crate::registry::RegistryRequest;
+use crate::session_feed;
+use crate::store::{self, EventRecord, Feed};
+use crate::tmux::TmuxRequest;
 use crate::waiting_shim::{PendingClients, ShimStep, WaitingShim};
-use crate::watch;
 
 /// The number of connections that may be open at once.
 const MAX_CONNECTIONS: usize = 1024;
@@ -34,7 +34,7 @@ const TELL_AGAIN: Duration = Duration::from_secs(60);
 
 /// The reason why the daemon ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum StopReason {
     Stopped,
     Yielded,
     Idle,
@@ -45,7 +45,7 @@ pub(crate) enum End {
     Broken,
 }
 
-impl End {
+impl StopReason {
     /// Returns true if the user wants no daemon, rather than a newer one.
     pub(crate) fn is_wanted(self) -> bool {
         matches!(self, Self::Stopped | Self::Signal)
@@ -54,14 +54,14 @@ impl End {
 
 /// The state that all connections share.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct Server {
     pub(crate) place: Place,
     pub(crate) version: Version,
     pub(crate) socket: String,
     pub(crate) started_at: i64,
     pub(crate) core: mpsc::Sender<Message>,
     pub(crate) configs: Arc<ConfigCache>,
-    pub(crate) tmux: mpsc::Sender<Order>,
+    pub(crate) tmux: mpsc::Sender<TmuxRequest>,
     pub(crate) feed: Feed,
     pub(crate) counters: Arc<Counters>,
     pub(crate) namespaces: Namespaces,
@@ -73,20 +73,20 @@ pub(crate) struct Door {
     /// The number of requests so far. A daemon without requests ends.
     pub(crate) requests: AtomicU64,
     pub(crate) budget: Budget,
-    pub(crate) end: tokio_watch::Sender<Option<End>>,
+    pub(crate) stop: tokio_watch::Sender<Option<StopReason>>,
     /// True once the hooks have ended too and the daemon serves no more.
     pub(crate) closing: tokio_watch::Sender<bool>,
 }
 
-impl Door {
+impl Server {
     /// Returns true if this daemon was told to end.
     fn is_ending(&self) -> bool {
-        self.end.borrow().is_some()
+        self.stop.borrow().is_some()
     }
 }
 
 /// Accepts connections, and starts a task for each one.
-pub(crate) async fn accept(listener: std::os::unix::net::UnixListener, door: Arc<Door>) {
+pub(crate) async fn accept(listener: std::os::unix::net::UnixListener, server: Arc<Server>) {
     let listener = match UnixListener::from_std(listener) {
         Ok(listener) => listener,
         Err(why) => return error!(%why, "could not accept"),
@@ -94,7 +94,7 @@ pub(crate) async fn accept(listener: std::os::unix::net::UnixListener, door: Arc
     let mut logged: Option<Instant> = None;
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => drop(tokio::spawn(serve_connection(stream, Arc::clone(&door)))),
+            Ok((stream, _)) => drop(tokio::spawn(serve_connection(stream, Arc::clone(&server)))),
             Err(why) => {
                 // Out of descriptors: clients that wait go standalone after their deadline.
                 if logged.is_none_or(|at| at.elapsed() > TELL_AGAIN) {
@@ -108,72 +108,77 @@ pub(crate) async fn accept(listener: std::os::unix::net::UnixListener, door: Arc
 }
 
 /// Serves the requests of one connection until it closes.
-async fn serve_connection(stream: UnixStream, door: Arc<Door>) {
+async fn serve_connection(stream: UnixStream, server: Arc<Server>) {
     let peer = stream.peer_cred();
     let mut connection = Connection::new(stream);
-    let others = door.open.fetch_add(1, Ordering::Relaxed);
+    let others = server.open.fetch_add(1, Ordering::Relaxed);
     match peer {
-        Ok(peer) if peer.uid() == door.uid && others < MAX_CONNECTIONS => {
+        Ok(peer) if peer.uid() == server.uid && others < MAX_CONNECTIONS => {
             // The check runs once, and early: the shim still reads its event.
-            let foreign = door.namespaces.are_foreign(peer.pid());
-            while serve_request(&mut connection, foreign, &door).await {}
+            let foreign = server.namespaces.is_foreign(peer.pid());
+            while serve_request(&mut connection, foreign, &server).await {}
         }
-        Ok(peer) if peer.uid() == door.uid => {
-            door.counters.busy.add(1);
+        Ok(peer) if peer.uid() == server.uid => {
+            server.counters.busy.add(1);
             connection.respond(&Response::Busy).await;
         }
-        _ => door.counters.strangers.add(1),
+        _ => server.counters.strangers.add(1),
     }
-    door.open.fetch_sub(1, Ordering::Relaxed);
+    server.open.fetch_sub(1, Ordering::Relaxed);
 }
 
 /// Serves one request. Returns false if the connection is to be closed.
-async fn serve_request(connection: &mut Connection, foreign: bool, door: &Arc<Door>) -> bool {
-    let frame = match timeout(FRAME_TIME, connection.read(&door.budget)).await {
+async fn serve_request(connection: &mut Connection, foreign: bool, server: &Arc<Server>) -> bool {
+    let frame = match timeout(FRAME_TIME, connection.read(&server.budget)).await {
         Ok(Ok(frame)) => frame,
         Ok(Err(ReadError::Closed)) | Err(_) => return false,
         Ok(Err(ReadError::Garbage)) => {
-            door.counters.garbage.add(1);
+            server.counters.garbage.add(1);
             return false;
         }
         Ok(Err(ReadError::NoRoom)) => {
-            door.counters.busy.add(1);
+            server.counters.busy.add(1);
             connection.respond(&Response::Busy).await;
             return false;
         }
     };
-    door.requests.fetch_add(1, Ordering::Relaxed);
+    server.requests.fetch_add(1, Ordering::Relaxed);
     if (frame.protocol != PROTOCOL || foreign) && frame.kind != Kind::YIELD {
-        door.counters.refused.add(1);
-        let version = door.version;
+        server.counters.refused.add(1);
+        let version = server.version;
         connection.respond(&Response::Refused { version }).await;
         return false;
     }
     match Request::from_frame(frame) {
-        Ok(Request::Event(event)) => serve_event(connection, event, true, door).await,
-        Ok(Request::StatusLine(line)) => serve_event(connection, line, false, door).await,
+        Ok(Request::Event(event)) => serve_event(connection, event, true, server).await,
+        Ok(Request::StatusLine(line)) => serve_event(connection, line, false, server).await,
         Ok(Request::Yield { protocol, version }) => {
-            make_way(connection, protocol, version, door).await
+            make_way(connection, protocol, version, server).await
         }
-        Ok(Request::Ask(ask)) => answer(connection, ask, door).await,
+        Ok(Request::Ask(ask)) => answer(connection, ask, server).await,
         Ok(Request::Environment(_)) | Err(_) => {
-            door.counters.garbage.add(1);
+            server.counters.garbage.add(1);
             false
         }
     }
 }
 
 /// Ends this daemon if the one that asks is newer.
-async fn make_way(connection: &Connection, protocol: u8, version: Version, door: &Door) -> bool {
-    if door.is_ending() {
+async fn make_way(
+    connection: &Connection,
+    protocol: u8,
+    version: Version,
+    server: &Server,
+) -> bool {
+    if server.is_ending() {
         return connection.respond(&Response::Yielding).await;
     }
-    if (protocol, version) <= (PROTOCOL, door.version) {
-        let version = door.version;
+    if (protocol, version) <= (PROTOCOL, server.version) {
+        let version = server.version;
         return connection.respond(&Response::Refused { version }).await;
     }
     let responded = connection.respond(&Response::Yielding).await;
-    door.end.send_replace(Some(End::Yielded));
+    server.stop.send_replace(Some(StopReason::Yielded));
     responded
 }
 
@@ -183,12 +188,12 @@ async fn serve_event(
     connection: &mut Connection,
     request: EventRequest,
     is_event: bool,
-    door: &Arc<Door>,
+    server: &Arc<Server>,
 ) -> bool {
-    door.in_flight.fetch_add(1, Ordering::Relaxed);
+    server.in_flight.fetch_add(1, Ordering::Relaxed);
     let (at, hung_up) = (Instant::now(), connection.has_hung_up());
     let (shim, steps) = WaitingShim::new(connection.stream());
-    let shared = Arc::clone(door);
+    let shared = Arc::clone(server);
     // Preparing may block on a project's file system.
     tokio::task::spawn_blocking(move || {
         let sent = request.sent;
@@ -198,7 +203,7 @@ async fn serve_event(
         };
         let message = if is_event {
             Message::Event(Box::new(Arrival {
-                record: Box::new(Record::of(&event)),
+                record: Box::new(EventRecord::from_event(&event)),
                 event,
                 at,
                 sent,
@@ -212,8 +217,8 @@ async fn serve_event(
             shared.counters.busy.add(1);
         }
     });
-    let open = take_steps(connection, steps, door).await;
-    door.in_flight.fetch_sub(1, Ordering::Relaxed);
+    let open = take_steps(connection, steps, server).await;
+    server.in_flight.fetch_sub(1, Ordering::Relaxed);
     open
 }
 
@@ -222,7 +227,7 @@ async fn serve_event(
 async fn take_steps(
     connection: &mut Connection,
     mut steps: mpsc::UnboundedReceiver<ShimStep>,
-    door: &Door,
+    server: &Server,
 ) -> bool {
     // The shims that wait for the same hooks, as long as this one is among them.
     let mut waiting: Option<Arc<PendingClients>> = None;
@@ -244,7 +249,7 @@ async fn take_steps(
                 hooks,
                 clients,
             }) => {
-                if hold(connection, &unsent, hooks, door).await {
+                if hold(connection, &unsent, hooks, server).await {
                     waiting = Some(clients);
                 } else {
                     clients.remove();
@@ -260,7 +265,7 @@ async fn hold(
     connection: &mut Connection,
     unsent: &[u8],
     hooks: Option<Box<QueuedHooks>>,
-    door: &Door,
+    server: &Server,
 ) -> bool {
     let sent = timeout(FRAME_TIME, connection.send(unsent)).await;
     let Some(hooks) = hooks else {
@@ -269,7 +274,7 @@ async fn hold(
     if sent != Ok(true) {
         return false;
     }
-    let Ok(Ok(frame)) = timeout(FRAME_TIME, connection.read(&door.budget)).await else {
+    let Ok(Ok(frame)) = timeout(FRAME_TIME, connection.read(&server.budget)).await else {
         return false;
     };
     let Ok(Request::Environment(environment)) = Request::from_frame(frame) else {
@@ -284,23 +289,23 @@ async fn hold(
 }
 
 /// Answers a question of a client. Returns false if the connection is to be closed.
-async fn answer(connection: &Connection, ask: Ask, door: &Door) -> bool {
+async fn answer(connection: &Connection, ask: Ask, server: &Server) -> bool {
     match ask {
         Ask::Status => {
-            let status = Box::new(status(door).await);
+            let status = Box::new(status(server).await);
             connection
                 .respond(&Response::Told(Told::Status(status)))
                 .await
         }
         Ask::TakeIn => {
-            take_in(door).await;
+            take_in(server).await;
             connection.respond(&Response::Told(Told::Done)).await
         }
-        Ask::Events(query) => crate::follow::events(connection, query, door).await,
-        Ask::Sessions(query) => watch::sessions(connection, query, door).await,
-        Ask::Watch => watch::changes(connection, door).await,
+        Ask::Events(query) => crate::event_log::events(connection, query, server).await,
+        Ask::Sessions(query) => session_feed::sessions(connection, query, server).await,
+        Ask::Watch => session_feed::changes(connection, server).await,
         Ask::Name { session, title } => {
-            let told = watch::ask(door, |done| Asked::Name {
+            let told = session_feed::ask(server, |done| RegistryRequest::Name {
                 session,
                 title,
                 done,
@@ -309,51 +314,51 @@ async fn answer(connection: &Connection, ask: Ask, door: &Door) -> bool {
             connection.respond(&Response::Told(told)).await
         }
         Ask::Seen(at) => {
-            let told = watch::ask(door, |done| Asked::Seen(at, done)).await;
+            let told = session_feed::ask(server, |done| RegistryRequest::Seen(at, done)).await;
             connection.respond(&Response::Told(told)).await
         }
         Ask::Paint { tmux_socket, on } => {
-            let told = watch::paint(door, tmux_socket, on).await;
+            let told = session_feed::paint(server, tmux_socket, on).await;
             connection.respond(&Response::Told(told)).await
         }
         Ask::Effort(ask) => {
-            let told = crate::effort::answer(*ask, door).await;
+            let told = crate::effort::answer(*ask, server).await;
             connection.respond(&Response::Told(told)).await
         }
         Ask::Stop => {
             let responded = connection.respond(&Response::Told(Told::Done)).await;
-            door.end.send_replace(Some(End::Stopped));
+            server.stop.send_replace(Some(StopReason::Stopped));
             responded
         }
     }
 }
 
 /// Lets the core take in the spool. Returns the numbers of the events whose hooks still run.
-pub(crate) async fn take_in(door: &Door) -> HashSet<i64> {
+pub(crate) async fn take_in(server: &Server) -> HashSet<i64> {
     let (reply, pending) = oneshot::channel();
-    drop(door.core.send(Message::TakeIn(reply)).await);
+    drop(server.core.send(Message::TakeIn(reply)).await);
     pending.await.unwrap_or_default()
 }
 
-async fn status(door: &Door) -> DaemonStatus {
-    take_in(door).await;
+async fn status(server: &Server) -> DaemonStatus {
+    take_in(server).await;
     let (reply, sessions) = oneshot::channel();
-    drop(door.core.send(Message::CountSessions(reply)).await);
-    let database = door.place.database();
+    drop(server.core.send(Message::CountSessions(reply)).await);
+    let database = server.place.database();
     let events = tokio::task::spawn_blocking(move || match store::open_to_read(&database) {
         Ok(Some(connection)) => store::count(&connection).unwrap_or(0),
         _ => 0,
     });
     DaemonStatus {
         pid: std::process::id(),
-        version: door.version,
+        version: server.version,
         protocol: PROTOCOL,
-        socket: door.socket.clone(),
-        started_at: door.started_at,
+        socket: server.socket.clone(),
+        started_at: server.started_at,
         sessions: sessions.await.unwrap_or(0),
         events: events.await.unwrap_or(0),
-        counts: door.counters.counts(store::lost::counted(&door.place)),
-        troubles: door.counters.troubles(),
-        ending: door.is_ending(),
+        counts: server.counters.counts(store::lost::counted(&server.place)),
+        troubles: server.counters.troubles(),
+        ending: server.is_ending(),
     }
 }

@@ -1,36 +1,38 @@
-//! What happened: one SQLite database with one writer, readers beside it, and the spool of events
-//! that no daemon has stored yet.
+//! The log of events: one SQLite database with one writer and many readers, and the spool of events that no
+//! daemon has stored yet.
 
 mod checkpoint;
 mod denied;
 pub(crate) mod effort;
 mod figures;
+#[cfg(test)]
+pub(crate) mod fixtures;
+mod hook_runs;
 mod key;
 pub mod lost;
 mod open;
-mod read;
+mod queries;
 mod record;
 mod retention;
-mod run;
-#[cfg(test)]
-pub(crate) mod sample;
-pub(crate) mod session;
+pub(crate) mod sessions;
 pub mod spool;
 mod write;
 
 pub use denied::{RanDenied, ran_denied};
 pub use figures::{TurnFigures, figures};
+pub use hook_runs::{LoggedRun, RunQuery, detour, is_explainable, last_explainable, runs};
 pub use key::{existing_mask_key, mask_key};
 pub use open::{OpenError, Opened, open, open_to_read};
 pub(crate) use open::{inode, is_damage};
-pub use read::{
-    Brief, CallsOf, calls_seen, count, events_between, events_in_brief, faults, find, first_event,
-    payload, sessions_like,
+pub use queries::{
+    CallsOf, EventBrief, calls_seen, count, events_between, events_in_brief, faults, find,
+    first_event, payload, sessions_like,
 };
-pub use record::{Decision, Record, not_whole};
+pub use record::{Decision, EventRecord, not_whole};
 pub use retention::Limits;
-pub use run::{FoundRun, RunQuery, detour, is_told_of, last_told, runs};
-pub(crate) use session::StoredSession;
-pub use session::{SessionFacts, Which, has_ended, knows_process, session_facts, sessions};
+pub(crate) use sessions::StoredSession;
+pub use sessions::{
+    SessionFacts, SessionFilter, has_ended, knows_process, session_facts, sessions,
+};
 pub use write::Feed;
-pub(crate) use write::{Batch, Store, Taken, Then};
+pub(crate) use write::{Batch, IntakeProgress, Reply, Store};

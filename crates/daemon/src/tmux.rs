@@ -1,5 +1,5 @@
-//! Pushes what the sessions do into the tmux servers that they run in, so that no status line has
-//! to poll: the option `@becket` of a server, `@becket_state`, `@becket_effort` and the colours of its panes.
+//! Pushes the states of sessions into the tmux servers that they run in, so that no status line has to poll: the
+//! option `@becket` of a server, and `@becket_state`, `@becket_effort` and the colours of its panes.
 
 mod server;
 #[cfg(test)]
@@ -16,38 +16,38 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-pub use server::{Server, TmuxError, Words, is_pane, words};
+pub use server::{TmuxCommand, TmuxError, TmuxServer, is_pane, tmux_command};
 
 use crate::counters::Counters;
-use crate::life::now_ms;
+use crate::lifecycle::now_ms;
 
-/// A change waits so long for others that come with it.
+/// The time that a change waits for others, to be pushed with them.
 const TOGETHER: Duration = Duration::from_millis(200);
-/// A server that failed is left alone for so long.
+/// The pause after a failed call to a server.
 const AFTER_FAILURE: Duration = Duration::from_secs(10);
-/// While a session waits, the text is looked at so often: it says for how long.
+/// The time between updates of the text while a session waits: the text has the waiting time.
 const WAIT_TICK: Duration = Duration::from_secs(10);
-/// The blocking pool has other work too.
+/// The number of calls at once. The blocking pool has other work too.
 const MAX_CALLS: usize = 2;
 const MAX_SERVERS: usize = 32;
 const MAX_SESSIONS: usize = 10_000;
 
-/// The server's option that says whether its panes are painted. It stands in the server, so that
-/// another daemon finds it.
+/// The server option that is `on` if its panes are coloured. The server keeps it, so that the next daemon finds
+/// it.
 const PAINT: &str = "@becket_paint";
 const TEXT: &str = "@becket";
 const STATE: &str = "@becket_state";
 const EFFORT: &str = "@becket_effort";
 const STYLES: [&str; 2] = ["window-style", "window-active-style"];
 
-/// What the pusher is told.
+/// A request to the task that pushes into tmux.
 #[derive(Debug)]
-pub enum Order {
-    /// These are all the sessions there are.
+pub enum TmuxRequest {
+    /// Replace all sessions by these.
     All(Vec<SessionRow>),
-    /// A session is new, or has changed, or has ended.
+    /// Update a session that is new, has changed or has ended.
     Session(Arc<SessionRow>),
-    /// Colour the panes of this server, or stop that.
+    /// Turn the colours of this server's panes on or off.
     Paint {
         tmux_socket: String,
         on: bool,
@@ -55,43 +55,43 @@ pub enum Order {
     },
 }
 
-/// Takes orders until the channel closes.
-pub async fn push(mut orders: mpsc::Receiver<Order>, counters: Arc<Counters>) {
+/// Handles requests until the channel closes.
+pub async fn push(mut requests: mpsc::Receiver<TmuxRequest>, counters: Arc<Counters>) {
     let mut pusher = Pusher::default();
-    let mut calls: JoinSet<Called> = JoinSet::new();
+    let mut calls: JoinSet<PushResult> = JoinSet::new();
     loop {
-        let due = pusher.due().filter(|_| calls.len() < MAX_CALLS);
+        let due = pusher.next_due().filter(|_| calls.len() < MAX_CALLS);
         tokio::select! {
-            order = orders.recv() => match order {
-                Some(Order::Paint { tmux_socket, on, done }) => {
-                    let wanted = pusher.wanted(&tmux_socket);
-                    pusher.server(&tmux_socket);
+            request = requests.recv() => match request {
+                Some(TmuxRequest::Paint { tmux_socket, on, done }) => {
+                    let wanted = pusher.wanted_display(&tmux_socket);
+                    pusher.add_server(&tmux_socket);
                     calls.spawn_blocking(move || {
-                        let called = call(tmux_socket, wanted, Some(on));
-                        drop(done.send(called.outcome.clone()));
-                        called
+                        let result = push_display(tmux_socket, wanted, Some(on));
+                        drop(done.send(result.outcome.clone()));
+                        result
                     });
                 }
-                Some(Order::All(rows)) => {
+                Some(TmuxRequest::All(rows)) => {
                     pusher.sessions.clear();
-                    rows.into_iter().for_each(|row| pusher.session(Arc::new(row)));
-                    pusher.changed();
+                    rows.into_iter().for_each(|row| pusher.update_session(Arc::new(row)));
+                    pusher.schedule_all();
                 }
-                Some(Order::Session(row)) => {
-                    pusher.session(row);
-                    pusher.changed();
+                Some(TmuxRequest::Session(row)) => {
+                    pusher.update_session(row);
+                    pusher.schedule_all();
                 }
                 None => return,
             },
-            Some(called) = calls.join_next() => {
-                if let Ok(called) = called {
-                    counters.tmux_failed.add(u64::from(called.outcome.is_err()));
-                    pusher.called(called);
+            Some(result) = calls.join_next() => {
+                if let Ok(result) = result {
+                    counters.tmux_failed.add(u64::from(result.outcome.is_err()));
+                    pusher.finish_call(result);
                 }
             }
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
                 while calls.len() < MAX_CALLS && let Some((socket, wanted)) = pusher.next_call() {
-                    calls.spawn_blocking(move || call(socket, wanted, None));
+                    calls.spawn_blocking(move || push_display(socket, wanted, None));
                 }
             }
         }
@@ -101,41 +101,47 @@ pub async fn push(mut orders: mpsc::Receiver<Order>, counters: Arc<Counters>) {
 #[derive(Debug, Default)]
 struct Pusher {
     sessions: HashMap<String, Arc<SessionRow>>,
-    servers: BTreeMap<String, State>,
+    servers: BTreeMap<String, ServerState>,
 }
 
-/// What is known of one server.
+/// The state of one server.
 #[derive(Debug, Default)]
-struct State {
-    /// When it is to be looked after.
+struct ServerState {
+    /// The time of the next update.
     due: Option<Instant>,
     busy: bool,
-    /// The last call failed: no change hastens the next.
+    /// True if the last call failed: then no change makes the next one earlier.
     failed: bool,
-    /// What it shows, if the last call succeeded.
-    pushed: Option<Wanted>,
+    /// The display that it has, if the last call succeeded.
+    pushed: Option<ServerDisplay>,
 }
 
-/// What a server should show.
+/// The texts and states that a server should show.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Wanted {
+struct ServerDisplay {
     text: String,
     panes: BTreeMap<String, Display>,
-    /// What the sessions in panes work on.
+    /// The effort of the session in each pane.
     efforts: BTreeMap<String, String>,
 }
 
+impl ServerState {
+    fn is_due(&self, now: Instant) -> bool {
+        !self.busy && self.due.is_some_and(|due| due <= now)
+    }
+}
+
 #[derive(Debug)]
-struct Called {
+struct PushResult {
     socket: String,
-    wanted: Wanted,
+    wanted: ServerDisplay,
     outcome: Result<(), TmuxError>,
 }
 
 impl Pusher {
-    fn session(&mut self, row: Arc<SessionRow>) {
+    fn update_session(&mut self, row: Arc<SessionRow>) {
         if let Some(socket) = row.tmux_socket.clone() {
-            self.server(&socket);
+            self.add_server(&socket);
         }
         if !is_live(&row) {
             self.sessions.remove(&row.session_id);
@@ -145,14 +151,15 @@ impl Pusher {
         }
     }
 
-    fn server(&mut self, socket: &str) {
+    fn add_server(&mut self, socket: &str) {
         if !self.servers.contains_key(socket) && self.servers.len() < MAX_SERVERS {
-            self.servers.insert(socket.to_owned(), State::default());
+            self.servers
+                .insert(socket.to_owned(), ServerState::default());
         }
     }
 
-    /// Every server shows the sum of all sessions, so a change concerns each.
-    fn changed(&mut self) {
+    /// Schedules an update of every server: each one shows the counts of all sessions.
+    fn schedule_all(&mut self) {
         let then = Instant::now() + TOGETHER;
         for state in self.servers.values_mut().filter(|state| !state.failed) {
             state.due = Some(state.due.map_or(then, |due| due.min(then)));
@@ -160,23 +167,22 @@ impl Pusher {
     }
 
     fn tally(&self) -> Tally {
-        Tally::of(self.sessions.values().map(|row| &**row))
+        Tally::from_rows(self.sessions.values().map(|row| &**row))
     }
 
-    /// When there is something to do next.
-    fn due(&self) -> Option<Instant> {
+    /// Returns the time of the next update.
+    fn next_due(&self) -> Option<Instant> {
         let idle = self.servers.values().filter(|state| !state.busy);
         idle.filter_map(|state| state.due).min()
     }
 
-    fn next_call(&mut self) -> Option<(String, Wanted)> {
+    fn next_call(&mut self) -> Option<(String, ServerDisplay)> {
         let now = Instant::now();
         let tick = self.tally().waiting_since.map(|_| now + WAIT_TICK);
         loop {
-            let is_due = |state: &State| !state.busy && state.due.is_some_and(|due| due <= now);
             let mut servers = self.servers.iter();
-            let socket = servers.find(|(_, state)| is_due(state))?.0.clone();
-            let wanted = self.wanted(&socket);
+            let socket = servers.find(|(_, state)| state.is_due(now))?.0.clone();
+            let wanted = self.wanted_display(&socket);
             let state = self.servers.get_mut(&socket)?;
             state.due = tick;
             if state.pushed.as_ref() != Some(&wanted) {
@@ -186,7 +192,7 @@ impl Pusher {
         }
     }
 
-    fn wanted(&self, socket: &str) -> Wanted {
+    fn wanted_display(&self, socket: &str) -> ServerDisplay {
         let (mut panes, mut efforts) = (BTreeMap::new(), BTreeMap::new());
         for row in self.sessions.values() {
             let here = row.tmux_socket.as_deref() == Some(socket);
@@ -199,24 +205,24 @@ impl Pusher {
                 }
             }
         }
-        Wanted {
+        ServerDisplay {
             text: self.tally().text(now_ms()),
             panes,
             efforts,
         }
     }
 
-    fn called(&mut self, called: Called) {
-        let socket = called.socket;
+    fn finish_call(&mut self, result: PushResult) {
+        let socket = result.socket;
         let mut sessions = self.sessions.values();
         let is_used = sessions.any(|row| row.tmux_socket.as_ref() == Some(&socket));
         let Some(state) = self.servers.get_mut(&socket) else {
             return;
         };
         state.busy = false;
-        state.failed = called.outcome.is_err();
-        match called.outcome {
-            Ok(()) => state.pushed = Some(called.wanted),
+        state.failed = result.outcome.is_err();
+        match result.outcome {
+            Ok(()) => state.pushed = Some(result.wanted),
             Err(_) if !is_used => drop(self.servers.remove(&socket)),
             Err(why) => {
                 tracing::debug!(%socket, %why, "tmux");
@@ -227,34 +233,40 @@ impl Pusher {
     }
 }
 
-/// Makes one server show what is wanted; `paint` turns the colours on or off.
-fn call(socket: String, wanted: Wanted, paint: Option<bool>) -> Called {
-    let server = Server::new(&socket);
-    let once = || {
-        let shown = server.run(&[look()])?;
-        server.run(&commands(&shown, &wanted, paint)).map(drop)
-    };
-    // A pane may go away between looking and setting: the second look does not see it.
-    let outcome = once().or_else(|why| match why {
-        TmuxError::Refused(_) => once(),
-        other => Err(other),
-    });
-    Called {
+/// Makes a server show this display. `paint` turns the colours on or off.
+fn push_display(socket: String, wanted: ServerDisplay, paint: Option<bool>) -> PushResult {
+    let server = TmuxServer::new(&socket);
+    let mut outcome = try_push(&server, &wanted, paint);
+    if let Err(TmuxError::Refused(_)) = outcome {
+        // A pane may have closed between the two calls: a second attempt does not list it any more.
+        outcome = try_push(&server, &wanted, paint);
+    }
+    PushResult {
         socket,
         wanted,
         outcome,
     }
 }
 
-/// Takes becket's options and colours off a server.
-pub fn clean(server: &Server) -> Result<(), TmuxError> {
-    let shown = server.run(&[look()])?;
-    let mut commands = commands(&shown, &Wanted::default(), Some(false));
-    commands.push(words(&["set-option", "-gu", TEXT]));
+fn try_push(
+    server: &TmuxServer,
+    wanted: &ServerDisplay,
+    paint: Option<bool>,
+) -> Result<(), TmuxError> {
+    let shown = server.run(&[list_panes()])?;
+    server.run(&commands(&shown, wanted, paint)).map(drop)
+}
+
+/// Removes becket's options and colours from a server.
+pub fn clean(server: &TmuxServer) -> Result<(), TmuxError> {
+    let shown = server.run(&[list_panes()])?;
+    let mut commands = commands(&shown, &ServerDisplay::default(), Some(false));
+    commands.push(tmux_command(&["set-option", "-gu", TEXT]));
     server.run(&commands).map(drop)
 }
 
-/// `implement/plan ♥4 45%`. A phase may be any text, and tmux reads `#` and tabs.
+/// Formats an effort: `implement/plan ♥4 45%`. Leaves out `#` and hidden characters: a phase may be any text, and
+/// tmux interprets `#` and tabs.
 fn effort_text(effort: &EffortBrief) -> String {
     let used = effort.context_pct.map(|used| format!(" {used:.0}%"));
     let text = effort.short() + &used.unwrap_or_default();
@@ -263,7 +275,7 @@ fn effort_text(effort: &EffortBrief) -> String {
         .collect()
 }
 
-/// The background of a pane by what its session does.
+/// Returns the background of a pane for the state of its session.
 fn style(display: Display) -> &'static str {
     match display {
         Display::Error => "bg=colour52",
@@ -274,18 +286,18 @@ fn style(display: Display) -> &'static str {
     }
 }
 
-/// Asks for what is shown: a line for each pane.
-fn look() -> Words {
+/// Makes the command that lists the panes and what they show, a line for each pane.
+fn list_panes() -> TmuxCommand {
     let format = format!(
         "#{{pane_id}}\t#{{{PAINT}}}\t#{{{STATE}}}\t#{{{EFFORT}}}\t#{{{}}}",
         STYLES[0]
     );
-    words(&["list-panes", "-a", "-F", &format])
+    tmux_command(&["list-panes", "-a", "-F", &format])
 }
 
-/// The commands that lead from what [`look`] printed to what is wanted. Nothing of the pane's own
-/// is kept: a pane that is not painted any more has the style of its window.
-fn commands(shown: &str, wanted: &Wanted, paint: Option<bool>) -> Vec<Words> {
+/// Makes the commands that change the panes from the output of [`list_panes`] to the wanted display. The style
+/// that a pane had before becket is not kept: without colours it gets the style of its window.
+fn commands(shown: &str, wanted: &ServerDisplay, paint: Option<bool>) -> Vec<TmuxCommand> {
     let panes = shown.lines().filter_map(|line| {
         let mut fields = line.split('\t');
         Some([
@@ -297,38 +309,41 @@ fn commands(shown: &str, wanted: &Wanted, paint: Option<bool>) -> Vec<Words> {
         ])
     });
     let panes: Vec<_> = panes.filter(|[id, ..]| is_pane(id)).collect();
-    let mut commands = vec![words(&["set-option", "-g", TEXT, &wanted.text])];
-    commands.extend(paint.map(|on| match on {
-        true => words(&["set-option", "-s", PAINT, "on"]),
-        false => words(&["set-option", "-su", PAINT]),
-    }));
+    let mut commands = vec![tmux_command(&["set-option", "-g", TEXT, &wanted.text])];
+    match paint {
+        Some(true) => commands.push(tmux_command(&["set-option", "-s", PAINT, "on"])),
+        Some(false) => commands.push(tmux_command(&["set-option", "-su", PAINT])),
+        None => {}
+    }
     let paint = paint.unwrap_or_else(|| panes.iter().any(|[_, paint, ..]| *paint == "on"));
     for [id, _, state, effort, shown] in panes {
-        let mut set = |option: &str, value: Option<&str>| {
-            commands.push(match value {
-                Some(value) => words(&["set-option", "-p", "-t", id, option, value]),
-                None => words(&["set-option", "-pu", "-t", id, option]),
-            });
-        };
         let display = wanted.panes.get(id);
         let word = display.map(|display| display.label());
         if word.unwrap_or_default() != state {
-            set(STATE, word);
+            commands.push(set_pane_option(id, STATE, word));
         }
         let wanted_effort = wanted.efforts.get(id).map(String::as_str);
         if wanted_effort.unwrap_or_default() != effort {
-            set(EFFORT, wanted_effort);
+            commands.push(set_pane_option(id, EFFORT, wanted_effort));
         }
         let colour = display.filter(|_| paint).map(|display| style(*display));
         let is_ours = Display::ALL.map(style).contains(&shown);
         if colour != Some(shown) && (is_ours || colour.is_some()) {
-            STYLES.iter().for_each(|option| set(option, colour));
+            commands.extend(STYLES.map(|option| set_pane_option(id, option, colour)));
         }
     }
     commands
 }
 
-/// The live sessions, counted by display state.
+/// Makes the command that sets or unsets an option of a pane.
+fn set_pane_option(pane: &str, option: &str, value: Option<&str>) -> TmuxCommand {
+    match value {
+        Some(value) => tmux_command(&["set-option", "-p", "-t", pane, option, value]),
+        None => tmux_command(&["set-option", "-pu", "-t", pane, option]),
+    }
+}
+
+/// The numbers of live sessions by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     pub error: usize,
@@ -336,12 +351,12 @@ pub struct Tally {
     pub checked: usize,
     pub working: usize,
     pub done: usize,
-    /// Since when the one that has waited longest needs attention.
+    /// The time since which the session that has waited longest needs attention.
     pub waiting_since: Option<i64>,
 }
 
 impl Tally {
-    pub fn of<'a>(rows: impl IntoIterator<Item = &'a SessionRow>) -> Self {
+    pub fn from_rows<'a>(rows: impl IntoIterator<Item = &'a SessionRow>) -> Self {
         let mut tally = Self::default();
         for row in rows.into_iter().filter(|row| is_live(row)) {
             match row.display {
@@ -359,8 +374,8 @@ impl Tally {
         tally
     }
 
-    /// `✗1 ◆2 4m ◇1 ●3 ○5`: those that failed, that wait and for how long, that wait and were looked
-    /// at, that work, that are done. What is none is left out.
+    /// Formats the numbers, without zeros: `✗1 ◆2 4m ◇1 ●3 ○5` are sessions that failed, that wait (for 4 minutes),
+    /// that wait and were seen, that work, that are done.
     pub fn text(&self, now: i64) -> String {
         let counts = [
             self.error,
@@ -381,12 +396,12 @@ impl Tally {
     }
 }
 
-/// Whether a session counts at all. One that was only found running says nothing of itself.
+/// Returns true if a session is counted: it has not ended, and becket gets its events.
 pub fn is_live(row: &SessionRow) -> bool {
     row.ended_at.is_none() && row.hooked
 }
 
-/// Nothing for less than a minute.
+/// Formats a duration in milliseconds. Returns none for less than a minute.
 fn span(ms: i64) -> Option<String> {
     match ms / 60_000 {
         ..1 => None,

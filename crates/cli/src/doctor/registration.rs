@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use becket_daemon::life::now_ms;
+use becket_daemon::lifecycle::now_ms;
 use becket_engine::process::{Bounds, run_command};
 use becket_wire::log::CANARY;
 use becket_wire::rpc::{EventQuery, EventRow, Source};

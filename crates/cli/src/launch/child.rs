@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use becket_daemon::life::now_ms;
+use becket_daemon::lifecycle::now_ms;
 use becket_wire::process::process_state;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{DisableBracketedPaste, DisableFocusChange, DisableMouseCapture};

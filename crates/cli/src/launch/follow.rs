@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use becket_daemon::life::now_ms;
+use becket_daemon::lifecycle::now_ms;
 use becket_engine::limit;
 use becket_wire::Place;
 use becket_wire::session::{SessionRow, Status};

@@ -1,7 +1,7 @@
 //! Why an event came out as it did, as `becket why` tells it: the event, each hook that ran, those
 //! that did not, and the one decision.
 
-use becket_daemon::store::FoundRun;
+use becket_daemon::store::LoggedRun;
 use becket_wire::rpc::{DecisionRow, EventRow, Source};
 use becket_wire::run::{CANCELLED, CUT_OFF, ORPHANED};
 use serde::Serialize;
@@ -25,7 +25,7 @@ pub struct Why {
     /// Why it did not come by the daemon.
     pub detour: Option<String>,
     /// In the order in which they began.
-    pub runs: Vec<FoundRun>,
+    pub runs: Vec<LoggedRun>,
     pub skipped: Vec<Skipped>,
     /// The code by which the denied call can be allowed once.
     pub allow_once: Option<String>,
@@ -97,8 +97,8 @@ pub fn full(why: &Why, look: &Look) -> String {
 }
 
 /// One that could not be started is listed among the others, and has not run.
-fn title(runs: &[FoundRun]) -> &'static str {
-    let unstarted = |found: &FoundRun| found.run.outcome == "not started";
+fn title(runs: &[LoggedRun]) -> &'static str {
+    let unstarted = |found: &LoggedRun| found.run.outcome == "not started";
     if runs.iter().any(goes_on) {
         return "Hooks that run, or ran";
     }
@@ -109,7 +109,7 @@ fn title(runs: &[FoundRun]) -> &'static str {
     }
 }
 
-fn goes_on(found: &FoundRun) -> bool {
+fn goes_on(found: &LoggedRun) -> bool {
     found.until.is_some()
 }
 
@@ -254,7 +254,7 @@ fn missed(why: &str) -> String {
     .to_owned()
 }
 
-fn run(found: &FoundRun, look: &Look) -> [Cell; RUNS.len()] {
+fn run(found: &LoggedRun, look: &Look) -> [Cell; RUNS.len()] {
     let run = &found.run;
     let failed = run.has_failed();
     [

@@ -1,7 +1,7 @@
 //! Where runs come from: the database and the spool.
 
 use anyhow::{Context, Result};
-use becket_daemon::store::{self, Decision, FoundRun, Record, RunQuery, spool};
+use becket_daemon::store::{self, Decision, EventRecord, LoggedRun, RunQuery, spool};
 use becket_engine::process::{RunFile, running};
 use becket_wire::EventId;
 use becket_wire::rpc::{EventQuery, EventRow};
@@ -18,7 +18,7 @@ pub struct Runs<'a> {
     world: &'a World,
     database: Option<Connection>,
     /// What waits to be written.
-    waiting: Vec<Record>,
+    waiting: Vec<EventRecord>,
     /// What runs now.
     current: Vec<RunFile>,
 }
@@ -48,15 +48,15 @@ impl<'a> Runs<'a> {
     }
 
     /// The runs that are asked for: those that go on, then the others, each the newest first.
-    pub fn find_all(&self, query: &RunQuery) -> Result<Vec<FoundRun>> {
+    pub fn find_all(&self, query: &RunQuery) -> Result<Vec<LoggedRun>> {
         let mut found = self.find(query)?;
         for RunFile { run, until, .. } in &self.current {
-            let same = |one: &FoundRun| key(one) == (run.event_id, run.hook.clone());
+            let same = |one: &LoggedRun| key(one) == (run.event_id, run.hook.clone());
             if !query.wants(run) || found.iter().any(|one| same(one) && !one.run.is_under_way()) {
                 continue;
             }
             found.retain(|one| !same(one));
-            found.push(FoundRun {
+            found.push(LoggedRun {
                 run: run.clone(),
                 tool: self.event(run.event_id)?.and_then(|row| row.tool),
                 until: Some(*until),
@@ -68,7 +68,7 @@ impl<'a> Runs<'a> {
     }
 
     /// The runs that are recorded and asked for, the newest first.
-    pub fn find(&self, query: &RunQuery) -> Result<Vec<FoundRun>> {
+    pub fn find(&self, query: &RunQuery) -> Result<Vec<LoggedRun>> {
         let mut found = match &self.database {
             Some(connection) => {
                 store::runs(connection, query).context("could not read the runs of hooks")?
@@ -77,12 +77,12 @@ impl<'a> Runs<'a> {
         };
         for record in &self.waiting {
             for run in record.runs.iter().filter(|run| query.wants(run)) {
-                let same = |one: &&mut FoundRun| key(one) == (run.event_id, run.hook.clone());
+                let same = |one: &&mut LoggedRun| key(one) == (run.event_id, run.hook.clone());
                 match found.iter_mut().find(same) {
                     // The end of a run takes the place of its beginning.
                     Some(_) if run.is_under_way() => {}
                     Some(one) => one.run = run.clone(),
-                    None => found.push(FoundRun {
+                    None => found.push(LoggedRun {
                         run: run.clone(),
                         tool: record.to_row().tool,
                         until: None,
@@ -96,9 +96,9 @@ impl<'a> Runs<'a> {
     }
 
     /// The newest event that a hook or a guard decided, or on which a hook failed.
-    pub fn last_told(&self, session: Option<&str>) -> Result<Option<EventId>> {
+    pub fn last_explainable(&self, session: Option<&str>) -> Result<Option<EventId>> {
         let mut last = match &self.database {
-            Some(connection) => store::last_told(connection, session)?,
+            Some(connection) => store::last_explainable(connection, session)?,
             None => None,
         };
         let of_session = |row: &EventRow| session.is_none() || row.session_id.as_deref() == session;
@@ -147,10 +147,10 @@ fn most(query: &RunQuery) -> usize {
 
 /// Whether there is something to tell of an event.
 fn tells(decision: Option<&Decision>, runs: &[RunRow]) -> bool {
-    decision.is_some_and(|it| store::is_told_of(&it.answer, it.by.as_deref()))
+    decision.is_some_and(|it| store::is_explainable(&it.answer, it.by.as_deref()))
         || runs.iter().any(RunRow::has_failed)
 }
 
-fn key(found: &FoundRun) -> (EventId, String) {
+fn key(found: &LoggedRun) -> (EventId, String) {
     (found.run.event_id, found.run.hook.clone())
 }

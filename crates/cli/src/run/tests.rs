@@ -1,6 +1,6 @@
 //! Runs of a morning, as they are shown.
 
-use becket_daemon::store::FoundRun;
+use becket_daemon::store::LoggedRun;
 use becket_wire::Account;
 use becket_wire::rpc::{DecisionRow, EventRow, Source};
 use becket_wire::run::{CANCELLED, CUT_OFF, RunRow};
@@ -11,8 +11,8 @@ use crate::session::tests::{MINUTE, NOW, look};
 
 const EVENT: &str = "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b";
 
-fn run(hook: &str, ago: i64, took_us: i64) -> FoundRun {
-    FoundRun {
+fn run(hook: &str, ago: i64, took_us: i64) -> LoggedRun {
+    LoggedRun {
         run: RunRow {
             hook: hook.to_owned(),
             event_id: EVENT.parse().unwrap(),
@@ -32,14 +32,14 @@ fn run(hook: &str, ago: i64, took_us: i64) -> FoundRun {
     }
 }
 
-fn failed(mut found: FoundRun, outcome: &str, exit: Option<i32>, note: &str) -> FoundRun {
+fn failed(mut found: LoggedRun, outcome: &str, exit: Option<i32>, note: &str) -> LoggedRun {
     found.run.outcome = outcome.to_owned();
     found.run.exit = exit;
     found.run.note = Some(note.to_owned());
     found
 }
 
-fn morning() -> Vec<FoundRun> {
+fn morning() -> Vec<LoggedRun> {
     let mut refused = run("house-style", 2 * MINUTE, 48_000);
     refused.run.decision = Some("block".to_owned());
     refused.run.said = 412;
@@ -89,7 +89,7 @@ fn the_last_runs_are_a_table() {
     insta::assert_snapshot!("recent_coloured", run::recent_table(&morning(), &look(140)));
 }
 
-fn going_on(mut found: FoundRun, left: i64) -> FoundRun {
+fn going_on(mut found: LoggedRun, left: i64) -> LoggedRun {
     found.run.outcome = "running".to_owned();
     found.run.exit = None;
     found.until = Some(NOW + left);

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use anyhow::{Context, Result};
-use becket_daemon::store::{self, Brief, Record, SessionFacts, TurnFigures, is_told_of, spool};
+use becket_daemon::store::{
+    self, EventBrief, EventRecord, SessionFacts, TurnFigures, is_explainable, spool,
+};
 use becket_engine::status::is_machine_made;
 use becket_wire::Head;
 use becket_wire::rpc::{EventQuery, EventRow};
@@ -38,7 +40,7 @@ impl History {
         let by_id = |facts: SessionFacts| (facts.session_id.clone(), facts);
         Ok(Self {
             database,
-            waiting: waiting.iter().map(Record::to_row).collect(),
+            waiting: waiting.iter().map(EventRecord::to_row).collect(),
             facts: facts.into_iter().map(by_id).collect(),
         })
     }
@@ -63,7 +65,7 @@ impl History {
         &self,
         session: Option<&str>,
         since: i64,
-        each: &mut dyn FnMut(Brief<'_>),
+        each: &mut dyn FnMut(EventBrief<'_>),
     ) -> Result<()> {
         if let Some(connection) = &self.database {
             store::events_in_brief(connection, session, since, each)
@@ -75,7 +77,7 @@ impl History {
             ..EventQuery::default()
         };
         let waiting = self.waiting.iter().filter(|row| query.wants(row));
-        waiting.map(Brief::from).for_each(each);
+        waiting.map(EventBrief::from).for_each(each);
         Ok(())
     }
 
@@ -88,7 +90,7 @@ impl History {
     }
 
     /// How long a tool call ran that this event is the end of, in milliseconds; 0 if that is not known.
-    pub fn ran_ms(&self, event: &Brief<'_>) -> i64 {
+    pub fn ran_ms(&self, event: &EventBrief<'_>) -> i64 {
         if !event.event.starts_with("PostToolUse") {
             return 0;
         }
@@ -206,7 +208,7 @@ pub struct Past {
 
 impl Past {
     /// Takes the next event of the session.
-    pub fn add(&mut self, event: &Brief<'_>) {
+    pub fn add(&mut self, event: &EventBrief<'_>) {
         if begins_turn(event) {
             let turn = self.begin(event.at);
             turn.prompt = event.payload.as_deref().and_then(prompt);
@@ -283,7 +285,7 @@ impl Past {
 }
 
 impl Turn {
-    fn count(&mut self, event: &Brief<'_>) {
+    fn count(&mut self, event: &EventBrief<'_>) {
         match (event.event, event.tool) {
             ("PreToolUse", Some(tool)) => {
                 match self.tools.iter_mut().find(|(name, _)| name == tool) {
@@ -296,7 +298,7 @@ impl Turn {
         }
         self.denied += u32::from(is_denial(event));
         if let Some(decision) = &event.decision
-            && is_told_of(&decision.answer, decision.by.as_deref())
+            && is_explainable(&decision.answer, decision.by.as_deref())
         {
             self.decisions.push(Answered {
                 at: event.at,
@@ -312,7 +314,7 @@ impl Turn {
 
 /// Whether a user's prompt was sent with this event: one that was blocked was not, nor is one that
 /// Claude Code made itself.
-pub fn begins_turn(event: &Brief<'_>) -> bool {
+pub fn begins_turn(event: &EventBrief<'_>) -> bool {
     let answer = event.decision.as_ref().map(|decision| &*decision.answer);
     let head = event.payload.as_deref().and_then(|it| Head::read(it).ok());
     event.event == "UserPromptSubmit"
@@ -322,7 +324,7 @@ pub fn begins_turn(event: &Brief<'_>) -> bool {
 }
 
 /// Whether a tool call was refused: by a hook or a guard, or by auto mode.
-pub fn is_denial(event: &Brief<'_>) -> bool {
+pub fn is_denial(event: &EventBrief<'_>) -> bool {
     let answer = event.decision.as_ref().map(|decision| &*decision.answer);
     answer == Some("deny") || event.event == "PermissionDenied"
 }
@@ -392,18 +394,18 @@ mod tests {
         assert_eq!(ids(history.after_all("x")), "yx", "a circle ends");
     }
 
-    fn event<'e>(at: i64, event: &'e str, tool: &'e str) -> Brief<'e> {
-        Brief {
+    fn event<'e>(at: i64, event: &'e str, tool: &'e str) -> EventBrief<'e> {
+        EventBrief {
             at,
             event,
             tool: (!tool.is_empty()).then_some(tool),
-            ..Brief::default()
+            ..EventBrief::default()
         }
     }
 
-    fn prompted<'e>(at: i64, prompt: &str) -> Brief<'e> {
+    fn prompted<'e>(at: i64, prompt: &str) -> EventBrief<'e> {
         let payload = serde_json::json!({"prompt": prompt});
-        Brief {
+        EventBrief {
             payload: Some(payload.to_string().into_bytes()),
             ..event(at, "UserPromptSubmit", "")
         }
@@ -421,11 +423,11 @@ mod tests {
     #[test]
     fn a_turn_is_a_prompt_that_a_user_sent_and_what_came_of_it() {
         let mut past = Past::default();
-        let denied = Brief {
+        let denied = EventBrief {
             decision: answered("deny", "hook:no-prod"),
             ..event(30, "PreToolUse", "Bash")
         };
-        let blocked = Brief {
+        let blocked = EventBrief {
             decision: answered("block", "becket:command"),
             ..prompted(60, "/hook:disable")
         };

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use anyhow::Result;
-use becket_daemon::store::{Brief, SessionFacts};
-use becket_engine::status::asks_user;
+use becket_daemon::store::{EventBrief, SessionFacts};
+use becket_engine::status::asks_the_person;
 use becket_wire::Head;
 use becket_wire::log::CANARY;
 use jiff::civil::Date;
@@ -135,7 +135,7 @@ impl<'h> Adder<'h> {
         &mut self,
         session: &str,
         facts: impl Fn() -> Option<&'h SessionFacts>,
-        event: &Brief<'_>,
+        event: &EventBrief<'_>,
         ran_ms: &dyn Fn() -> i64,
     ) {
         let count = self.sessions.len();
@@ -220,7 +220,7 @@ impl<'h> Adder<'h> {
 
 impl Known<'_> {
     /// How long its agent had waited for the user, if this event shows that it goes on.
-    fn waited(&mut self, event: &Brief<'_>) -> i64 {
+    fn waited(&mut self, event: &EventBrief<'_>) -> i64 {
         let mine = |wait: &Wait| wait.of_any_agent || wait.agent.as_deref() == event.agent;
         let wait = || Wait {
             agent: event.agent.map(str::to_owned),
@@ -260,7 +260,7 @@ impl Known<'_> {
 
 /// Returns true if a hook answered a question, so that it did not wait for the user. A decision may also
 /// only ring the bell.
-fn is_answered(event: &Brief<'_>) -> bool {
+fn is_answered(event: &EventBrief<'_>) -> bool {
     let answer = event.decision.as_ref().map(|decision| &*decision.answer);
     matches!(
         answer,
@@ -268,7 +268,7 @@ fn is_answered(event: &Brief<'_>) -> bool {
     )
 }
 
-fn is_question(event: &Brief<'_>) -> bool {
+fn is_question(event: &EventBrief<'_>) -> bool {
     let payload = event.payload.as_deref().unwrap_or_default();
     let head = Head::read(payload);
     head.is_ok_and(|head| asks_user(head.notification_type.as_deref()))

@@ -1,8 +1,8 @@
 //! The sessions without a daemon: as the database has them, read and not written.
 
 use anyhow::{Context, Result};
-use becket_daemon::life::now_ms;
-use becket_daemon::store::{self, Which};
+use becket_daemon::lifecycle::now_ms;
+use becket_daemon::store::{self, SessionFilter};
 use becket_wire::rpc::complete_session;
 use becket_wire::session::{SessionQuery, SessionRow};
 
@@ -32,12 +32,12 @@ fn read(
     query: &SessionQuery,
 ) -> rusqlite::Result<Vec<SessionRow>> {
     let mut sessions = match &query.session {
-        Some(prefix) => store::sessions(connection, Which::Like(prefix))?,
-        None => store::sessions(connection, Which::Live)?,
+        Some(prefix) => store::sessions(connection, SessionFilter::Like(prefix))?,
+        None => store::sessions(connection, SessionFilter::Live)?,
     };
     if query.all && query.session.is_none() {
         let limit = query.limit.unwrap_or(ENDED);
-        sessions.extend(store::sessions(connection, Which::Ended(limit))?);
+        sessions.extend(store::sessions(connection, SessionFilter::Ended(limit))?);
     }
     let now = now_ms();
     let mut rows: Vec<SessionRow> = sessions.iter().map(|session| session.row(now)).collect();

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use becket_daemon::tmux::{Server, TmuxError, words};
+use becket_daemon::tmux::{TmuxError, TmuxServer, tmux_command};
 use becket_wire::Place;
 
 use crate::settings::edit_text;
@@ -115,25 +115,30 @@ pub fn is_added(place: &Place) -> bool {
 }
 
 /// Takes what the lines have set off a server that has read them.
-pub fn unload(server: &Server) -> Result<(), TmuxError> {
-    let ask = |of: &[&str]| server.run(&[words(of)]);
+pub fn unload(server: &TmuxServer) -> Result<(), TmuxError> {
+    let ask = |of: &[&str]| server.run(&[tmux_command(of)]);
     let mut commands = Vec::new();
     let status = ask(&["show-options", "-gv", "status-right"])?;
     let status = status.trim_end_matches('\n');
     if status.contains(IN_STATUS) {
         let without = status.replace(IN_STATUS, "");
-        commands.push(words(&["set-option", "-g", "status-right", &without]));
+        commands.push(tmux_command(&[
+            "set-option",
+            "-g",
+            "status-right",
+            &without,
+        ]));
     }
     // A key that is not bound is an error to tmux 3.3.
     let key = ask(&["list-keys", "-T", "prefix", KEY]).unwrap_or_default();
     if key.contains("tmux next") {
-        commands.push(words(&["unbind-key", KEY]));
+        commands.push(tmux_command(&["unbind-key", KEY]));
     }
     for hook in HOOKS {
         let name = hook.trim_end_matches("[77]");
         let set = ask(&["show-hooks", "-g", name]).unwrap_or_default();
         if set.contains("tmux seen") {
-            commands.push(words(&["set-hook", "-gu", hook]));
+            commands.push(tmux_command(&["set-hook", "-gu", hook]));
         }
     }
     match commands.is_empty() {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use becket_daemon::life::now_ms;
+use becket_daemon::lifecycle::now_ms;
 use becket_wire::Place;
 use becket_wire::rpc::{Ask, EventQuery, EventRow, Response, Told};
 use becket_wire::session::{SessionQuery, SessionRow};

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use becket_daemon::life::now_ms;
+use becket_daemon::lifecycle::now_ms;
 use becket_wire::rpc::{Ask, EventRow, SeenAt};
 use becket_wire::session::SessionRow;
 use jiff::tz::TimeZone;

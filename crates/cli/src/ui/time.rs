@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use becket_daemon::life::now_ms;
+use becket_daemon::lifecycle::now_ms;
 use jiff::SpanRelativeTo;
 
 /// A span before now (`10m`, `2h`, `3d`) or a moment (`2026-11-15T08:00:00Z`): milliseconds since 1970.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use becket_daemon::life::now_ms;
+use becket_daemon::lifecycle::now_ms;
 use becket_engine::checkpoint as engine;
 use becket_engine::checkpoint::{
     CheckpointMatch, CheckpointOutcome, CheckpointRequest, FileStatus, Git, LARGEST_MB, RestorePlan,

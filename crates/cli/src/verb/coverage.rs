@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use becket_daemon::life::now_ms;
+use becket_daemon::lifecycle::now_ms;
 use becket_daemon::store::RanDenied;
 use becket_engine::coverage::{AgentCoverage, ToolCall};
 use serde::Serialize;

@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use becket_daemon::life::{self, LifeError, Options};
+use becket_daemon::lifecycle::{self, Options, StartError};
 use becket_wire::Version;
 use becket_wire::rpc::{Ask, DaemonStatus};
 use clap::Subcommand;
@@ -87,7 +87,7 @@ fn stop(world: &World) -> Result<ExitCode> {
     if !running.is_empty() {
         println!(
             "The daemon waits {} seconds at most for its hooks: {}.",
-            life::DRAIN.as_secs(),
+            lifecycle::DRAIN.as_secs(),
             running.join(", ")
         );
     }
@@ -114,7 +114,7 @@ pub fn end(world: &World) -> Result<bool> {
     let status = client.status()?;
     client.done(Ask::Stop)?;
     // The next event may start another one at once, so its process is looked at, not its lock.
-    let until = Instant::now() + life::DRAIN + Duration::from_secs(15);
+    let until = Instant::now() + lifecycle::DRAIN + Duration::from_secs(15);
     while is_daemon(world, status.pid) {
         if Instant::now() > until {
             return Err(Failure::new(Code::TimedOut, "the daemon did not end")
@@ -213,14 +213,14 @@ fn be(
 ) -> Result<ExitCode> {
     find_home()?;
     let version = as_version.unwrap_or_else(Version::current);
-    match life::run(&Options {
+    match lifecycle::run(&Options {
         place: world.place.clone(),
         detached,
         version,
-        drain: drain.map_or(life::DRAIN, Duration::from_secs),
+        drain: drain.map_or(lifecycle::DRAIN, Duration::from_secs),
     }) {
         Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(LifeError::Running(_)) if detached => Ok(ExitCode::SUCCESS),
+        Err(StartError::Running(_)) if detached => Ok(ExitCode::SUCCESS),
         Err(error) => Err(error.into()),
     }
 }

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use becket_daemon::life::now_ms;
-use becket_wire::rpc::{Ask, EventQuery, FollowCursor, Response, Told};
+use becket_daemon::lifecycle::now_ms;
+use becket_wire::rpc::{Ask, EventQuery, Response, Shown, Told};
 
 use crate::client::Client;
 use crate::failure::{Code, Failure};

@@ -37,7 +37,7 @@ pub struct Hook {
 pub fn called() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1).peekable();
     args.next_if(|verb| verb == "hook")?;
-    becket_daemon::life::no_core_files();
+    becket_daemon::lifecycle::no_core_files();
     let args: Vec<OsString> = args.collect();
     let has = |name: &str| args.iter().any(|arg| arg == name);
     if has("--help") || has("-h") {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use becket_daemon::life::now_ms;
+use becket_daemon::lifecycle::now_ms;
 use becket_engine::effort::artifact;
 use becket_engine::replace::{Attempt, Snapshot, make_folder};
 use becket_wire::effort::{EffortDo, EffortTold};

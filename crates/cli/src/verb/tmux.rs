@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use becket_daemon::life::now_ms;
+use becket_daemon::lifecycle::now_ms;
 use becket_daemon::tmux::{Tally, is_live, is_pane};
 use becket_wire::rpc::{Ask, SeenAt};
 use becket_wire::session::{Display, SessionQuery, SessionRow};
@@ -89,7 +89,7 @@ impl Tmux {
 impl Status {
     fn run(self, world: &World) -> Result<()> {
         let rows = sessions(world)?;
-        let (tally, now) = (Tally::of(&rows), now_ms());
+        let (tally, now) = (Tally::from_rows(&rows), now_ms());
         let text = tally.text(now);
         if self.json {
             let waited = tally.waiting_since.map(|since| (now - since).max(0));

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use becket_daemon::tmux::{Server, clean};
+use becket_daemon::tmux::{TmuxServer, clean};
 use becket_hook::wake;
 use becket_wire::place::UNREGISTERED;
 use becket_wire::session::{SessionQuery, SessionRow};
@@ -114,7 +114,7 @@ fn end_for_good(world: &World) -> bool {
         .filter_map(|row| row.tmux_socket.map(PathBuf::from));
     let sockets: BTreeSet<PathBuf> = known.chain(Here::read().socket).collect();
     for socket in sockets {
-        let server = Server::new(socket);
+        let server = TmuxServer::new(socket);
         // One that is gone is clean.
         drop(clean(&server).and_then(|()| conf::unload(&server)));
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use becket_daemon::life::now_ms;
+use becket_daemon::lifecycle::now_ms;
 use becket_wire::session::{Display, SessionQuery, SessionRow};
 
 use crate::client::Client;

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use becket_daemon::store::{FoundRun, RunQuery};
-use becket_engine::hooks::switch::{HookState, Switches, state};
+use becket_daemon::store::{LoggedRun, RunQuery};
+use becket_engine::hooks::switch::{State, Switches, state};
 use becket_engine::matcher::concerns;
 use becket_wire::event::EventName;
 use becket_wire::rpc::EventRow;
@@ -51,7 +51,7 @@ impl Why {
 
 fn last(runs: &Runs<'_>, session: Option<String>) -> Result<EventId> {
     let session = runs.session(session.or_else(own_session).as_deref())?;
-    let told = runs.last_told(session.as_deref())?;
+    let told = runs.last_explainable(session.as_deref())?;
     let last = told.or_else(|| runs.last_begun(session.as_deref()));
     last.ok_or_else(|| {
         let whose = session.map_or_else(String::new, |id| format!(" in the session {id}"));
@@ -74,7 +74,7 @@ fn tell(world: &World, runs: &Runs<'_>, id: EventId) -> Result<Told> {
     };
     let mut ran = runs.find_all(&query)?;
     ran.sort_by(|one, other| {
-        let key = |found: &FoundRun| (found.run.at, found.run.hook.clone());
+        let key = |found: &LoggedRun| (found.run.at, found.run.hook.clone());
         key(one).cmp(&key(other))
     });
     Ok(Told {
@@ -95,7 +95,7 @@ fn code_of(world: &World, event: EventId) -> Option<String> {
 }
 
 /// The hooks that wanted the event and did not run, as far as today's config and switches tell why.
-fn skipped(world: &World, event: &EventRow, ran: &[FoundRun]) -> Vec<Skipped> {
+fn skipped(world: &World, event: &EventRow, ran: &[LoggedRun]) -> Vec<Skipped> {
     let payload = event.payload.as_deref().unwrap_or_default();
     let Ok(head) = Head::read(payload) else {
         return Vec::new();

@@ -20,7 +20,7 @@ use tracing::warn;
 
 use super::hook_slots::{HookSlot, HookSlots, SLOT_WAIT};
 use super::{Core, Message, OpenEvent, micros};
-use crate::store::{self, Record};
+use crate::store::{self, EventRecord};
 use crate::waiting_shim::{PendingClients, WaitingShim};
 
 /// The note of hooks that found no slot.
@@ -165,9 +165,9 @@ impl Core {
             return;
         };
         if let Some(applied) = &open.applied {
-            (self.registry).apply_outcome(applied, &open.record, EventOutcome::Pending);
+            (self.registry).record_decision(applied, &open.record, Decided::Pending);
         }
-        open.record.held = true;
+        open.record.hooks_pending = true;
         let record = open.record.clone();
         let hooks = Box::new(QueuedHooks {
             plan,
@@ -224,7 +224,7 @@ impl Core {
             record.took_us = Some(micros(at));
         }
         record.runs = runs;
-        record.complete();
+        record.set_completion();
         self.record_effort(applied.as_ref(), &record, &verdict);
         if !verdict.blocks_stop() {
             self.run_notice(verdict.notice.as_ref());
@@ -235,7 +235,7 @@ impl Core {
             } else {
                 EventOutcome::Passed
             };
-            self.registry.apply_outcome(applied, &record, outcome);
+            self.registry.record_decision(applied, &record, decided);
         }
         self.reply(record, doubles.into_iter().chain([(shim, output)]));
     }
@@ -245,7 +245,7 @@ impl Core {
         &mut self,
         first: i64,
         for_ms: u32,
-        record: Box<Record>,
+        record: Box<EventRecord>,
         shim: WaitingShim,
     ) {
         let Some(decision) = self.hooks.open.get_mut(&first) else {

@@ -12,28 +12,30 @@ use rusqlite::Connection;
 use tracing::warn;
 
 use super::Core;
-use crate::infer::Found;
-use crate::life::now_ms;
+use crate::inference::SessionInferences;
+use crate::lifecycle::now_ms;
 use crate::registry::{OwnLine, Registry};
-use crate::store::spool::{Changed, Intake};
-use crate::store::{Decision, Record, Taken};
+use crate::store::spool::{Intake, IntakeChanges};
+use crate::store::{EventRecord, IntakeProgress};
 use crate::waiting_shim::WaitingShim;
 
-/// No notice is given of what happened longer ago: milliseconds.
+/// The age up to which a change gets a notice, in milliseconds.
 const FRESH: i64 = 60_000;
 
-/// Records what an effort told the agent of an event that standalone answered.
-fn hear_effort(registry: &mut Registry, record: &Record) {
-    let decision = record.decision.as_ref();
-    let said = decision.and_then(Decision::effort_said);
-    if let (Some(session), Some(said)) = (record.session_id(), said) {
-        let refused = decision.is_some_and(|it| matches!(&*it.answer, "deny" | "block" | "stop"));
-        registry.said(session, record.agent_id(), record.id(), &said, refused);
+/// Records the message of an effort to an agent, for an event that standalone answered.
+fn record_effort_message(registry: &mut Registry, record: &EventRecord) {
+    let Some(decision) = &record.decision else {
+        return;
+    };
+    if let (Some(session), Some(message)) = (record.session_id(), decision.effort_said()) {
+        let (agent, event) = (record.agent_id(), record.id());
+        let refused = matches!(&*decision.answer, "deny" | "block" | "stop");
+        registry.record_effort_message(session, agent, event, &message, refused);
     }
 }
 
 impl Core {
-    /// Takes in one group of the spool with the sessions that it changes. True if more is left.
+    /// Takes in one group of the spool with the sessions that it changes. Returns true if more files wait.
     pub(super) fn take_in(&mut self) -> bool {
         self.commit();
         let (_, masker) = self.configs.current(None);
@@ -47,9 +49,9 @@ impl Core {
                 };
                 let (envelope, project) = (record.envelope(), record.project.as_deref());
                 if let Some(done) = registry.apply(database, &head, envelope, project, None) {
-                    let outcome = record.outcome();
-                    registry.apply_outcome(&done, record, outcome);
-                    hear_effort(registry, record);
+                    let decided = record.decision_state();
+                    registry.record_decision(&done, record, decided);
+                    record_effort_message(registry, record);
                     let event = record.event_name();
                     let is_stop = matches!(event, EventName::Stop | EventName::SubagentStop);
                     if outcome == EventOutcome::Passed || !is_stop {
@@ -59,70 +61,70 @@ impl Core {
                 }
             }
             for record in &intake.completed {
-                hear_effort(registry, record);
+                record_effort_message(registry, record);
                 changes.extend(
                     registry
-                        .apply_late_outcome(record)
+                        .record_late_decision(record)
                         .map(|change| (change, None)),
                 );
             }
-            Changed {
-                sessions: registry.unwritten(),
+            IntakeChanges {
+                sessions: registry.take_unwritten(),
                 efforts: registry.effort_changes(),
             }
         };
-        let taken = self.store.take_in(&masker, &mut apply);
-        if taken == Taken::Failed {
-            self.registry.write_all();
+        let progress = self.store.take_in(&masker, &mut apply);
+        if progress == IntakeProgress::Failed {
+            self.registry.mark_all_unwritten();
         }
         for (from, to) in chained {
             self.follow_switches(from, to, None);
         }
         for (change, event) in &changes {
-            self.tell_of(Some(change), event.as_ref());
+            self.notify_change(Some(change), event.as_ref());
         }
-        self.registry.tell_news(now_ms());
-        taken == Taken::More
+        self.registry.publish_changes(now_ms());
+        progress == IntakeProgress::More
     }
 
-    pub(super) fn found(&mut self, found: Vec<Found>) {
+    pub(super) fn apply_inferences(&mut self, sessions: Vec<SessionInferences>) {
         let now = now_ms();
         let (_, masker) = self.configs.current(None);
-        for one in found {
+        for one in sessions {
             for (mut inference, at) in one.inferences {
                 if let Inference::TurnDied { error: Some(error) } = &mut inference {
                     *error = masker.text(error);
                 }
                 let at = at.unwrap_or(now);
                 let change = self.registry.infer(&one.session, &inference, at);
-                self.tell_of(change.as_ref(), None);
+                self.notify_change(change.as_ref(), None);
             }
             if let Some(figures) = &one.figures {
-                self.registry.figures(&one.session, figures, None);
+                self.registry.set_figures(&one.session, figures, None);
             }
             if let Some(tokens) = one.tokens {
-                self.registry.tokens(&one.session, tokens);
+                self.registry.set_turn_tokens(&one.session, tokens);
             }
-            self.registry.trouble(&one.session, one.trouble);
+            self.registry.set_trouble(&one.session, one.trouble);
         }
     }
 
-    /// The user may want to know of what was not answered here.
-    fn tell_of(&mut self, change: Option<&Change>, event: Option<&EventName>) {
+    /// Runs the notice of a change that no answer carried, if the config has one.
+    fn notify_change(&mut self, change: Option<&Change>, event: Option<&EventName>) {
         let now = now_ms();
         let Some(change) = change.filter(|change| now - change.at < FRESH) else {
             return;
         };
-        // Only files of becket's own home: a project's may block.
+        // Only the config of becket's home: reading a project's config may block.
         let (config, _) = self.configs.current(None);
         let minute = notice::minute_of_day(now);
         let notice = notice::of(&config.config.notice, change, event, minute);
         self.run_notice(notice.as_ref());
     }
 
-    /// The user is told of each denied call that ran.
-    pub(super) fn tell_of_ran_denied(&mut self) {
-        for ran in self.store.ran_denied() {
+    /// Runs the notice of each denied call that ran.
+    pub(super) fn notify_ran_denied(&mut self) {
+        for ran in self.store.take_ran_denied() {
             let (session, tool, now) = (&ran.session, &ran.tool, now_ms());
             warn!(
                 session,
@@ -148,9 +150,8 @@ impl Core {
         }
     }
 
-    /// A status line: its figures go to the session, and the line goes back. It is no event, and
-    /// waits for no commit.
-    pub(super) fn status_line(&mut self, event: &PreparedEvent, shim: WaitingShim) {
+    /// Answers a status line and records its figures. It is no event, so it waits for no commit.
+    pub(super) fn handle_status_line(&mut self, event: &PreparedEvent, shim: WaitingShim) {
         let envelope = &event.envelope;
         let read = figures(&event.masked);
         let session = read.as_ref().ok().and_then(|read| read.session_id.clone());
@@ -164,18 +165,18 @@ impl Core {
                     line.wrong.extend(kept.wrong.clone());
                     own = Some(kept.shown.clone());
                 }
-                // Without an answer it is `Busy`: the caller runs the user's program.
+                // Dropping the shim answers `Busy`: the caller then runs the user's program.
                 None => return,
             }
         }
         if let Some(session) = session {
             let process = (envelope.pid, envelope.pid_start);
             let process = envelope.pid_is_claude.then_some(process);
-            let known = self.registry.figures(&session, &line.figures, process);
+            let known = self.registry.set_figures(&session, &line.figures, process);
             if let Some(known) = known.cloned() {
                 line.figures = known;
             }
-            line.waiting = self.registry.waiting_besides(&session);
+            line.waiting = self.registry.count_others_waiting(&session);
             line.off = event.disabled_hooks().to_vec();
             let row = self.registry.row(&session, now_ms());
             line.effort = row.and_then(|row| Some(row.effort?.short()));

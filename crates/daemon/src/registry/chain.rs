@@ -1,4 +1,4 @@
-//! Sessions that go on from another one: after `/clear` in the same process, and by a fork.
+//! Sessions that continue another one: after `/clear` in the same process, or as a fork.
 
 use becket_engine::session::{Chain, SessionEvent};
 use becket_wire::event::EventName;
@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use super::{Registry, find};
 
 impl Registry {
-    /// Chains a session that starts. Gives the one that it goes on from, and itself.
+    /// Chains a session that starts to the one that it continues. Returns both ids, the older first.
     pub(super) fn chain(
         &mut self,
         database: &Connection,
@@ -34,8 +34,8 @@ impl Registry {
         Some((prev.session_id, id.to_owned()))
     }
 
-    /// A session has ended. If it was cleared away and that is heard late, the one that its process
-    /// began after it goes on from it.
+    /// Chains the next session of the same process to one that ended by `/clear`. This is for an end that arrives
+    /// after the start of the next session.
     pub(super) fn chain_next(&mut self, id: &str) -> Option<(String, String)> {
         let ended = self.sessions.get(id)?.session.clone();
         let process = (ended.pid, ended.pid_start);
@@ -53,12 +53,12 @@ impl Registry {
         live.session.continue_from(&ended, Chain::Clear);
         let next = next.clone();
         self.unwritten.insert(next.clone());
-        self.news.insert(next.clone());
+        self.changed.insert(next.clone());
         Some((ended.session_id, next))
     }
 
-    /// The session that this process has just cleared away.
-    fn cleared(&self, id: &str, moment: &SessionEvent<'_>) -> Option<String> {
+    /// Returns the session that ended by `/clear` in this process last.
+    fn cleared(&self, id: &str, moment: &Moment<'_>) -> Option<String> {
         let process = (Some(moment.envelope.pid), moment.envelope.pid_start);
         self.sessions
             .iter()
@@ -72,7 +72,7 @@ impl Registry {
             .map(|(other, _)| other.clone())
     }
 
-    /// The session that was named when Claude Code was started: a fork's own events do not tell.
+    /// Returns the session that Claude Code's command line resumes: the events of a fork do not name it.
     fn forked(&mut self, database: &Connection, id: &str, pid: u32) -> Option<String> {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
         let prev = resumed(&line)?;
@@ -82,13 +82,13 @@ impl Registry {
         if !self.sessions.contains_key(&prev) {
             let session = find(database, &prev)?;
             self.sessions
-                .insert(prev.clone(), super::Live::new(session));
+                .insert(prev.clone(), super::LiveSession::new(session));
         }
         Some(prev)
     }
 }
 
-/// The session of `--resume ID` in a command line.
+/// Returns the session of `--resume ID` in a command line.
 fn resumed(line: &[u8]) -> Option<String> {
     let mut words = line.split(|byte| *byte == 0).map(String::from_utf8_lossy);
     while let Some(word) = words.next() {

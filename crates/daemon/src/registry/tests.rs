@@ -96,27 +96,27 @@ impl Desk {
 
     /// Writes what is to be written, as the core does with each commit.
     fn write(&mut self) {
-        let sessions = self.registry.unwritten();
-        store::session::write(&self.connection, &sessions).unwrap();
+        let sessions = self.registry.take_unwritten();
+        store::sessions::write(&self.connection, &sessions).unwrap();
     }
 
     fn rows(&mut self) -> Vec<SessionRow> {
         let (reply, mut rows) = oneshot::channel();
         self.registry
-            .answer(&self.connection, Asked::Live(reply), self.now);
+            .answer(&self.connection, RegistryRequest::Live(reply), self.now);
         rows.try_recv().unwrap()
     }
 
     fn name(&mut self, session: &str, title: Option<String>) -> Told {
         let session = session.to_owned();
-        self.told(|done| Asked::Name {
+        self.told(|done| RegistryRequest::Name {
             session,
             title,
             done,
         })
     }
 
-    fn told(&mut self, asked: impl FnOnce(oneshot::Sender<Told>) -> Asked) -> Told {
+    fn told(&mut self, asked: impl FnOnce(oneshot::Sender<Told>) -> RegistryRequest) -> Told {
         let (done, mut told) = oneshot::channel();
         self.registry
             .answer(&self.connection, asked(done), self.now);
@@ -181,13 +181,13 @@ fn what_was_inferred_named_and_figured_is_there_after_a_restart_too() {
         cost_usd: Some(0.5),
         ..Figures::default()
     };
-    desk.registry.figures("a", &figures, None);
+    desk.registry.set_figures("a", &figures, None);
     let title = Some("the bridge".to_owned());
     let told = desk.name("a", title.clone());
     assert_eq!(told, Told::Done);
-    desk.registry.figures_are_due();
+    desk.registry.queue_figures();
     desk.write();
-    assert!(desk.registry.unwritten().is_empty(), "once is enough");
+    assert!(desk.registry.take_unwritten().is_empty(), "once is enough");
     desk.restart();
     let row = desk.rows().remove(0);
     assert_eq!((&row.title, &row.figures), (&title, &figures));
@@ -222,7 +222,7 @@ fn an_ended_session_stays_ended_when_it_is_no_longer_at_hand() {
     let mut desk = Desk::new();
     desk.event("a", "UserPromptSubmit", &json!({"prompt": "go"}));
     desk.event("a", "SessionEnd", &json!({"reason": "other"}));
-    desk.registry.forget(desk.now + AT_HAND + 1);
+    desk.registry.drop_ended(desk.now + KEPT_AFTER_END + 1);
     assert!(desk.registry.sessions.is_empty());
     desk.event("a", "PostToolUse", &json!({"tool_name": "Bash"}));
     assert!(desk.rows().is_empty());
@@ -255,7 +255,7 @@ fn a_process_that_is_gone_ends_its_session() {
     desk.registry.infer("a", &Inference::ProcessGone, now);
     assert!(desk.rows().is_empty());
     assert!(changes.try_recv().is_err(), "after the commit");
-    desk.registry.tell_news(now);
+    desk.registry.publish_changes(now);
     let row = changes.try_recv().unwrap();
     assert_eq!((row.ended_at, row.inferred), (Some(now), true));
     assert!(desk.registry.processes().is_empty());
@@ -275,14 +275,18 @@ fn attention_that_was_looked_at_is_checked_for_five_minutes() {
         tmux_socket: "/tmp/tmux/default".into(),
         pane: pane.into(),
     };
-    desk.told(|done| Asked::Seen(pane("%4"), done));
+    desk.told(|done| RegistryRequest::Seen(pane("%4"), done));
     assert_eq!(desk.rows()[0].display, Display::Attention);
-    desk.told(|done| Asked::Seen(pane("%3"), done));
+    desk.told(|done| RegistryRequest::Seen(pane("%3"), done));
     assert_eq!(desk.rows()[0].display, Display::Checked);
-    desk.registry.unwritten();
-    desk.registry.expire_seen(desk.now + 5 * 60_000);
+    desk.registry.take_unwritten();
+    desk.registry.forget_looks(desk.now + 5 * 60_000);
     assert_eq!(desk.rows()[0].display, Display::Attention);
-    assert_eq!(desk.registry.unwritten().len(), 1, "it is written and told");
+    assert_eq!(
+        desk.registry.take_unwritten().len(),
+        1,
+        "it is written and told"
+    );
 }
 
 #[test]
@@ -294,9 +298,9 @@ fn the_cost_of_a_session_goes_on_in_the_process_after_a_crash() {
             cost_usd: Some(cost_usd),
             ..Figures::default()
         };
-        let known = desk.registry.figures("a", &figures, Some((pid, None)));
+        let known = desk.registry.set_figures("a", &figures, Some((pid, None)));
         let known = known.and_then(|figures| figures.cost_usd);
-        desk.registry.figures_are_due();
+        desk.registry.queue_figures();
         desk.write();
         desk.restart();
         known
@@ -411,9 +415,9 @@ fn what_could_not_be_written_is_written_later() {
     desk.event("a", "UserPromptSubmit", &json!({}));
     let title = Some("the bridge".to_owned());
     desk.name("a", title.clone());
-    let unwritten = desk.registry.unwritten();
-    desk.registry.not_written(&unwritten, Vec::new());
-    assert_eq!(desk.registry.unwritten().len(), 1);
+    let unwritten = desk.registry.take_unwritten();
+    desk.registry.return_unwritten(&unwritten, Vec::new());
+    assert_eq!(desk.registry.take_unwritten().len(), 1);
 }
 
 #[test]
@@ -424,10 +428,10 @@ fn a_process_that_is_gone_ends_no_session_that_has_another_by_now() {
     desk.pid = 77;
     desk.event("a", "SessionStart", &json!({"source": "resume"}));
     let now = desk.now + 10;
-    desk.registry.gone(&gone, now);
+    desk.registry.end_gone_processes(&gone, now);
     assert_eq!(desk.rows().len(), 1);
     let gone = desk.registry.processes();
-    desk.registry.gone(&gone, now);
+    desk.registry.end_gone_processes(&gone, now);
     assert!(desk.rows().is_empty());
 }
 
@@ -442,7 +446,7 @@ fn a_session_without_a_process_ends_after_a_quiet_hour() {
     };
     desk.apply(&payload, &by_hand, None).unwrap();
     let last = desk.now + 10;
-    desk.registry.arrived("by-hand", last);
+    desk.registry.mark_arrival("by-hand", last);
     desk.registry.end_quiet(last + QUIET - 1);
     assert_eq!(desk.rows().len(), 2);
     desk.registry.end_quiet(last + QUIET);
@@ -485,7 +489,7 @@ fn huge_fields_make_no_huge_session() {
         model_name: Some(huge.clone()),
         ..Figures::default()
     };
-    desk.registry.figures("a", &figures, None);
+    desk.registry.set_figures("a", &figures, None);
     let title = Some(huge.clone());
     desk.name("a", title.clone());
     let died = Inference::TurnDied { error: Some(huge) };
@@ -519,7 +523,7 @@ fn a_clock_that_is_set_back_freezes_nothing() {
     desk.registry.infer("a", &Inference::Interrupted, at);
     assert_eq!(desk.rows()[0].display, Display::Done);
     let gone = desk.registry.processes();
-    desk.registry.gone(&gone, 1_000_000);
+    desk.registry.end_gone_processes(&gone, 1_000_000);
     assert!(desk.rows().is_empty());
 }
 
@@ -534,12 +538,12 @@ fn completed(
     let (payload, envelope) = (payload("a", event, more), desk.envelope());
     let applied = desk.apply(&payload, &envelope, None).unwrap();
     let head = Head::read(payload.as_bytes());
-    let mut record = Record::new(envelope, &head, payload.as_bytes(), 0, Source::Alone);
+    let mut record = EventRecord::new(envelope, &head, payload.as_bytes(), 0, Source::Alone);
     desk.registry
-        .apply_outcome(&applied, &record, EventOutcome::Pending);
+        .record_decision(&applied, &record, Decided::Pending);
     record.took_us = Some(90_000_000);
-    record.decision = answer.map(store::sample::decision);
-    desk.registry.apply_late_outcome(&record)
+    record.decision = answer.map(store::fixtures::decision);
+    desk.registry.record_late_decision(&record)
 }
 
 #[test]

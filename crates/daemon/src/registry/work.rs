@@ -233,7 +233,7 @@ impl Registry {
             .map(|(other, _)| other.clone())
             .collect();
         for other in hearers {
-            self.touch(&other, |session| {
+            self.update_session(&other, |session| {
                 session.work.note(line.to_owned());
                 true
             });
@@ -241,7 +241,7 @@ impl Registry {
     }
 
     /// What the effort said to an event, and whether the answer refused what the agent wanted.
-    pub(crate) fn said(
+    pub(crate) fn record_effort_message(
         &mut self,
         id: &str,
         agent: Option<&str>,
@@ -249,7 +249,7 @@ impl Registry {
         said: &EffortSaid,
         refused: bool,
     ) {
-        self.touch(id, |session| {
+        self.update_session(id, |session| {
             session.work.said(agent, event, said, refused);
             true
         });
@@ -360,7 +360,7 @@ impl Registry {
             EffortDo::Log { text } => {
                 let effort = self.effort_of(caller)?;
                 if let Some(session) = self.session_of(caller, effort) {
-                    self.touch(&session, |session| {
+                    self.update_session(&session, |session| {
                         session.work.logged(&text);
                         true
                     });
@@ -381,7 +381,7 @@ impl Registry {
                     return Err(Refused::No(why.to_owned()));
                 }
                 if let Some(session) = self.session_of(caller, effort) {
-                    self.touch(&session, |session| {
+                    self.update_session(&session, |session| {
                         let work = &mut session.work;
                         let launch = work.launch.as_deref().unwrap_or_default();
                         work.handover |= launch.ends_with(":restart");
@@ -532,7 +532,7 @@ impl Registry {
         }
         self.take_effects(id, effort, now);
         let id = id.to_owned();
-        self.touch(&id, |_| true);
+        self.update_session(&id, |_| true);
     }
 
     fn finish(&mut self, effort: i64, now: i64) -> Result<EffortTold, Refused> {
@@ -553,7 +553,7 @@ impl Registry {
             for window in windows.into_iter().flatten() {
                 self.efforts.end_window(window, now);
             }
-            self.touch(&id, |_| true);
+            self.update_session(&id, |_| true);
         }
         Ok(match (row, ended) {
             (EffortTold::Effort(row), Some(ended)) => EffortTold::Effort(EffortRow {

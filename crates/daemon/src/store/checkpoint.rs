@@ -1,4 +1,4 @@
-//! Checkpoints: a thread of its own moves SQLite's log into the database, off the path of a reply.
+//! Checkpoints: a separate thread moves SQLite's log into the database, so that no reply waits for it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,28 +6,29 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
+use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::Wal;
-use rusqlite::{Connection, Row};
 use tracing::warn;
 
 use super::open::WRITER_BUSY;
 
-/// A log of so many pages (64 MB) is begun anew. Under constant load it does not begin anew by itself.
-const LONG: i64 = 16 << 10;
-/// The writer moves at most so many pages (8 MB) itself; the thread moves the others first.
-const LITTLE: i64 = 2 << 10;
+/// The number of pages (64 MB) from which on the log is restarted. Under constant load SQLite never restarts it.
+const RESTART_AT: i64 = 16 << 10;
+/// The number of pages (8 MB) that the writer moves itself at most. The thread moves the others first.
+const MAX_BY_WRITER: i64 = 2 << 10;
 
-/// The log, in pages.
+/// The size of SQLite's log, in pages.
 #[derive(Debug, Default)]
-struct Log {
+struct WalSize {
     length: AtomicI64,
-    /// So many of them are in the database.
+    /// The number of pages that are in the database already.
     moved: AtomicI64,
 }
 
-impl Log {
-    fn committed(&self, length: i64) {
+impl WalSize {
+    /// Sets the length after a commit. A shorter log was restarted.
+    fn set_length(&self, length: i64) {
         if length < self.length.swap(length, Relaxed) {
             self.moved.store(0, Relaxed);
         }
@@ -41,15 +42,15 @@ impl Log {
 #[derive(Debug)]
 pub(super) struct Checkpointer {
     wake: SyncSender<()>,
-    log: Arc<Log>,
-    /// A reader was in the way of the last `RESTART`: the next one waits for a log of this length.
-    next: i64,
+    log: Arc<WalSize>,
+    /// The length of the log at which the next `RESTART` is tried. A reader blocked the last one.
+    next_restart: i64,
 }
 
 impl Checkpointer {
-    /// Starts the thread. It ends when this is dropped.
+    /// Starts the thread. It ends when the `Checkpointer` is dropped.
     pub(super) fn start(database: PathBuf, writer: &mut Connection) -> Self {
-        let log = Arc::new(Log::default());
+        let log = Arc::new(WalSize::default());
         let (watched, moving) = (Arc::clone(&log), Arc::clone(&log));
         let (wake, woken) = sync_channel(1);
         let thread = std::thread::Builder::new()
@@ -59,7 +60,7 @@ impl Checkpointer {
                     return;
                 };
                 for () in woken {
-                    // A log that was begun anew meanwhile is shorter.
+                    // If the log is shorter now, it was restarted meanwhile, and `moved` is of the old one.
                     if let Ok((_, length, moved)) = checkpoint(&connection, "PASSIVE")
                         && length <= moving.length.load(Relaxed)
                     {
@@ -70,47 +71,53 @@ impl Checkpointer {
         if let Err(why) = thread {
             warn!(%why, "could not start the thread for checkpoints");
         }
-        let committed = move |_: &mut Wal, pages| {
-            watched.committed(i64::from(pages));
+        let hooked = writer.wal_hook(Some(move |_: &mut Wal, pages| {
+            watched.set_length(i64::from(pages));
             Ok(())
-        };
-        if let Err(why) = writer.wal_hook(Some(committed)) {
+        }));
+        if let Err(why) = hooked {
             warn!(%why, "the length of the log is not known");
         }
-        Self { wake, log, next: 0 }
+        Self {
+            wake,
+            log,
+            next_restart: 0,
+        }
     }
 
-    /// Called after each commit: has a long log moved, and begins it anew when little is left.
-    pub(super) fn look_after(&mut self, writer: &Connection) {
+    /// Moves a long log into the database after a commit, and restarts the log once little is left to move.
+    pub(super) fn after_commit(&mut self, writer: &Connection) {
         let length = self.log.length.load(Relaxed);
-        if length < LONG.max(self.next) {
+        if length < RESTART_AT.max(self.next_restart) {
             return;
         }
-        if self.log.left() >= LITTLE {
-            return self.nudge();
+        if self.log.left() >= MAX_BY_WRITER {
+            return self.wake_thread();
         }
-        // Readers are not waited for.
+        // Do not wait for readers.
         drop(writer.busy_timeout(Duration::ZERO));
         let restarted = checkpoint(writer, "RESTART").is_ok_and(|(busy, ..)| !busy);
         drop(writer.busy_timeout(WRITER_BUSY));
-        self.next = if restarted { 0 } else { length + LONG };
+        self.next_restart = if restarted { 0 } else { length + RESTART_AT };
         if restarted {
-            self.log.committed(0);
+            self.log.set_length(0);
         }
     }
 
-    /// Has the thread move what there is.
-    pub(super) fn nudge(&self) {
+    /// Wakes the thread if there are pages to move.
+    pub(super) fn wake_thread(&self) {
         if self.log.left() > 0 {
             let _ = self.wake.try_send(());
         }
     }
 }
 
-/// Whether something was in the way, the length of the log, and how much of it is in the database.
-fn checkpoint(connection: &Connection, how: &str) -> rusqlite::Result<(bool, i64, i64)> {
-    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-    connection.query_row(&format!("PRAGMA wal_checkpoint({how})"), [], read)
+/// Runs a checkpoint. Returns true if a reader or writer blocked it, then the pages of the log, and the pages
+/// that are in the database.
+fn checkpoint(connection: &Connection, mode: &str) -> rusqlite::Result<(bool, i64, i64)> {
+    connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+    })
 }
 
 fn connect(database: &Path) -> rusqlite::Result<Connection> {

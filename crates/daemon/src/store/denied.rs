@@ -1,5 +1,5 @@
-//! The tool calls that becket denied: one that ran all the same is noticed. Owned by the store, which sees
-//! every decision and every result.
+//! The tool calls that becket denied, to find those that ran nevertheless. Owned by the store, which sees every
+//! decision and every result.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,9 +9,9 @@ use becket_wire::rpc::Source;
 use becket_wire::{EventId, Place};
 use rusqlite::{Connection, params};
 
-use super::record::{Record, Written};
+use super::record::{EventRecord, InsertOutcome};
 
-/// So many of the newest denied calls are remembered.
+/// The number of denied calls that are remembered, the newest ones.
 const REMEMBERED: usize = 1024;
 
 /// A call that ran though becket had denied it.
@@ -23,13 +23,13 @@ pub struct RanDenied {
     pub at: i64,
 }
 
-/// The newest denied calls, by session and `tool_use_id`, each with its PreToolUse.
+/// The newest denied calls, by session and `tool_use_id`, each with the id of its PreToolUse event.
 #[derive(Debug)]
 pub(super) struct DeniedCalls {
     place: Place,
     calls: HashMap<(String, String), EventId>,
     order: VecDeque<(String, String)>,
-    /// Calls that were found to have run and that the core has not been told of.
+    /// Denied calls that ran and that the core has not taken yet.
     found: Vec<RanDenied>,
 }
 
@@ -72,9 +72,9 @@ impl DeniedCalls {
         }
     }
 
-    /// Gives the result of a denied call its fault. If standalone judged the call too, its answer is what
-    /// Claude Code got: the intake of that answer decides.
-    pub(super) fn mark(&self, record: &mut Record) {
+    /// Marks the result of a denied call as a fault. If standalone judged the call too, Claude Code got that answer:
+    /// the intake of it decides.
+    pub(super) fn mark_result(&self, record: &mut EventRecord) {
         let is_result = matches!(
             record.event_name(),
             EventName::PostToolUse | EventName::PostToolUseFailure
@@ -88,18 +88,18 @@ impl DeniedCalls {
         }
     }
 
-    /// Takes note of a record that was written: of a denial, or of a result that has the fault.
-    pub(super) fn wrote(
+    /// Takes note of a record that was written: remembers a denial, and reports a result that is marked.
+    pub(super) fn note_written(
         &mut self,
-        record: &Record,
-        written: Written,
+        record: &EventRecord,
+        written: InsertOutcome,
         connection: &Connection,
     ) -> rusqlite::Result<()> {
-        let is_of_call = written != Written::Known && record.source != Source::Replay;
+        let is_of_call = written != InsertOutcome::Known && record.source != Source::Replay;
         let Some(call) = call_of(record).filter(|_| is_of_call) else {
             return Ok(());
         };
-        if written == Written::New && record.ran_denied() {
+        if written == InsertOutcome::New && record.ran_denied() {
             self.found.push(RanDenied {
                 session: call.0,
                 tool_use_id: call.1,
@@ -114,7 +114,7 @@ impl DeniedCalls {
         let decision = record.decision.as_ref();
         if decision.is_none_or(|decision| decision.answer != "deny") {
             // Standalone's answer takes the place of the daemon's.
-            if matches!(written, Written::Completed(_)) {
+            if matches!(written, InsertOutcome::Completed(_)) {
                 self.calls.remove(&call);
             }
             return Ok(());
@@ -128,17 +128,17 @@ impl DeniedCalls {
         Ok(())
     }
 
-    /// The calls that were found since the last time.
+    /// Takes the denied calls that ran since the last time.
     pub(super) fn take_found(&mut self) -> Vec<RanDenied> {
         std::mem::take(&mut self.found)
     }
 }
 
-fn call_of(record: &Record) -> Option<(String, String)> {
+fn call_of(record: &EventRecord) -> Option<(String, String)> {
     Some((record.session_id.clone()?, record.tool_use_id.clone()?))
 }
 
-/// Gives the stored results of a call their fault.
+/// Marks the stored results of a call as faults.
 fn mark_stored(
     connection: &Connection,
     (session, tool_use_id): &(String, String),
@@ -165,7 +165,7 @@ fn ran_denied_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<RanDenied> {
     })
 }
 
-/// The calls since then that ran though becket had denied them, the oldest first.
+/// Reads the calls since a time that ran though becket had denied them, the oldest first.
 pub fn ran_denied(connection: &Connection, since: i64) -> rusqlite::Result<Vec<RanDenied>> {
     let mut select = connection.prepare(
         "SELECT session_id, tool_use_id, tool, at FROM events
@@ -181,9 +181,9 @@ mod tests {
 
     use tokio::sync::broadcast;
 
-    use super::super::sample::{Home, decision, envelope, left, masker, record_of};
-    use super::super::spool::{self, Changed, Left};
-    use super::super::write::{Batch, Store, Taken};
+    use super::super::fixtures::{Home, decision, details, envelope, masker, record_of};
+    use super::super::spool::{self, IntakeChanges, SpoolDetails};
+    use super::super::write::{Batch, IntakeProgress, Store};
     use super::*;
 
     const CALL: &str = r#""session_id":"s","tool_use_id":"t","tool_name":"Bash""#;
@@ -197,12 +197,12 @@ mod tests {
         format!(r#"{{"hook_event_name":"PreToolUse",{CALL}}}"#).into_bytes()
     }
 
-    fn result() -> Record {
+    fn result() -> EventRecord {
         let payload = format!(r#"{{"hook_event_name":"PostToolUse",{CALL}}}"#);
         record_of(100, envelope(2), payload.as_bytes())
     }
 
-    fn commit(store: &mut Store, record: Record) {
+    fn commit(store: &mut Store, record: EventRecord) {
         let batch = Batch {
             events: vec![(Box::new(record), Box::new(|| ()))],
             ..Batch::default()
@@ -216,13 +216,13 @@ mod tests {
         commit(store, record);
     }
 
-    fn spool(home: &Home, left: &Left) {
-        spool::leave(&home.place, &envelope(1), &before(), left).unwrap();
+    fn spool(home: &Home, details: &SpoolDetails) {
+        spool::leave(&home.place, &envelope(1), &before(), details).unwrap();
     }
 
     fn take_in(store: &mut Store) {
-        let taken = store.take_in(&masker(), &mut |_, _| Changed::default());
-        assert_eq!(taken, Taken::All);
+        let taken = store.take_in(&masker(), &mut |_, _| IntakeChanges::default());
+        assert_eq!(taken, IntakeProgress::All);
     }
 
     #[test]
@@ -231,13 +231,16 @@ mod tests {
         let mut store = start(&home);
         deny(&mut store);
         let mut ran = result();
-        assert!(store.mark(&mut ran));
-        assert!(start(&home).mark(&mut result()), "the next daemon");
+        assert!(store.mark_ran_denied(&mut ran));
+        assert!(
+            start(&home).mark_ran_denied(&mut result()),
+            "the next daemon"
+        );
         // The daemon was too late, and standalone let the call pass.
-        spool(&home, &left(1, None));
-        assert!(!store.mark(&mut result()), "not taken in yet");
+        spool(&home, &details(1, None));
+        assert!(!store.mark_ran_denied(&mut result()), "not taken in yet");
         take_in(&mut store);
-        assert!(!store.mark(&mut result()));
+        assert!(!store.mark_ran_denied(&mut result()));
     }
 
     #[test]
@@ -245,13 +248,13 @@ mod tests {
         let home = Home::new();
         let mut store = start(&home);
         let mut ran = result();
-        assert!(!store.mark(&mut ran));
+        assert!(!store.mark_ran_denied(&mut ran));
         commit(&mut store, ran);
-        spool(&home, &left(1, Some("deny")));
+        spool(&home, &details(1, Some("deny")));
         take_in(&mut store);
-        let found = store.ran_denied();
+        let found = store.take_ran_denied();
         assert_eq!(found.len(), 1);
         assert_eq!(ran_denied(store.connection(), 0).unwrap(), found);
-        assert_eq!(store.ran_denied(), [], "told once");
+        assert_eq!(store.take_ran_denied(), [], "told once");
     }
 }

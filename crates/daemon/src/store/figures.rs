@@ -1,25 +1,25 @@
-//! What each turn of a session has come to: its cost and its tokens.
+//! The cost and the tokens of each turn of a session.
 
 use rusqlite::{Connection, Row, params};
 
-/// The figures of one turn, as they were heard last. Times are milliseconds since 1970.
+/// The newest figures of one turn. Times are in milliseconds since 1970.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TurnFigures {
     pub session_id: String,
-    /// When its prompt was sent.
+    /// The time when its prompt was sent.
     pub began: i64,
-    /// The last event of the session that these figures came after.
+    /// The time of the last event before these figures arrived.
     pub at: i64,
     pub model: Option<String>,
-    /// Of the whole session up to the end of this turn.
+    /// The cost of the whole session up to the end of this turn.
     pub cost_usd: Option<f64>,
-    /// Of this turn.
+    /// The tokens of this turn alone.
     pub input_tokens: u64,
     pub output_tokens: u64,
 }
 
 impl TurnFigures {
-    /// Whether they say the same of the same turn, whenever that was heard.
+    /// Returns true if the figures are equal, apart from the time when they arrived.
     pub(crate) fn says_the_same(&self, other: &Self) -> bool {
         Self {
             at: other.at,
@@ -40,8 +40,8 @@ impl TurnFigures {
     }
 }
 
-/// Writes figures over what was known of their turns. Tokens only rise: a daemon that starts in the
-/// middle of a turn has not read all of it. `at` stays where nothing else is new.
+/// Writes the figures of turns over older ones. Tokens only rise: a daemon that starts in the middle of a turn
+/// has not read all of it. `at` changes only if another figure does.
 pub(super) fn write(connection: &Connection, figures: &[TurnFigures]) -> rusqlite::Result<()> {
     let mut upsert = connection.prepare_cached(
         "INSERT INTO figures (session_id, began, at, model, cost_usd, input_tokens, output_tokens)
@@ -67,7 +67,7 @@ pub(super) fn write(connection: &Connection, figures: &[TurnFigures]) -> rusqlit
     Ok(())
 }
 
-/// The figures of a session, or of all; each session's turns in order.
+/// Reads the figures of one session or of all sessions. The turns of each session are in order.
 pub fn figures(
     connection: &Connection,
     session: Option<&str>,
@@ -81,7 +81,7 @@ pub fn figures(
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::Home;
+    use super::super::fixtures::Home;
     use super::*;
 
     #[test]

@@ -1,5 +1,5 @@
-//! The random key that masked secrets are hashed with: made once for each home, so that the same
-//! secret is known again and nobody else can try words against its hash.
+//! The random key that masked secrets are hashed with. It is made once for each home: becket recognizes the same
+//! secret again, and others cannot guess it from the hash.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -7,14 +7,14 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 
 use becket_wire::Place;
 
-/// The key, if there is one.
+/// Reads the key, if there is one.
 pub fn existing_mask_key(place: &Place) -> Option<[u8; 32]> {
     fs::read(place.mask_key())
         .ok()
         .and_then(|bytes| bytes.try_into().ok())
 }
 
-/// The key; made, if there is none.
+/// Reads the key, or makes one.
 pub fn mask_key(place: &Place) -> io::Result<[u8; 32]> {
     if let Some(key) = existing_mask_key(place) {
         return Ok(key);
@@ -34,7 +34,7 @@ pub fn mask_key(place: &Place) -> io::Result<[u8; 32]> {
         .mode(0o600)
         .open(&temp)?
         .write_all(&key)?;
-    // A hard link never replaces: of two who make the key at once, the first one's counts.
+    // A hard link never replaces a file: if two processes make a key at once, the first key counts.
     let linked = fs::hard_link(&temp, &path);
     drop(fs::remove_file(&temp));
     match (linked, existing_mask_key(place)) {

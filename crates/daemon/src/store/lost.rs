@@ -1,4 +1,4 @@
-//! The number of events that neither the database nor the spool took. It stands in the name of an empty file,
+//! The number of events that neither the database nor the spool took. It is kept in the name of an empty file,
 //! `lost-17`: a rename needs no room on a full disk and no inode, and works under `ulimit -f 0`.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -10,25 +10,25 @@ use becket_wire::Place;
 
 const PREFIX: &str = "lost-";
 
-/// Counts events that are lost: in the home, else in the user's folder for temporary files.
+/// Counts lost events, in the home or else in the user's folder for temporary files.
 pub fn count(place: &Place, events: u64) -> io::Result<()> {
     let [home, temporary] = folders(place);
     add(&home, events).or_else(|_| add(&temporary, events))
 }
 
-/// Makes the file, so that counting needs no inode.
+/// Makes the file in advance, so that counting needs no inode.
 pub(crate) fn begin(place: &Place) {
     drop(add(&place.run(), 0));
 }
 
-/// Returns how many events were lost.
+/// Returns the number of lost events.
 pub fn counted(place: &Place) -> u64 {
     let folders = folders(place);
     let numbers = folders.iter().flat_map(|folder| files(folder));
     numbers.map(|(number, _)| number).sum()
 }
 
-/// The files that hold the number, for a person who has seen it.
+/// Returns the files that hold the number. Deleting them resets it.
 pub fn to_forget(place: &Place) -> Vec<PathBuf> {
     let folders = folders(place);
     let files = folders.iter().flat_map(|folder| files(folder));
@@ -62,7 +62,7 @@ fn add(folder: &Path, events: u64) -> io::Result<()> {
     fs::rename(file, folder.join(format!("{PREFIX}{}", number + events)))
 }
 
-/// The file in a folder whose name holds the number.
+/// Returns the files of a folder whose names hold a number, with the number.
 fn files(folder: &Path) -> Vec<(u64, PathBuf)> {
     if !is_own(folder) {
         return Vec::new();
@@ -76,7 +76,7 @@ fn files(folder: &Path) -> Vec<(u64, PathBuf)> {
     numbered.collect()
 }
 
-/// Returns true if this is a folder, no link, and belongs to this user: anybody may make one in `/tmp`.
+/// Returns true if this is a folder, not a link, and belongs to this user: any user may make one in `/tmp`.
 fn is_own(folder: &Path) -> bool {
     let uid = rustix::process::getuid().as_raw();
     fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir() && found.uid() == uid)

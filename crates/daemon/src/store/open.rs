@@ -1,5 +1,7 @@
-//! Opens the database, and sets one aside that is damaged or of an older becket.
+//! Opens the database. Sets a database aside that is damaged or was made by an older becket.
 
+use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,9 +14,10 @@ const SCHEMA: &str = include_str!("schema.sql");
 /// The `user_version` that the schema sets.
 const VERSION: i64 = 7;
 
-/// How long a reader of ours may keep the writer waiting, and the other way round.
+/// The time that one of our readers may keep the writer waiting, and the writer a reader.
 pub(super) const BUSY: Duration = Duration::from_secs(5);
-/// The same for the writer: the shim waits a second, and the spool takes what the database does not.
+/// The same time for the writer. It is short because the shim waits only a second, and the spool takes the
+/// events that the database does not.
 pub(super) const WRITER_BUSY: Duration = Duration::from_millis(300);
 
 #[derive(Debug, Error)]
@@ -24,23 +27,26 @@ pub enum OpenError {
     #[error("could not open the database {path}: {why}")]
     Sqlite { path: PathBuf, why: rusqlite::Error },
     #[error("could not set aside the database {path}: {why}")]
-    Aside { path: PathBuf, why: std::io::Error },
+    Aside { path: PathBuf, why: io::Error },
 }
 
-/// An open database, and what the user should know if another one was set aside for it.
+impl OpenError {
+    pub(crate) fn sqlite(path: &Path, why: rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        Self::Sqlite { path, why }
+    }
+}
+
+/// An open database. `set_aside` tells the user that an unusable database was moved away for it.
 #[derive(Debug)]
 pub struct Opened {
     pub connection: Connection,
     pub set_aside: Option<String>,
 }
 
-/// Opens the database for its one writer. One that is damaged or of an older becket is set aside, and
-/// a new one begun.
+/// Opens the database for its one writer. A database that is damaged or was made by an older becket is set
+/// aside, and a new one is created.
 pub fn open(path: &Path, now_ms: i64) -> Result<Opened, OpenError> {
-    let failed = |why| OpenError::Sqlite {
-        path: path.to_owned(),
-        why,
-    };
     let unusable = match try_open(path) {
         Ok((Some(connection), _)) => {
             return Ok(Opened {
@@ -54,12 +60,13 @@ pub fn open(path: &Path, now_ms: i64) -> Result<Opened, OpenError> {
         }
         Ok((None, _)) => "was made by an older becket",
         Err(why) if is_damage(&why) => "was damaged",
-        Err(why) => return Err(failed(why)),
+        Err(why) => return Err(OpenError::sqlite(path, why)),
     };
     let aside = set_aside(path, now_ms)?.unwrap_or_default();
-    let connection = try_open(path).map_err(failed)?.0;
+    let (connection, _) = try_open(path).map_err(|why| OpenError::sqlite(path, why))?;
     Ok(Opened {
-        connection: connection.ok_or_else(|| failed(rusqlite::Error::InvalidQuery))?,
+        connection: connection
+            .ok_or_else(|| OpenError::sqlite(path, rusqlite::Error::InvalidQuery))?,
         set_aside: Some(format!(
             "the database {unusable}; it was set aside as {}",
             aside.display()
@@ -67,17 +74,17 @@ pub fn open(path: &Path, now_ms: i64) -> Result<Opened, OpenError> {
     })
 }
 
-/// Which file stands there now.
+/// Returns the inode of the file at this path.
 pub(crate) fn inode(path: &Path) -> Option<u64> {
-    std::fs::metadata(path).ok().map(|meta| meta.ino())
+    fs::metadata(path).ok().map(|meta| meta.ino())
 }
 
-/// SQLite's log of a database, and the index of the log.
+/// Returns the paths of SQLite's log of a database, and of the index of the log.
 pub(super) fn log_files(path: &Path) -> [PathBuf; 2] {
     ["-wal", "-shm"].map(|suffix| beside(path, suffix))
 }
 
-/// Whether an error means that the file itself is broken.
+/// Returns true if an error means that the file itself is damaged.
 pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
@@ -85,38 +92,37 @@ pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// None if there is no such file; its log is moved all the same.
+/// Moves a database and its log away. Returns the new path, or none if there was no database file.
 pub(super) fn set_aside(path: &Path, now_ms: i64) -> Result<Option<PathBuf>, OpenError> {
     let aside = beside(path, &format!(".damaged-{now_ms}"));
-    let moved = std::fs::rename(path, &aside);
-    let is_missing = |why: &std::io::Error| why.kind() == std::io::ErrorKind::NotFound;
-    let missing = moved.as_ref().is_err_and(is_missing);
-    if !missing {
-        moved.map_err(|why| OpenError::Aside {
-            path: path.to_owned(),
-            why,
-        })?;
-    }
+    let existed = match fs::rename(path, &aside) {
+        Ok(()) => true,
+        Err(why) if why.kind() == io::ErrorKind::NotFound => false,
+        Err(why) => {
+            let path = path.to_owned();
+            return Err(OpenError::Aside { path, why });
+        }
+    };
     for (from, to) in log_files(path).iter().zip(log_files(&aside)) {
-        // What is left of the log belongs to the old file; a new database must not replay it.
-        drop(std::fs::rename(from, to));
+        // The log belongs to the old file: a new database must not replay it.
+        drop(fs::rename(from, to));
     }
-    Ok((!missing).then_some(aside))
+    Ok(existed.then_some(aside))
 }
 
-/// A file that belongs to another by its name.
+/// Returns the path with a suffix added to the file name.
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
 }
 
-/// The connection, unless the database is of another version, which comes with it.
+/// Opens the database and returns its version. Returns no connection if that is not our version.
 fn try_open(path: &Path) -> rusqlite::Result<(Option<Connection>, i64)> {
     let mut connection = Connection::open(path)?;
     connection.busy_timeout(BUSY)?;
-    // An end must be quick, for the next daemon waits: the log is left to it. And a newer becket's
-    // database must not change.
+    // The daemon must end quickly, for the next daemon waits: the log is left to it. And the database of a newer
+    // becket must not change.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     let found = user_version(&connection)?;
     if found != 0 && found != VERSION {
@@ -126,9 +132,9 @@ fn try_open(path: &Path) -> rusqlite::Result<(Option<Connection>, i64)> {
     connection.pragma_update(None, "synchronous", "normal")?;
     // Checkpoints run on a thread of their own: one inside a commit took 1.8 ms in the p99.
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
-    // In bytes: what the file of the log keeps when it begins anew.
+    // In bytes: the size to which the log file is truncated when SQLite restarts the log.
     connection.pragma_update(None, "journal_size_limit", 128 << 20)?;
-    // In KB. The ends of all indexes have to fit.
+    // In KB. The last pages of all indexes have to fit.
     connection.pragma_update(None, "cache_size", -6144)?;
     connection.pragma_update(None, "temp_store", "memory")?;
     connection.set_prepared_statement_cache_capacity(32);
@@ -145,7 +151,7 @@ fn user_version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
-/// Touches every table and index once: damage at their roots shows now, not under load.
+/// Reads from every table and index once: damage at their root pages shows now, not under load.
 fn probe(connection: &Connection) -> rusqlite::Result<()> {
     for query in [
         "SELECT max(seq) FROM events",
@@ -169,20 +175,20 @@ fn probe(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Opens the database to read, beside the daemon or without one. None if there is none, or one of an
+/// Opens the database for reading, which needs no daemon. Returns none if there is no database, or one of an
 /// older becket, which the next daemon sets aside.
 pub fn open_to_read(path: &Path) -> Result<Option<Connection>, OpenError> {
     if !path.exists() {
         return Ok(None);
     }
-    let failed = |why| OpenError::Sqlite {
-        path: path.to_owned(),
-        why,
-    };
+    try_open_to_read(path).map_err(|why| OpenError::sqlite(path, why))
+}
+
+fn try_open_to_read(path: &Path) -> rusqlite::Result<Option<Connection>> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
-    connection.busy_timeout(BUSY).map_err(failed)?;
-    let found = user_version(&connection).map_err(failed)?;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY)?;
+    let found = user_version(&connection)?;
     Ok((found >= VERSION).then_some(connection))
 }
 
@@ -201,16 +207,16 @@ mod tests {
                     .unwrap();
                 assert!(open_to_read(&path).unwrap().is_none());
             } else {
-                std::fs::write(&path, "this is no database".repeat(999)).unwrap();
+                fs::write(&path, "this is no database".repeat(999)).unwrap();
             }
-            let before = std::fs::read(&path).unwrap();
+            let before = fs::read(&path).unwrap();
             let opened = open(&path, 17).unwrap();
             let told = opened.set_aside.unwrap();
             let why = if older { "an older becket" } else { "damaged" };
             assert!(told.contains(why), "{told}");
             let aside = beside(&path, ".damaged-17");
             assert!(told.ends_with(&*aside.to_string_lossy()), "{told}");
-            assert_eq!(std::fs::read(aside).unwrap(), before);
+            assert_eq!(fs::read(aside).unwrap(), before);
             assert_eq!(user_version(&opened.connection).unwrap(), VERSION);
             drop(opened.connection);
             assert!(open(&path, 18).unwrap().set_aside.is_none());
@@ -225,11 +231,11 @@ mod tests {
             .unwrap()
             .pragma_update(None, "user_version", 99)
             .unwrap();
-        let before = std::fs::read(&path).unwrap();
+        let before = fs::read(&path).unwrap();
         assert!(matches!(
             open(&path, 0),
             Err(OpenError::Newer { found: 99, .. })
         ));
-        assert_eq!(std::fs::read(&path).unwrap(), before);
+        assert_eq!(fs::read(&path).unwrap(), before);
     }
 }

@@ -1,4 +1,4 @@
-//! One event on its way into the database.
+//! The row of one event, before it is written into the database.
 
 use std::borrow::Cow;
 
@@ -16,16 +16,16 @@ use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::run;
+use super::hook_runs;
 
 /// Payloads longer than this are compressed: a Write of 300 KB arrives three times.
 const COMPRESS_OVER: usize = 4 << 10;
-/// Cheap enough for the way of one event; three is a third smaller and twice as slow.
+/// The level of zstd. Level 3 compresses a third better and takes twice as long.
 const LEVEL: i32 = 1;
 
-/// An event, masked and packed, ready to be written.
+/// An event, masked and compressed, ready to be written.
 #[derive(Debug, Clone)]
-pub struct Record {
+pub struct EventRecord {
     pub seq: i64,
     envelope: Envelope,
     pub(super) session_id: Option<String>,
@@ -44,30 +44,30 @@ pub struct Record {
     pub took_us: Option<i64>,
     pub decision: Option<Decision>,
     pub duplicate_of: Option<i64>,
-    /// What the named hooks did.
+    /// The runs of its named hooks.
     pub runs: Vec<RunRow>,
-    /// Named hooks run now: it will be decided. Onlookers see it then, and once.
-    pub held: bool,
-    /// They have run: this completes the row that was kept before.
-    pub(super) decided: bool,
-    /// Where it comes from.
+    /// True if its named hooks still run. Followers get the event once, after they have ended.
+    pub hooks_pending: bool,
+    /// True if its hooks have ended and this record completes the row that was written before.
+    pub(super) is_completion: bool,
+    /// The project, masked.
     pub(crate) project: Option<String>,
-    /// Why it did not come by the daemon.
+    /// The reason why the event was not answered by the daemon.
     pub(super) detour: Option<String>,
 }
 
-/// What writing a record did.
+/// The effect of writing a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Written {
+pub(super) enum InsertOutcome {
     New,
-    /// The row with this number was not answered, or by the daemon only, and is now.
+    /// The row with this number was completed: it had no answer, or only the daemon's.
     Completed(i64),
-    /// The event was there already. Its runs may be new.
+    /// The event was stored before, with its answer. Its runs may be new.
     Known,
 }
 
-/// What is wrong with an event, in words: it is no whole event, or lacks fields that every event of
-/// its name has. The latter changes nothing in how it is judged.
+/// Describes the fault of an event: it is not whole, or lacks fields that every event of its name has. Missing
+/// fields do not change how it is judged.
 fn fault(head: &Result<Head<'_>, HeadError>, cut: Option<Cut>) -> Option<String> {
     not_whole(head, cut).or_else(|| {
         let head = head.as_ref().ok()?;
@@ -83,7 +83,7 @@ fn fault(head: &Result<Head<'_>, HeadError>, cut: Option<Cut>) -> Option<String>
     })
 }
 
-/// Why a payload is not a whole event, in words.
+/// Describes why a payload is not a whole event. Returns none if it is whole.
 pub fn not_whole(head: &Result<Head<'_>, HeadError>, cut: Option<Cut>) -> Option<String> {
     match (cut, head) {
         (Some(Cut::TooLong), _) => Some("the event is longer than 32 MiB, and was cut".to_owned()),
@@ -97,8 +97,8 @@ pub fn not_whole(head: &Result<Head<'_>, HeadError>, cut: Option<Cut>) -> Option
     }
 }
 
-impl Record {
-    /// Packs an event. `payload` is masked already; `head` may come from the original.
+impl EventRecord {
+    /// Makes the record of an event. `payload` is masked already; `head` may come from the original.
     pub fn new(
         envelope: Envelope,
         head: &Result<Head<'_>, HeadError>,
@@ -106,7 +106,6 @@ impl Record {
         masked: u32,
         source: Source,
     ) -> Self {
-        let text = |field: &Option<Cow<'_, str>>| field.as_deref().map(str::to_owned);
         let fault = fault(head, envelope.cut);
         let nothing = Head::default();
         let head = head.as_ref().unwrap_or(&nothing);
@@ -132,15 +131,15 @@ impl Record {
             decision: None,
             duplicate_of: None,
             runs: Vec::new(),
-            held: false,
-            decided: false,
+            hooks_pending: false,
+            is_completion: false,
             project: None,
             detour: None,
         }
     }
 
-    /// Packs an event that was prepared.
-    pub(crate) fn of(event: &PreparedEvent) -> Self {
+    /// Makes the record of a prepared event.
+    pub(crate) fn from_event(event: &PreparedEvent) -> Self {
         let head = Head::read(&event.masked);
         let (envelope, source) = (event.envelope.clone(), event.envelope.source());
         let mut record = Self::new(envelope, &head, &event.masked, event.secrets, source);
@@ -156,7 +155,7 @@ impl Record {
         &self.envelope
     }
 
-    /// The subagent whose event it is.
+    /// Returns the id of the subagent that the event is of.
     pub(crate) fn agent_id(&self) -> Option<&str> {
         self.agent_id.as_deref()
     }
@@ -165,7 +164,7 @@ impl Record {
         self.session_id.as_deref()
     }
 
-    /// The call that its PreToolUse tells of.
+    /// Returns the id of the tool call if this is a PreToolUse event.
     pub fn call_seen(&self) -> Option<&str> {
         let is_call = self.event_name() == EventName::PreToolUse;
         self.tool_use_id.as_deref().filter(|_| is_call)
@@ -175,31 +174,37 @@ impl Record {
         self.event.as_deref().unwrap_or_default().into()
     }
 
-    /// Returns true if it is the result of a call that becket had denied.
+    /// Returns true if this is the result of a call that becket had denied.
     pub(super) fn ran_denied(&self) -> bool {
         self.fault.as_deref() == Some(RAN_DENIED)
     }
 
-    /// Returns the outcome for its session.
-    pub(crate) fn outcome(&self) -> EventOutcome {
-        let blocks = |decision: &Decision| match self.event.as_deref() {
-            Some("Stop" | "SubagentStop") => decision.blocks_stop(),
-            _ => matches!(&*decision.answer, "block" | "stop"),
-        };
-        match &self.decision {
-            Some(decision) if blocks(decision) => EventOutcome::Blocked,
-            _ if self.held => EventOutcome::Pending,
-            _ => EventOutcome::Passed,
+    /// Returns the state of its decision, for its session.
+    pub(crate) fn decision_state(&self) -> Decided {
+        let is_stop = matches!(self.event.as_deref(), Some("Stop" | "SubagentStop"));
+        let is_blocked = self.decision.as_ref().is_some_and(|decision| {
+            if is_stop {
+                decision.blocks_stop()
+            } else {
+                matches!(&*decision.answer, "block" | "stop")
+            }
+        });
+        if is_blocked {
+            Decided::Blocked
+        } else if self.hooks_pending {
+            Decided::Pending
+        } else {
+            Decided::Passed
         }
     }
 
-    /// Its hooks have run: this completes the row that was written before them.
-    pub(crate) fn complete(&mut self) {
-        self.held = false;
-        self.decided = true;
+    /// Makes this the record that completes the row of the event: its hooks have ended.
+    pub(crate) fn set_completion(&mut self) {
+        self.hooks_pending = false;
+        self.is_completion = true;
     }
 
-    /// Why it did not come by the daemon, in the words of whoever answered it.
+    /// Returns the reason why the daemon did not answer the event, as the process that answered it gave it.
     pub fn detour(&self) -> Option<&str> {
         self.detour.as_deref()
     }
@@ -208,13 +213,13 @@ impl Record {
         self.masked
     }
 
-    /// The payload as it came, but for masked secrets.
+    /// Returns the payload with its secrets masked.
     pub fn payload(&self) -> Vec<u8> {
         unpack(&self.body, self.compressed).unwrap_or_default()
     }
 
     /// Writes the event, or completes the row that has its id already.
-    pub(super) fn insert(&self, connection: &Connection) -> rusqlite::Result<Written> {
+    pub(super) fn insert(&self, connection: &Connection) -> rusqlite::Result<InsertOutcome> {
         let mut insert = connection.prepare_cached(
             "INSERT OR IGNORE INTO events (seq, id, at, session_id, agent_id, event, tool, tool_use_id, prompt_id, cwd,
              project_dir, pane, pid, pid_start, pid_is_claude, attended, entrypoint, origin, source, fault, masked,
@@ -254,18 +259,18 @@ impl Record {
                 .prepare_cached("INSERT INTO payloads (seq, encoding, body) VALUES (?1, ?2, ?3)")?
                 .execute(params![self.seq, self.compressed, self.body])?;
             self.insert_decision(connection, self.seq)?;
-            Written::New
+            InsertOutcome::New
         } else {
             self.complete_stored(connection)?
         };
-        run::insert(connection, &self.runs)?;
+        hook_runs::insert(connection, &self.runs)?;
         Ok(written)
     }
 
-    /// The event is there already: its hooks have run since, or standalone answered it because the
-    /// daemon was too late, died over it, or its answer never arrived. What standalone said is what
-    /// Claude Code heard, so it replaces the daemon's answer. [`Record::completes`] is the same rule.
-    fn complete_stored(&self, connection: &Connection) -> rusqlite::Result<Written> {
+    /// Completes the row of an event that is stored already. Either its hooks have ended since, or standalone
+    /// answered it because the daemon was too late, crashed, or its answer never arrived. Claude Code got the answer
+    /// of standalone, so that replaces the daemon's. [`EventRecord::completes`] is the same rule.
+    fn complete_stored(&self, connection: &Connection) -> rusqlite::Result<InsertOutcome> {
         let seq: Option<i64> = connection
             .prepare_cached(
                 "UPDATE events SET took_us = ?2, source = ?3, detour = ?4 WHERE id = ?1 AND ?2 IS NOT NULL
@@ -283,13 +288,13 @@ impl Record {
             .next()
             .transpose()?;
         let Some(seq) = seq else {
-            return Ok(Written::Known);
+            return Ok(InsertOutcome::Known);
         };
         connection
             .prepare_cached("DELETE FROM decisions WHERE seq = ?1")?
             .execute([seq])?;
         self.insert_decision(connection, seq)?;
-        Ok(Written::Completed(seq))
+        Ok(InsertOutcome::Completed(seq))
     }
 
     fn insert_decision(&self, connection: &Connection, seq: i64) -> rusqlite::Result<()> {
@@ -314,13 +319,13 @@ impl Record {
             .map(drop)
     }
 
-    /// Whether this one tells how an event was answered of which so much is known.
+    /// Returns true if the answer of this record replaces the one that `took_us` and `source` are of.
     fn completes(&self, took_us: Option<i64>, source: Source) -> bool {
         let replaces = source == Source::Daemon && self.source == Source::Alone;
         self.took_us.is_some() && (took_us.is_none() || replaces)
     }
 
-    /// Completes a row of the log, as the database will when it takes this in.
+    /// Completes a row of the log, as the database will when this record is taken in.
     pub fn complete_row(&self, row: &mut EventRow) {
         if row.id == self.id() && self.completes(row.took_us, row.source) {
             (row.took_us, row.source) = (self.took_us, self.source);
@@ -328,27 +333,29 @@ impl Record {
         }
     }
 
-    /// Takes over what a later record of the same event says, as the database does.
+    /// Merges a later record of the same event into this one, as the database does.
     pub(super) fn merge(&mut self, later: Self) {
-        self.held &= !later.is_unheard();
+        self.hooks_pending &= !later.was_never_answered();
         if later.completes(self.took_us, self.source) {
             self.detour = later.detour;
             (self.took_us, self.source) = (later.took_us, later.source);
             self.decision = later.decision;
-            self.held = false;
+            self.hooks_pending = false;
         }
-        run::merge(&mut self.runs, later.runs);
+        hook_runs::merge(&mut self.runs, later.runs);
     }
 
-    /// Whether it will never be answered: hooks that were waited for were ended first. A record that
-    /// only brings runs is of hooks in the background.
-    pub(super) fn is_unheard(&self) -> bool {
-        let of_the_answer = self.source == Source::Daemon || self.detour.is_some();
-        let ended = |run: &RunRow| run.was_cut_off() || run.was_cancelled();
-        of_the_answer && self.took_us.is_none() && self.runs.iter().any(ended)
+    /// Returns true if the event will never get an answer because its hooks were ended first. A record that has only
+    /// runs is of background hooks.
+    pub(super) fn was_never_answered(&self) -> bool {
+        let is_background = self.source != Source::Daemon && self.detour.is_none();
+        let mut runs = self.runs.iter();
+        !is_background
+            && self.took_us.is_none()
+            && runs.any(|run| run.was_cut_off() || run.was_cancelled())
     }
 
-    /// The event as the log tells it.
+    /// Returns the event as a row of the log.
     pub fn to_row(&self) -> EventRow {
         EventRow {
             seq: self.seq,
@@ -369,6 +376,11 @@ impl Record {
     }
 }
 
+fn text(field: &Option<Cow<'_, str>>) -> Option<String> {
+    field.as_deref().map(str::to_owned)
+}
+
+/// Compresses a long payload. Returns true with it if it is compressed.
 fn pack(payload: &[u8]) -> (Vec<u8>, bool) {
     if payload.len() > COMPRESS_OVER
         && let Ok(packed) = zstd::bulk::compress(payload, LEVEL)
@@ -379,7 +391,7 @@ fn pack(payload: &[u8]) -> (Vec<u8>, bool) {
     (payload.to_vec(), false)
 }
 
-/// Gives a stored payload back.
+/// Decompresses a stored payload.
 pub(super) fn unpack(body: &[u8], compressed: bool) -> std::io::Result<Vec<u8>> {
     if compressed {
         zstd::stream::decode_all(body)
@@ -388,7 +400,7 @@ pub(super) fn unpack(body: &[u8], compressed: bool) -> std::io::Result<Vec<u8>> 
     }
 }
 
-/// What was answered, as it is kept.
+/// The stored answer to an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
     pub answer: String,
@@ -397,32 +409,31 @@ pub struct Decision {
     pub exit: u8,
     pub stdout: String,
     pub stderr: String,
-    /// What the session's effort said: JSON.
+    /// The message of the session's effort, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<String>,
 }
 
 impl Decision {
-    /// The decision of an answer; none for silence.
+    /// Makes the decision of an answer. Returns none for an answer without content.
     pub fn new(row: Option<DecisionRow>, output: &Output) -> Option<Self> {
         let row = row?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Some(Self {
             answer: row.answer,
             by: row.by,
             reason: row.reason,
             exit: output.exit,
-            stdout: text(&output.stdout),
-            stderr: text(&output.stderr),
-            effort: row.effort.map(|said| said.to_string()),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+            effort: row.effort.map(|message| message.to_string()),
         })
     }
 
-    /// Whether an agent with that answer goes on though it wanted to stop. Who ends the turn besides
-    /// has the last word.
+    /// Returns true if this answer makes an agent go on that wanted to stop. `"continue": false` ends the turn, even
+    /// beside a block.
     pub(super) fn blocks_stop(&self) -> bool {
-        let said: Value = serde_json::from_str(&self.stdout).unwrap_or_default();
-        self.answer == "block" && said["continue"] != Value::Bool(false)
+        let output: Value = serde_json::from_str(&self.stdout).unwrap_or_default();
+        self.answer == "block" && output["continue"] != Value::Bool(false)
     }
 
     pub(super) fn to_row(&self) -> DecisionRow {
@@ -437,19 +448,18 @@ impl Decision {
         }
     }
 
-    /// What the session's effort said.
+    /// Parses the message of the session's effort.
     pub(crate) fn effort_said(&self) -> Option<EffortSaid> {
         serde_json::from_str(self.effort.as_deref()?).ok()
     }
 
-    /// Without secrets: other people's programs have spoken.
+    /// Masks secrets: the texts may come from programs of the user.
     pub fn masked(self, masker: &Masker) -> Self {
-        let mask = |text: String| masker.text(&text);
         Self {
-            reason: self.reason.map(mask),
-            stdout: mask(self.stdout),
-            stderr: mask(self.stderr),
-            effort: self.effort.map(mask),
+            reason: self.reason.map(|reason| masker.text(&reason)),
+            stdout: masker.text(&self.stdout),
+            stderr: masker.text(&self.stderr),
+            effort: self.effort.map(|effort| masker.text(&effort)),
             ..self
         }
     }
@@ -457,7 +467,7 @@ impl Decision {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{Home, decision, envelope, id, record, record_of, rows};
+    use super::super::fixtures::{Home, decision, envelope, id, record, record_of, rows};
     use super::*;
 
     #[test]
@@ -470,7 +480,7 @@ mod tests {
             let record = record_of(i64::from(number), envelope(number), payload.as_bytes());
             assert_eq!(record.payload(), payload.as_bytes());
             assert_eq!(record.compressed, number == 2);
-            assert_eq!(record.insert(&connection).unwrap(), Written::New);
+            assert_eq!(record.insert(&connection).unwrap(), InsertOutcome::New);
         }
         let rows = rows(&connection);
         assert_eq!(rows[0].payload.as_deref(), Some(short.as_bytes()));
@@ -493,7 +503,7 @@ mod tests {
         record.took_us = Some(30);
         record.decision = Some(decision("deny"));
         record.duplicate_of = Some(17);
-        assert_eq!(record.insert(&connection).unwrap(), Written::New);
+        assert_eq!(record.insert(&connection).unwrap(), InsertOutcome::New);
         assert_eq!(rows(&connection), [record.to_row()]);
     }
 
@@ -501,8 +511,14 @@ mod tests {
     fn an_id_is_written_once() {
         let home = Home::new();
         let connection = home.open();
-        assert_eq!(record(1, 1).insert(&connection).unwrap(), Written::New);
-        assert_eq!(record(2, 1).insert(&connection).unwrap(), Written::Known);
+        assert_eq!(
+            record(1, 1).insert(&connection).unwrap(),
+            InsertOutcome::New
+        );
+        assert_eq!(
+            record(2, 1).insert(&connection).unwrap(),
+            InsertOutcome::Known
+        );
         let rows = rows(&connection);
         assert_eq!(rows.len(), 1);
         assert_eq!((rows[0].seq, rows[0].id), (1, id(1)));
@@ -521,7 +537,10 @@ mod tests {
             alone.source = Source::Alone;
             alone.took_us = Some(900);
             alone.decision = Some(decision("deny"));
-            assert_eq!(alone.insert(&connection).unwrap(), Written::Completed(1));
+            assert_eq!(
+                alone.insert(&connection).unwrap(),
+                InsertOutcome::Completed(1)
+            );
             let expected = EventRow {
                 seq: 1,
                 ..alone.to_row()
@@ -529,7 +548,7 @@ mod tests {
             assert_eq!(rows(&connection), std::slice::from_ref(&expected));
             // The other order, and a late delivery of the daemon's on top.
             daemon.seq = 3;
-            assert_eq!(daemon.insert(&connection).unwrap(), Written::Known);
+            assert_eq!(daemon.insert(&connection).unwrap(), InsertOutcome::Known);
             assert_eq!(rows(&connection), [expected]);
         }
     }
@@ -554,8 +573,8 @@ mod tests {
         let outcome = |event: &str, decision: Option<Decision>, held: bool| {
             let payload = format!(r#"{{"hook_event_name":"{event}","session_id":"s"}}"#);
             let mut record = record_of(1, envelope(1), payload.as_bytes());
-            (record.decision, record.held) = (decision, held);
-            record.outcome()
+            (record.decision, record.hooks_pending) = (decision, held);
+            record.decision_state()
         };
         let block = || Some(decision("block"));
         let ends = Decision {

@@ -1,24 +1,24 @@
-//! Retention: payloads go after some days or over some bytes, oldest first; rows stay for ever.
+//! Retention: deletes old payloads, and the oldest ones if the database is too large. Rows stay for ever.
 
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, params};
 
-/// What is kept.
+/// The limits for payloads.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     pub days: u32,
     pub bytes: u64,
 }
 
-/// How many payloads one slice drops, and how many rows it looks at, at the most: a slice runs
-/// between two commits.
+/// The largest numbers of payloads that one slice deletes, and of rows that it reads. A slice runs between two
+/// commits.
 const SLICE: usize = 200;
 const LOOK: usize = 2000;
 
-/// How long the wall clock must have kept pace before payloads go by their age.
+/// The time for which the wall clock must have kept pace before payloads are deleted for their age.
 const STEADY: Duration = Duration::from_secs(3600);
-/// How far it may be off between two ticks.
+/// The largest drift of the wall clock between two ticks that is no jump.
 const JUMP_MS: u64 = 60_000;
 
 /// Compares the wall clock with the monotonic clock. A wall clock that was set, for example 100 days
@@ -37,7 +37,7 @@ impl Clock {
         }
     }
 
-    /// Whether the wall clock has not jumped for a while. A sleep of the machine counts as a jump.
+    /// Returns true if the wall clock has not jumped for an hour. A sleep of the machine counts as a jump.
     pub(super) fn is_steady(&mut self, now_ms: i64, now: Instant) -> bool {
         let (last_ms, last) = std::mem::replace(&mut self.last, (now_ms, now));
         let passed = now.saturating_duration_since(last).as_millis() as i64;
@@ -48,8 +48,8 @@ impl Clock {
     }
 }
 
-/// How far retention has come, in order of (at, seq): no row up to here has a payload. Rows stay,
-/// so without this every slice would walk over all of them again.
+/// The progress of retention, in order of (at, seq): no row up to `done` has a payload. Rows stay, so without
+/// this every slice would read all of them again.
 #[derive(Debug)]
 pub(super) struct Retention {
     done: (i64, i64),
@@ -64,15 +64,15 @@ impl Default for Retention {
 }
 
 impl Retention {
-    /// An event of that time is written: from the spool, or by a clock that was set back, it may be
-    /// older than what was dropped already.
-    pub(super) fn wrote(&mut self, at: i64) {
+    /// Takes note of an event that was written. From the spool, or under a clock that was set back, it may be older
+    /// than events whose payloads are deleted already.
+    pub(super) fn note_written(&mut self, at: i64) {
         if at <= self.done.0 {
             self.done = (at, i64::MIN);
         }
     }
 
-    /// Drops one slice of what is over the limits. True if there may be more.
+    /// Deletes one slice of the payloads that are over the limits. Returns true if there may be more.
     pub(super) fn slice(
         &mut self,
         connection: &mut Connection,
@@ -109,26 +109,28 @@ impl Retention {
         }
         transaction.commit()?;
         self.done = done;
-        // What was dropped may have freed less than it was long: the next slice looks again.
+        // A deleted payload may have freed less than its length: the next slice measures again.
         Ok(dropped > 0 || looked == LOOK)
     }
 }
 
-/// The bytes in use: free pages inside the file are used again and do not count.
+/// Returns the bytes in use. Free pages inside the file are used again and do not count.
 fn used(connection: &Connection) -> rusqlite::Result<u64> {
-    let pragma = |name| {
-        connection
-            .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
-            .map(i64::unsigned_abs)
-    };
-    Ok((pragma("page_count")? - pragma("freelist_count")?) * pragma("page_size")?)
+    let pages = pragma(connection, "page_count")? - pragma(connection, "freelist_count")?;
+    Ok(pages * pragma(connection, "page_size")?)
+}
+
+fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<u64> {
+    connection
+        .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
+        .map(i64::unsigned_abs)
 }
 
 #[cfg(test)]
 mod tests {
     use becket_wire::rpc::EventRow;
 
-    use super::super::sample::{Home, envelope, record_of, rows};
+    use super::super::fixtures::{Home, envelope, record_of, rows};
     use super::*;
 
     const DAY: i64 = 86_400_000;
@@ -264,7 +266,7 @@ mod tests {
         run(&mut retention, &mut connection, limits);
         for (number, at) in [(2, NOW - 10 * DAY), (3, NOW - 20 * DAY), (4, NOW)] {
             write(&connection, number, at, 10);
-            retention.wrote(at);
+            retention.note_written(at);
         }
         run(&mut retention, &mut connection, limits);
         assert_eq!(with_payload(&rows(&connection)), [4]);

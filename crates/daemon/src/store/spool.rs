@@ -1,10 +1,10 @@
-//! The spool: events that no daemon has stored yet, each in a file of its own, left by the shim, by
-//! `becket hook` or by a daemon whose database took nothing. A daemon takes them in: insert, commit,
-//! unlink. Each goes in once, whichever process dies in between.
+//! The spool: events that no daemon has stored yet, each in its own file. They are left by the shim, by
+//! `becket hook` or by a daemon whose database failed. A daemon takes them in: insert, commit, unlink. Each event
+//! is stored once, even if a process dies in between.
 //!
-//! A file holds the event's frame and what is known of it besides. `ID.ev` is rewritten by a rename
-//! when more is known; intake renames it first (`ID.1.ev`), so that it removes only what it has read.
-//! `ID.more-PID-N.ev` adds to an event that another process may have left or stored.
+//! A file holds the event's frame and its details. `ID.ev` is rewritten by a rename when more details are known.
+//! Intake first renames it to `ID.1.ev`, so that it removes only the version that it has read. `ID.more-PID-N.ev`
+//! adds details to an event that another process may have left or stored.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -24,43 +24,43 @@ use thiserror::Error;
 
 use super::denied::DeniedCalls;
 use super::effort;
-use super::record::{Decision, Record, Written};
-use super::session::{self, StoredSession};
+use super::record::{Decision, EventRecord, InsertOutcome};
+use super::sessions::{self, StoredSession};
 
-/// The bounds of the spool. Past them, events are refused and counted.
+/// The limits of the spool. Beyond them, events are refused and counted.
 const MAX_FILES: usize = 100_000;
 const MAX_BYTES: u64 = 1 << 30;
-/// An event and what is known besides: a frame each.
+/// The largest size of a file: a frame for the event and one for its details.
 const MAX_FILE: u64 = 2 * (HEAD + MAX_BODY) as u64;
-/// What one transaction takes in at the most.
+/// The largest number of files, and of bytes, that one transaction takes in.
 const GROUP_FILES: usize = 256;
 const GROUP_BYTES: u64 = 64 << 20;
-/// How long an unfinished file waits for its writer.
+/// The age from which on an unfinished file is deleted: its writer is dead.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is known of an event besides its frame.
+/// The details of an event besides its frame.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Left {
+pub struct SpoolDetails {
     pub took_us: Option<i64>,
     pub decision: Option<Decision>,
     pub masked: u32,
     pub source: Source,
-    /// Why no daemon had it.
+    /// The reason why no daemon stored it.
     pub why: String,
-    /// Where it comes from.
+    /// The project, masked.
     #[serde(default)]
     pub project: Option<String>,
-    /// What the named hooks did.
+    /// The runs of its named hooks.
     #[serde(default)]
     pub runs: Vec<RunRow>,
-    /// Its hooks run now: the file is rewritten when they have.
+    /// True if its hooks still run. The file is rewritten when they have ended.
     #[serde(default)]
     pub held: bool,
 }
 
-impl Left {
-    /// What hooks did, and nothing else.
-    pub fn of_runs(runs: Vec<RunRow>) -> Self {
+impl SpoolDetails {
+    /// Makes details that hold only the runs of hooks.
+    pub fn with_runs(runs: Vec<RunRow>) -> Self {
         Self {
             took_us: None,
             decision: None,
@@ -73,8 +73,8 @@ impl Left {
         }
     }
 
-    /// What is known of a record.
-    pub(crate) fn of(record: &Record, why: &str) -> Self {
+    /// Makes the details of a record.
+    pub(crate) fn from_record(record: &EventRecord, why: &str) -> Self {
         Self {
             took_us: record.took_us,
             decision: record.decision.clone(),
@@ -98,79 +98,90 @@ pub enum SpoolError {
     Pack(RpcError),
 }
 
-/// Leaves an event for the next daemon, or rewrites what was left of it. `payload` is masked already.
+impl SpoolError {
+    fn write(folder: &Path, why: io::Error) -> Self {
+        let path = folder.to_owned();
+        Self::Write { path, why }
+    }
+}
+
+/// Leaves an event for the next daemon, or rewrites the file that was left. `payload` is masked already.
 pub fn leave(
     place: &Place,
     envelope: &Envelope,
     payload: &[u8],
-    left: &Left,
+    details: &SpoolDetails,
 ) -> Result<(), SpoolError> {
-    put(place, &place.spooled(envelope.id), envelope, payload, left)
+    put(
+        place,
+        &place.spooled(envelope.id),
+        envelope,
+        payload,
+        details,
+    )
 }
 
-/// Leaves an event that another process may have left or stored: this one adds to it.
+/// Adds details to an event that another process may have left or stored.
 pub fn add(
     place: &Place,
     envelope: &Envelope,
     payload: &[u8],
-    left: &Left,
+    details: &SpoolDetails,
 ) -> Result<(), SpoolError> {
     static NTH: AtomicU32 = AtomicU32::new(0);
     let nth = NTH.fetch_add(1, Ordering::Relaxed);
     let name = format!("{}.more-{}-{nth}.ev", envelope.id, std::process::id());
-    put(place, &place.spool().join(name), envelope, payload, left)
+    put(place, &place.spool().join(name), envelope, payload, details)
 }
 
-/// Puts a file in its place, unless the spool is full.
+/// Writes a spool file, unless the spool is full.
 fn put(
     place: &Place,
-    last: &Path,
+    path: &Path,
     envelope: &Envelope,
     payload: &[u8],
-    left: &Left,
+    details: &SpoolDetails,
 ) -> Result<(), SpoolError> {
     let folder = place.spool();
-    let failed = |why| SpoolError::Write {
-        path: folder.clone(),
-        why,
-    };
-    private_folder(&folder).map_err(failed)?;
-    room(&folder)?;
-    let bytes = pack(envelope, payload, left).map_err(SpoolError::Pack)?;
-    let temp = last.with_extension(format!("{}.tmp", std::process::id()));
-    let write = || {
-        let mut file = OpenOptions::new()
-            .create(true)
-            .truncate(true)
-            .write(true)
-            .mode(0o600)
-            .open(&temp)?;
-        file.write_all(&bytes)?;
-        drop(file);
-        fs::rename(&temp, last)
-    };
-    write().map_err(|why| {
+    private_folder(&folder).map_err(|why| SpoolError::write(&folder, why))?;
+    check_room(&folder)?;
+    let bytes = pack(envelope, payload, details).map_err(SpoolError::Pack)?;
+    let temp = path.with_extension(format!("{}.tmp", std::process::id()));
+    write_and_rename(&temp, path, &bytes).map_err(|why| {
         drop(fs::remove_file(&temp));
-        failed(why)
+        SpoolError::write(&folder, why)
     })
+}
+
+fn write_and_rename(temp: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .mode(0o600)
+        .open(temp)?;
+    file.write_all(bytes)?;
+    drop(file);
+    fs::rename(temp, path)
 }
 
 fn private_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// The two frames of a spool file.
-fn pack(envelope: &Envelope, payload: &[u8], left: &Left) -> Result<Vec<u8>, RpcError> {
+/// Encodes the two frames of a spool file.
+fn pack(envelope: &Envelope, payload: &[u8], details: &SpoolDetails) -> Result<Vec<u8>, RpcError> {
     let mut bytes = encode_event(envelope, payload)?;
-    let left = serde_json::to_vec(left)?;
-    let too_long = |_| RpcError::Malformed("too long");
-    bytes.extend(frame::encode(Kind::LEFT, &[&left]).map_err(too_long)?);
+    let details = serde_json::to_vec(details)?;
+    let frame = frame::encode(Kind::LEFT, &[&details]);
+    bytes.extend(frame.map_err(|_| RpcError::Malformed("too long"))?);
     Ok(bytes)
 }
 
-fn room(folder: &Path) -> Result<(), SpoolError> {
+/// Returns an error if the spool is full.
+fn check_room(folder: &Path) -> Result<(), SpoolError> {
     let files = count(folder);
-    // A file is at most two frames: few files cannot be too many bytes, and need not be looked at.
+    // A file is two frames at most, so a few files cannot be too many bytes.
     let mut bytes = 0;
     if files as u64 * MAX_FILE > MAX_BYTES {
         bytes = usage(folder).1;
@@ -182,38 +193,38 @@ fn room(folder: &Path) -> Result<(), SpoolError> {
     }
 }
 
-/// How many files wait in the spool, by their names alone.
+/// Returns the number of event files. It reads names only.
 fn count(folder: &Path) -> usize {
     let Ok(entries) = fs::read_dir(folder) else {
         return 0;
     };
     let names = entries.flatten().map(|entry| entry.file_name());
-    names.filter(|name| counts(name.as_ref())).count()
+    names.filter(|name| is_event_file(name.as_ref())).count()
 }
 
-/// How many files wait in the spool, and how many bytes they are.
+/// Returns the number of event files, and their bytes.
 pub fn usage(folder: &Path) -> (usize, u64) {
     let Ok(entries) = fs::read_dir(folder) else {
         return (0, 0);
     };
     entries
         .flatten()
-        .filter(|entry| counts(entry.file_name().as_ref()))
+        .filter(|entry| is_event_file(entry.file_name().as_ref()))
         .filter_map(|entry| entry.metadata().ok())
         .fold((0, 0), |(files, bytes), meta| {
             (files + 1, bytes + meta.len())
         })
 }
 
-/// Whether a file waits to be taken in. What a kill left unfinished does not.
-fn counts(name: &Path) -> bool {
+/// Returns true if a file holds an event, rather than the unfinished write of a killed process.
+fn is_event_file(name: &Path) -> bool {
     name.extension().is_some_and(|end| end == "ev")
 }
 
-/// The events in the spool, oldest first, each with all that was added to it. The database may have
-/// them already.
-pub fn read_all(place: &Place, masker: &Masker) -> Vec<Record> {
-    let mut records: Vec<Record> = Vec::new();
+/// Reads the events in the spool, oldest first, each merged with its additions. The database may have them
+/// already.
+pub fn read_all(place: &Place, masker: &Masker) -> Vec<EventRecord> {
+    let mut records: Vec<EventRecord> = Vec::new();
     for (_, path) in waiting(place) {
         match (read(&path, masker), records.last_mut()) {
             (Ok(Some(record)), Some(last)) if last.id() == record.id() => last.merge(record),
@@ -224,14 +235,14 @@ pub fn read_all(place: &Place, masker: &Masker) -> Vec<Record> {
     records
 }
 
-/// The files of events, oldest event first; for each event what was left first, then what was added.
+/// Lists the event files, oldest event first. For each event, additions come last.
 fn waiting(place: &Place) -> Vec<(EventId, PathBuf)> {
     let mut found = files(place, ".ev");
     found.sort();
     found
 }
 
-/// The files that end so and whose names begin with an event's id.
+/// Lists the files whose names begin with an event's id and have this ending.
 fn files(place: &Place, end: &str) -> Vec<(EventId, PathBuf)> {
     let Ok(entries) = fs::read_dir(place.spool()) else {
         return Vec::new();
@@ -245,17 +256,17 @@ fn files(place: &Place, end: &str) -> Vec<(EventId, PathBuf)> {
     found.collect()
 }
 
-/// Reads one file. None means that it is no spool file of ours, or not a whole one.
-fn read(path: &Path, masker: &Masker) -> io::Result<Option<Record>> {
+/// Reads one file. Returns none if it is not a whole spool file.
+fn read(path: &Path, masker: &Masker) -> io::Result<Option<EventRecord>> {
     let meta = fs::symlink_metadata(path)?;
-    // Reading a pipe or a device in its place would never end.
+    // Reading a pipe or a device would never end.
     if !meta.is_file() || meta.len() > MAX_FILE {
         return Ok(None);
     }
     Ok(decode(&fs::read(path)?, masker))
 }
 
-fn decode(bytes: &[u8], masker: &Masker) -> Option<Record> {
+fn decode(bytes: &[u8], masker: &Masker) -> Option<EventRecord> {
     let mut decoder = Decoder::new();
     decoder.push(bytes);
     let first = decoder.next_frame().ok()??;
@@ -264,54 +275,55 @@ fn decode(bytes: &[u8], masker: &Masker) -> Option<Record> {
     };
     let second = decoder.next_frame().ok().flatten();
     let second = second.filter(|frame| frame.kind == Kind::LEFT);
-    let left: Option<Left> = second.and_then(|frame| serde_json::from_slice(&frame.body).ok());
-    // The shim leaves a bare frame when it finds no becket; that one is not masked yet.
+    let details: Option<SpoolDetails> =
+        second.and_then(|frame| serde_json::from_slice(&frame.body).ok());
+    // The shim leaves the event alone, unmasked, when it finds no becket.
     let masked = masker.mask(&event.payload);
-    let count = masked.count + left.as_ref().map_or(0, |left| left.masked);
-    let source = left.as_ref().map_or(Source::Alone, |left| left.source);
+    let count = masked.count + details.as_ref().map_or(0, |details| details.masked);
+    let source = (details.as_ref()).map_or(Source::Alone, |details| details.source);
     let head = Head::read(&masked.bytes);
     let mut envelope = event.envelope;
     masker.envelope(&mut envelope);
-    let mut record = Record::new(envelope, &head, &masked.bytes, count, source);
-    if let Some(left) = left {
-        record.detour = Some(left.why).filter(|why| !why.is_empty());
-        record.took_us = left.took_us;
-        record.decision = left.decision;
-        record.runs = left.runs;
-        record.held = left.held;
-        record.project = left.project;
+    let mut record = EventRecord::new(envelope, &head, &masked.bytes, count, source);
+    if let Some(details) = details {
+        record.detour = Some(details.why).filter(|why| !why.is_empty());
+        record.took_us = details.took_us;
+        record.decision = details.decision;
+        record.runs = details.runs;
+        record.hooks_pending = details.held;
+        record.project = details.project;
     }
     Some(record)
 }
 
-/// What the spool brought.
+/// The events that were taken in.
 #[derive(Debug, Default)]
 pub(crate) struct Intake {
-    pub(crate) new: Vec<Record>,
-    /// Those that completed a row, with its number, and those that never will be answered.
-    pub(crate) completed: Vec<Record>,
+    pub(crate) new: Vec<EventRecord>,
+    /// Events that completed a row, with its number, and events that will never be answered.
+    pub(crate) completed: Vec<EventRecord>,
     pub(super) bad: u64,
 }
 
-/// What changes with the events of one transaction.
+/// The rows that change with the events of one transaction.
 #[derive(Debug, Default)]
-pub(crate) struct Changed {
+pub(crate) struct IntakeChanges {
     pub(crate) sessions: Vec<StoredSession>,
     pub(crate) efforts: Vec<effort::Change>,
 }
 
-/// Applies what one transaction takes in, and gives what changes with it.
-pub(crate) type Apply<'a> = dyn FnMut(&Connection, &Intake) -> Changed + 'a;
+/// Applies the events of one transaction to live state, and returns the rows that change with it.
+pub(crate) type ApplyIntake<'a> = dyn FnMut(&Connection, &Intake) -> IntakeChanges + 'a;
 
-/// Takes in one group: insert, commit together with what it did to sessions, then unlink. True if more
-/// files wait.
+/// Takes in one group: inserts it, commits it together with its changes of sessions, then deletes its files.
+/// Returns true if more files wait.
 pub(super) fn take_in(
     connection: &mut Connection,
     place: &Place,
     masker: &Masker,
     denied: &mut DeniedCalls,
-    next_seq: &mut dyn FnMut() -> i64,
-    apply: &mut Apply<'_>,
+    next_seq: &mut i64,
+    apply: &mut ApplyIntake<'_>,
 ) -> (Intake, rusqlite::Result<bool>) {
     for (_, path) in files(place, ".tmp") {
         if is_old(&path) {
@@ -330,13 +342,13 @@ pub(super) fn take_in(
     (done, Ok(waiting.peek().is_some()))
 }
 
-/// Reads as many files as one transaction takes.
+/// Reads the files of one transaction.
 fn next_group(
     place: &Place,
     masker: &Masker,
     waiting: &mut impl Iterator<Item = (EventId, PathBuf)>,
     bad: &mut u64,
-) -> (Vec<PathBuf>, Vec<Record>) {
+) -> (Vec<PathBuf>, Vec<EventRecord>) {
     let (mut files, mut records, mut bytes) = (Vec::new(), Vec::new(), 0);
     while files.len() < GROUP_FILES
         && bytes < GROUP_BYTES
@@ -357,22 +369,22 @@ fn next_group(
             }
             Ok(None) => {
                 *bad += 1;
-                put_away(place, id, &path);
+                set_aside(place, id, &path);
             }
-            // It cannot be read now: the next intake looks again.
+            // It cannot be read now: the next intake tries again.
             Err(_) => {}
         }
     }
     (files, records)
 }
 
-/// Inserts a group in one transaction, and the sessions as they are after it.
+/// Inserts a group, and the sessions that it changes, in one transaction.
 fn insert(
     connection: &mut Connection,
-    records: Vec<Record>,
+    records: Vec<EventRecord>,
     denied: &mut DeniedCalls,
-    next_seq: &mut dyn FnMut() -> i64,
-    apply: &mut Apply<'_>,
+    next_seq: &mut i64,
+    apply: &mut ApplyIntake<'_>,
     done: &mut Intake,
 ) -> rusqlite::Result<()> {
     if records.is_empty() {
@@ -381,22 +393,23 @@ fn insert(
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut group = Intake::default();
     for mut record in records {
-        record.seq = next_seq();
-        denied.mark(&mut record);
+        record.seq = *next_seq;
+        *next_seq += 1;
+        denied.mark_result(&mut record);
         let written = record.insert(&transaction)?;
-        denied.wrote(&record, written, &transaction)?;
+        denied.note_written(&record, written, &transaction)?;
         match written {
-            Written::New => group.new.push(record),
-            Written::Completed(seq) => {
+            InsertOutcome::New => group.new.push(record),
+            InsertOutcome::Completed(seq) => {
                 record.seq = seq;
                 group.completed.push(record);
             }
-            Written::Known if record.is_unheard() => group.completed.push(record),
-            Written::Known => {}
+            InsertOutcome::Known if record.was_never_answered() => group.completed.push(record),
+            InsertOutcome::Known => {}
         }
     }
     let changed = apply(&transaction, &group);
-    session::write(&transaction, &changed.sessions)?;
+    sessions::write(&transaction, &changed.sessions)?;
     effort::write(&transaction, &changed.efforts)?;
     transaction.commit()?;
     done.new.extend(group.new);
@@ -404,14 +417,14 @@ fn insert(
     Ok(())
 }
 
-/// Sets a file aside that is none of ours, so that it is looked at once only.
-fn put_away(place: &Place, id: EventId, path: &Path) {
+/// Moves away a file that is not a spool file, so that it is read only once.
+fn set_aside(place: &Place, id: EventId, path: &Path) {
     let folder = place.spool_bad();
     drop(private_folder(&folder));
     drop(fs::rename(path, folder.join(format!("{id}.ev"))));
 }
 
-/// Whether a file has waited long enough. One from the future would wait for ever.
+/// Returns true if an unfinished file is older than [`PATIENCE`], or from the future.
 fn is_old(path: &Path) -> bool {
     let modified = fs::metadata(path).and_then(|meta| meta.modified());
     modified.is_ok_and(|at| at.elapsed().map_or(true, |age| age > PATIENCE))
@@ -427,15 +440,15 @@ mod tests {
     use becket_wire::run::{CANCELLED, CUT_OFF, UNDER_WAY};
     use proptest::prelude::*;
 
-    use super::super::sample::{
-        Home, decision, envelope, id, left, masker, payload, record, rows, run, runs_of,
+    use super::super::fixtures::{
+        Home, decision, details, envelope, id, masker, payload, record, rows, run, runs_of,
     };
-    use super::super::session::{Which, sessions};
+    use super::super::sessions::{SessionFilter, sessions};
     use super::*;
 
     const EVENTS: u32 = 8;
 
-    /// What may happen to one home, in any order.
+    /// The operations on one home, which may come in any order.
     #[derive(Debug, Clone)]
     enum Move {
         /// The event is left in the spool: by standalone, or bare by a shim that found no becket.
@@ -469,14 +482,14 @@ mod tests {
         prop::collection::vec(one, 1..40)
     }
 
-    fn answer(event: u32) -> Left {
-        left(900 + i64::from(event), (event % 2 == 1).then_some("deny"))
+    fn answer(event: u32) -> SpoolDetails {
+        details(900 + i64::from(event), (event % 2 == 1).then_some("deny"))
     }
 
-    fn undecided() -> Left {
-        Left {
+    fn undecided() -> SpoolDetails {
+        SpoolDetails {
             why: "absent".to_owned(),
-            ..Left::of_runs(Vec::new())
+            ..SpoolDetails::with_runs(Vec::new())
         }
     }
 
@@ -488,7 +501,7 @@ mod tests {
     }
 
     fn add_runs(home: &Home, event: u32, runs: Vec<RunRow>) {
-        let left = Left::of_runs(runs);
+        let left = SpoolDetails::with_runs(runs);
         add(&home.place, &envelope(event), &payload(event), &left).unwrap();
     }
 
@@ -509,24 +522,19 @@ mod tests {
         }
 
         fn take_in(&mut self) -> Intake {
-            self.take_in_and(&mut |_, _| Changed::default())
+            self.take_in_and(&mut |_, _| IntakeChanges::default())
         }
 
-        fn take_in_and(&mut self, apply: &mut Apply<'_>) -> Intake {
+        fn take_in_and(&mut self, apply: &mut ApplyIntake<'_>) -> Intake {
             let mut all = Intake::default();
             loop {
-                let next = &mut self.next;
-                let mut next_seq = || {
-                    *next += 1;
-                    *next - 1
-                };
                 let place = &self.home.place;
                 let (done, more) = take_in(
                     &mut self.connection,
                     place,
                     &masker(),
                     &mut DeniedCalls::new(place),
-                    &mut next_seq,
+                    &mut self.next,
                     apply,
                 );
                 all.new.extend(done.new);
@@ -548,7 +556,7 @@ mod tests {
             record.insert(&self.connection).unwrap();
         }
 
-        /// What a daemon leaves that is killed in the middle of an intake.
+        /// Simulates a daemon that is killed in the middle of an intake.
         fn killed(&mut self, committed: bool) {
             let files = |place: &Place| -> BTreeMap<PathBuf, Vec<u8>> {
                 let paths = waiting(place).into_iter().map(|(_, path)| path);
@@ -572,13 +580,13 @@ mod tests {
         }
     }
 
-    /// What was sent, by which roads.
+    /// The events that were sent, by the way that they took.
     #[derive(Debug, Default)]
     struct Sent {
         left: BTreeSet<u32>,
         answered: BTreeSet<u32>,
         ran: BTreeSet<u32>,
-        /// Whether the daemon had it in time.
+        /// True if the daemon got it in time.
         by_socket: BTreeMap<u32, bool>,
     }
 
@@ -635,7 +643,7 @@ mod tests {
                     // Its hooks run: a file that says more is not written before.
                     Move::Leave(event) if event % 4 == 3 => {
                         if sent.left.insert(event) {
-                            home.leave(event, &Left { held: true, ..undecided() });
+                            home.leave(event, &SpoolDetails { held: true, ..undecided() });
                         }
                     }
                     Move::Leave(event) => {
@@ -644,7 +652,7 @@ mod tests {
                         sent.answered.insert(event);
                     }
                     Move::Rewrite(event) => {
-                        home.leave(event, &Left { runs: vec![run(event, "lint")], ..answer(event) });
+                        home.leave(event, &SpoolDetails { runs: vec![run(event, "lint")], ..answer(event) });
                         sent.left.insert(event);
                         sent.answered.insert(event);
                         sent.ran.insert(event);
@@ -679,7 +687,7 @@ mod tests {
         let place = daemon.home.place.clone();
         let mut rewrite = |_: &Connection, _: &Intake| {
             leave(&place, &envelope(3), &payload(3), &answer(3)).unwrap();
-            Changed::default()
+            IntakeChanges::default()
         };
         assert_eq!(daemon.take_in_and(&mut rewrite).new.len(), 1);
         let done = daemon.take_in();
@@ -692,10 +700,10 @@ mod tests {
     fn intake_is_in_order_of_id_and_tells_what_was_new() {
         let mut daemon = Daemon::new();
         for event in [3, 1, 2] {
-            daemon.home.leave(event, &left(1, None));
+            daemon.home.leave(event, &details(1, None));
         }
         daemon.by_socket(2, true);
-        let new: Vec<EventId> = daemon.take_in().new.iter().map(Record::id).collect();
+        let new: Vec<EventId> = daemon.take_in().new.iter().map(EventRecord::id).collect();
         assert_eq!(new, [id(1), id(3)]);
         let mut rows = rows(&daemon.connection);
         rows.sort_by_key(|row| row.seq);
@@ -707,7 +715,7 @@ mod tests {
     fn an_event_comes_with_its_session_and_what_was_taken_in_before_a_failure_counts() {
         let mut daemon = Daemon::new();
         for event in 0..=GROUP_FILES as u32 {
-            daemon.home.leave(event, &left(1, None));
+            daemon.home.leave(event, &details(1, None));
         }
         // A database that takes the first group and not the second.
         let full = format!(
@@ -718,14 +726,13 @@ mod tests {
         let mut apply = |_: &Connection, group: &Intake| {
             let at = group.new[0].envelope().at;
             let session = StoredSession::new(&Session::new(&format!("s{at}"), at));
-            Changed {
+            IntakeChanges {
                 sessions: session.into_iter().collect(),
-                ..Changed::default()
+                ..IntakeChanges::default()
             }
         };
-        let mut seq = 0..;
+        let mut next_seq = 0;
         let mut one_group = || {
-            let mut next_seq = || seq.next().unwrap();
             let place = &daemon.home.place;
             take_in(
                 &mut daemon.connection,
@@ -740,7 +747,7 @@ mod tests {
         assert_eq!((done.new.len(), more), (GROUP_FILES, Ok(true)));
         assert!(one_group().1.is_err());
         assert_eq!(daemon.home.files(), 1, "the rest waits");
-        let live = sessions(&daemon.connection, Which::Live).unwrap();
+        let live = sessions(&daemon.connection, SessionFilter::Live).unwrap();
         assert_eq!(live.len(), 1, "that of the first group");
     }
 
@@ -748,7 +755,7 @@ mod tests {
     fn what_is_no_event_is_set_aside_and_holds_nothing_up() {
         let mut daemon = Daemon::new();
         let place = daemon.home.place.clone();
-        daemon.home.leave(1, &left(1, None));
+        daemon.home.leave(1, &details(1, None));
         let whole = fs::read(place.spooled(id(1))).unwrap();
         for (event, bytes) in [(0, &b"garbage"[..]), (2, &whole[..20]), (3, b"")] {
             fs::write(place.spooled(id(event)), bytes).unwrap();
@@ -783,9 +790,9 @@ mod tests {
         for apart in [false, true] {
             let mut daemon = Daemon::new();
             let runs = vec![ran(1, "notify", UNDER_WAY), ran(1, "lint", "ok")];
-            let first = Left {
+            let first = SpoolDetails {
                 runs,
-                ..left(7, Some("ask"))
+                ..details(7, Some("ask"))
             };
             daemon.home.leave(1, &first);
             if apart {
@@ -812,7 +819,7 @@ mod tests {
     }
 
     /// What sessions hear when these are taken in one after the other.
-    fn heard(payload: &[u8], files: &[Left]) -> Vec<EventOutcome> {
+    fn heard(payload: &[u8], files: &[SpoolDetails]) -> Vec<Decided> {
         let mut daemon = Daemon::new();
         leave(&daemon.home.place, &envelope(7), payload, &undecided()).unwrap();
         daemon.take_in();
@@ -820,7 +827,7 @@ mod tests {
         for left in files {
             leave(&daemon.home.place, &envelope(7), payload, left).unwrap();
             let done = daemon.take_in();
-            heard.extend(done.completed.iter().map(Record::outcome));
+            heard.extend(done.completed.iter().map(EventRecord::decision_state));
         }
         heard
     }
@@ -828,14 +835,14 @@ mod tests {
     #[test]
     fn sessions_hear_once_how_an_event_was_decided() {
         let stop = br#"{"hook_event_name":"Stop","session_id":"s"}"#;
-        let block = || left(900, Some("block"));
-        let twice = [left(900, None), left(950, None)];
-        assert_eq!(heard(stop, &twice), [EventOutcome::Passed]);
-        assert_eq!(heard(stop, &[block(), block()]), [EventOutcome::Blocked]);
+        let block = || details(900, Some("block"));
+        let twice = [details(900, None), details(950, None)];
+        assert_eq!(heard(stop, &twice), [Decided::Passed]);
+        assert_eq!(heard(stop, &[block(), block()]), [Decided::Blocked]);
         assert_eq!(heard(stop, &[undecided()]), [], "not yet");
         for outcome in [CUT_OFF, CANCELLED] {
-            let ended = Left::of_runs(vec![ran(7, "judge", outcome)]);
-            let unheard = Left {
+            let ended = SpoolDetails::with_runs(vec![ran(7, "judge", outcome)]);
+            let unheard = SpoolDetails {
                 why: "absent".to_owned(),
                 ..ended.clone()
             };

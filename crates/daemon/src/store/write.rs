@@ -19,31 +19,31 @@ use super::checkpoint::Checkpointer;
 use super::denied::{DeniedCalls, RanDenied};
 use super::effort;
 use super::figures::{self, TurnFigures};
+use super::hook_runs;
 use super::lost;
 use super::open::{self, WRITER_BUSY, open};
-use super::record::{Record, Written};
+use super::record::{EventRecord, InsertOutcome};
 use super::retention::{Clock, Limits, Retention};
-use super::run;
-use super::session::{self, StoredSession};
-use super::spool::{self, Apply, Left};
+use super::sessions::{self, StoredSession};
+use super::spool::{self, ApplyIntake, SpoolDetails};
 use crate::counters::Counters;
-use crate::life::now_ms;
+use crate::lifecycle::now_ms;
 
-/// How long one tick may drop payloads: events wait meanwhile.
+/// The time for which one tick may delete payloads. Events wait meanwhile.
 const RETENTION: Duration = Duration::from_millis(20);
 
-/// Committed events, for followers.
+/// The channel that sends committed events to followers.
 pub type Feed = broadcast::Sender<Arc<EventRow>>;
 
-/// What is done once an event is committed. It must not block.
-pub(crate) type Then = Box<dyn FnOnce() + Send>;
+/// Sends the reply to an event once it is committed. It must not block.
+pub(crate) type Reply = Box<dyn FnOnce() + Send>;
 
-/// What is committed together.
+/// The rows of one commit.
 #[derive(Default)]
 pub(crate) struct Batch {
-    /// Events, each with its reply.
-    pub(crate) events: Vec<(Box<Record>, Then)>,
-    /// Runs that ended after their event was answered.
+    /// The events, each with its reply.
+    pub(crate) events: Vec<(Box<EventRecord>, Reply)>,
+    /// The runs that ended after their event was answered.
     pub(crate) runs: Vec<RunRow>,
     pub(crate) sessions: Vec<StoredSession>,
     pub(crate) figures: Vec<TurnFigures>,
@@ -60,23 +60,23 @@ impl Batch {
     }
 }
 
-/// How far an intake came.
+/// The result of taking in one group of the spool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum IntakeProgress {
     All,
     /// More files wait.
     More,
-    /// The database did not take it.
+    /// The database failed.
     Failed,
 }
 
-/// The connection that writes, and all that belongs to it.
+/// The writing connection and the state of its database.
 pub(crate) struct Store {
     connection: Connection,
     path: PathBuf,
-    /// The open file; None while there is none.
+    /// The inode of the database file. None while no database is open.
     inode: Option<u64>,
-    /// Its log and the index of that.
+    /// The inodes of its log and of the index of the log.
     log_inodes: [Option<u64>; 2],
     place: Place,
     feed: Feed,
@@ -85,10 +85,10 @@ pub(crate) struct Store {
     retention: Retention,
     clock: Clock,
     next_seq: i64,
-    /// Events whose hooks run in this daemon: followers see them when they are decided.
+    /// The events whose hooks run in this daemon. Followers get them when they are decided.
     pending: HashSet<i64>,
     denied: DeniedCalls,
-    began_anew: bool,
+    replaced: bool,
 }
 
 impl Store {
@@ -117,7 +117,7 @@ impl Store {
             next_seq: newest.unwrap_or(0) + 1,
             pending: HashSet::new(),
             denied,
-            began_anew: false,
+            replaced: false,
         })
     }
 
@@ -130,115 +130,112 @@ impl Store {
         self.next_seq - 1
     }
 
-    /// The events whose hooks still run: they are in the log, and followers get them when they are
-    /// decided.
+    /// Returns the events whose hooks still run. They are in the log; followers get them when they are decided.
     pub(crate) fn pending(&self) -> HashSet<i64> {
         self.pending.clone()
     }
 
-    /// Gives the result of a call that becket denied its fault. Returns true if it has it.
-    pub(crate) fn mark(&self, record: &mut Record) -> bool {
-        self.denied.mark(record);
+    /// Marks the result of a call that becket denied as a fault. Returns true if this is one.
+    pub(crate) fn mark_ran_denied(&self, record: &mut EventRecord) -> bool {
+        self.denied.mark_result(record);
         record.ran_denied()
     }
 
-    /// The calls that ran though becket had denied them, found since the last time.
-    pub(crate) fn ran_denied(&mut self) -> Vec<RanDenied> {
+    /// Takes the denied calls that ran since the last time.
+    pub(crate) fn take_ran_denied(&mut self) -> Vec<RanDenied> {
         self.denied.take_found()
     }
 
-    /// Whether a new database was begun since the last time this was asked.
-    pub(crate) fn began_anew(&mut self) -> bool {
-        std::mem::take(&mut self.began_anew)
+    /// Returns true if the database was replaced since the last call.
+    pub(crate) fn take_replaced(&mut self) -> bool {
+        std::mem::take(&mut self.replaced)
     }
 
-    /// Commits a batch in one transaction, then sends the replies. Events that the database does not
-    /// take go to the spool, else they are counted as lost; the rest comes back.
+    /// Commits a batch in one transaction, then sends the replies. Events that the database does not take go to the
+    /// spool, or else are counted as lost. The rest of the batch is returned as the error.
     pub(crate) fn commit(&mut self, batch: Batch) -> Result<(), Batch> {
-        self.look_for_file();
-        let written = self.write("events", |transaction| {
-            let insert = |(record, _): &(Box<Record>, Then)| record.insert(transaction);
-            let written: Vec<Written> = (batch.events.iter())
-                .map(insert)
-                .collect::<rusqlite::Result<_>>()?;
-            run::insert(transaction, &batch.runs)?;
-            session::write(transaction, &batch.sessions)?;
+        self.check_file();
+        let outcomes = self.write("events", |transaction| {
+            let mut outcomes = Vec::with_capacity(batch.events.len());
+            for (record, _) in &batch.events {
+                outcomes.push(record.insert(transaction)?);
+            }
+            hook_runs::insert(transaction, &batch.runs)?;
+            sessions::write(transaction, &batch.sessions)?;
             figures::write(transaction, &batch.figures)?;
             effort::write(transaction, &batch.efforts)?;
-            Ok(written)
+            Ok(outcomes)
         });
-        let Some(written) = written else {
-            for (record, then) in batch.events {
+        let Some(outcomes) = outcomes else {
+            for (record, reply) in batch.events {
                 self.keep_in_spool(&record);
-                then();
+                reply();
             }
             return Err(Batch {
                 events: Vec::new(),
                 ..batch
             });
         };
-        for ((record, then), written) in batch.events.into_iter().zip(written) {
-            then();
-            self.retention.wrote(record.envelope().at);
-            if let Err(why) = self.denied.wrote(&record, written, &self.connection) {
+        for ((record, reply), outcome) in batch.events.into_iter().zip(outcomes) {
+            reply();
+            self.retention.note_written(record.envelope().at);
+            let noted = (self.denied).note_written(&record, outcome, &self.connection);
+            if let Err(why) = noted {
                 warn!(%why, "could not look whether a denied call ran");
             }
-            self.show(&record, written);
+            self.publish_once(&record, outcome);
         }
-        self.checkpointer.look_after(&self.connection);
+        self.checkpointer.after_commit(&self.connection);
         Ok(())
     }
 
     /// Takes in one group of the spool.
-    pub(crate) fn take_in(&mut self, masker: &Masker, apply: &mut Apply<'_>) -> Taken {
-        self.look_for_file();
-        let next_seq = &mut self.next_seq;
-        let mut next_seq = || {
-            *next_seq += 1;
-            *next_seq - 1
-        };
-        let connection = &mut self.connection;
-        let denied = &mut self.denied;
+    pub(crate) fn take_in(
+        &mut self,
+        masker: &Masker,
+        apply: &mut ApplyIntake<'_>,
+    ) -> IntakeProgress {
+        self.check_file();
         let (done, ended) = spool::take_in(
-            connection,
+            &mut self.connection,
             &self.place,
             masker,
-            denied,
-            &mut next_seq,
+            &mut self.denied,
+            &mut self.next_seq,
             apply,
         );
-        // What was committed before a failure is in, all the same.
+        // Groups that were committed before a failure stay committed.
         self.counters.taken_in.add(done.new.len() as u64);
         self.counters.spool_bad.add(done.bad);
         for record in &done.new {
-            self.retention.wrote(record.envelope().at);
-            self.tell(record);
+            self.retention.note_written(record.envelope().at);
+            self.publish(record);
         }
         for record in &done.completed {
             if self.pending.remove(&record.seq) {
-                self.tell(record);
+                self.publish(record);
             }
         }
         if !done.new.is_empty() {
             info!(events = done.new.len(), "took in the spool");
-            self.checkpointer.nudge();
+            self.checkpointer.wake_thread();
         }
         match ended {
-            Ok(true) => Taken::More,
-            Ok(false) => Taken::All,
+            Ok(true) => IntakeProgress::More,
+            Ok(false) => IntakeProgress::All,
             Err(why) => {
                 warn!(%why, "could not take in the spool");
-                self.look_for_damage(&why);
-                Taken::Failed
+                self.replace_if_damaged(&why);
+                IntakeProgress::Failed
             }
         }
     }
 
-    /// Retention and checkpoint.
+    /// Deletes old payloads and starts a checkpoint.
     pub(crate) fn tick(&mut self, now_ms: i64, mut limits: Limits) {
         let began = Instant::now();
-        self.look_for_file();
-        // With 0 days nothing is kept, whatever the clock says.
+        self.check_file();
+        // With 0 days no payload is kept, so a wrong clock does no harm.
         if !self.clock.is_steady(now_ms, began) && limits.days > 0 {
             limits.days = u32::MAX;
         }
@@ -249,27 +246,27 @@ impl Store {
                 Ok(_) => break,
                 Err(why) => {
                     warn!(%why, "retention failed");
-                    self.look_for_damage(&why);
+                    self.replace_if_damaged(&why);
                     break;
                 }
             }
         }
-        // The thread would open another log, and be in the way of the checkpoint at the end.
-        if !self.lost_its_log() {
-            self.checkpointer.nudge();
+        // Without its log, the thread would create another one and block the checkpoint at the end.
+        if !self.has_lost_wal() {
+            self.checkpointer.wake_thread();
         }
     }
 
-    /// A reader found the file with this inode damaged. Several may find it at once; a new database
-    /// is another file.
-    pub(crate) fn damaged(&mut self, inode: Option<u64>, why: &str) {
+    /// Replaces the database if a reader found the file with this inode damaged. Several readers may report it; the
+    /// new database has another inode.
+    pub(crate) fn replace_damaged(&mut self, inode: Option<u64>, why: &str) {
         if inode == open::inode(&self.path) {
-            self.begin_anew(why);
+            self.replace_database(why);
         }
     }
 
-    /// Closes the database. `tidy` also moves SQLite's log into it; that takes time, which the next
-    /// daemon may be waiting for.
+    /// Closes the database. `tidy` also moves SQLite's log into it; that takes time for which the next daemon may
+    /// wait.
     pub(crate) fn close(self, tidy: bool) {
         let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
         if tidy && let Err(why) = self.connection.query_row(checkpoint, [], |_| Ok(())) {
@@ -277,38 +274,43 @@ impl Store {
         }
     }
 
-    /// Does this in one transaction, in a new database if the old one turns out to be damaged. None
-    /// if the database does not take it.
+    /// Runs `change` in one transaction, and again in a new database if the old one turns out to be damaged. Returns
+    /// none if it fails.
     fn write<T>(
         &mut self,
         what: &str,
         change: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Option<T> {
-        let write = |store: &mut Self| {
-            let how = TransactionBehavior::Immediate;
-            let transaction = store.connection.transaction_with_behavior(how)?;
-            let done = change(&transaction)?;
-            transaction.commit().map(|()| done)
-        };
-        let mut written = write(self);
+        let mut written = self.try_write(&change);
         if let Err(why) = &written
-            && self.look_for_damage(why)
+            && self.replace_if_damaged(why)
         {
-            written = write(self);
+            written = self.try_write(&change);
         }
         written
             .inspect_err(|why| error!(%why, "could not write {what}"))
             .ok()
     }
 
-    fn keep_in_spool(&self, record: &Record) {
-        let left = Left::of(record, "the database took nothing");
-        match spool::add(&self.place, record.envelope(), &record.payload(), &left) {
+    fn try_write<T>(
+        &mut self,
+        change: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<T> {
+        let behavior = TransactionBehavior::Immediate;
+        let transaction = self.connection.transaction_with_behavior(behavior)?;
+        let result = change(&transaction)?;
+        transaction.commit()?;
+        Ok(result)
+    }
+
+    fn keep_in_spool(&self, record: &EventRecord) {
+        let details = SpoolDetails::from_record(record, "the database took nothing");
+        match spool::add(&self.place, record.envelope(), &record.payload(), &details) {
             Ok(()) => self.counters.to_spool.add(1),
             Err(why) => {
                 error!(id = %record.id(), %why, "an event is lost: neither database nor spool takes it");
-                // A decision's event was kept, or counted, before.
-                if !record.decided
+                // The event of a completion was stored, or counted as lost, before.
+                if !record.is_completion
                     && let Err(why) = lost::count(&self.place, 1)
                 {
                     error!(%why, "the lost event could not be counted");
@@ -318,60 +320,59 @@ impl Store {
         }
     }
 
-    /// Followers see an event once: when it is new, or when its hooks have decided.
-    fn show(&mut self, record: &Record, written: Written) {
-        let is_new = written == Written::New;
-        if record.held {
+    /// Sends an event to followers once: when it is new, or when its hooks have decided.
+    fn publish_once(&mut self, record: &EventRecord, outcome: InsertOutcome) {
+        let is_new = outcome == InsertOutcome::New;
+        if record.hooks_pending {
             self.pending.extend(is_new.then_some(record.seq));
-        } else if is_new || record.decided && self.pending.remove(&record.seq) {
-            self.tell(record);
+        } else if is_new || record.is_completion && self.pending.remove(&record.seq) {
+            self.publish(record);
         }
     }
 
-    fn tell(&self, record: &Record) {
+    fn publish(&self, record: &EventRecord) {
         if self.feed.receiver_count() > 0 {
             drop(self.feed.send(Arc::new(record.to_row())));
         }
     }
 
-    /// Begins anew if that is what the error asks for.
-    fn look_for_damage(&mut self, why: &rusqlite::Error) -> bool {
+    /// Replaces the database if the error means that it is damaged. Returns true if it does.
+    fn replace_if_damaged(&mut self, why: &rusqlite::Error) -> bool {
         let damaged = open::is_damage(why);
         if damaged {
-            self.begin_anew(&why.to_string());
+            self.replace_database(&why.to_string());
         }
         damaged
     }
 
-    /// A database that was deleted or replaced takes what no reader ever finds.
-    fn look_for_file(&mut self) {
+    /// Opens or replaces the database if its file was deleted or replaced: no reader would find later commits.
+    fn check_file(&mut self) {
         let found = match std::fs::metadata(&self.path) {
             Ok(meta) => Some(meta.ino()),
             Err(why) if why.kind() == ErrorKind::NotFound => None,
             Err(_) => return,
         };
         if self.inode.is_none() {
-            self.open_again();
+            self.reopen();
         } else if found.is_none() {
-            self.begin_anew("its file was deleted while the daemon ran");
+            self.replace_database("its file was deleted while the daemon ran");
         } else if found != self.inode {
-            self.begin_anew("its file was replaced while the daemon ran");
+            self.replace_database("its file was replaced while the daemon ran");
         }
     }
 
-    /// Whether SQLite's log was deleted or replaced: then it takes commits that no reader finds. It is still
-    /// open here, so [`Store::close`] moves them into the database; SQLite opens another log only when all
+    /// Returns true if SQLite's log was deleted or replaced, so that no reader finds its commits. The log is still
+    /// open here, so [`Store::close`] moves the commits into the database; SQLite opens another log only when all
     /// connections of this process are closed.
-    pub(crate) fn lost_its_log(&self) -> bool {
+    pub(crate) fn has_lost_wal(&self) -> bool {
         let found = open::log_files(&self.path).map(|file| open::inode(&file));
-        let differs =
-            |(before, now): (&Option<u64>, &Option<u64>)| before.is_some() && before != now;
-        self.inode.is_some() && self.log_inodes.iter().zip(&found).any(differs)
+        let mut pairs = self.log_inodes.iter().zip(&found);
+        self.inode.is_some() && pairs.any(|(before, now)| before.is_some() && before != now)
     }
 
-    /// The file is damaged: it is set aside, and a new database begun.
-    fn begin_anew(&mut self, why: &str) {
-        // SQLite writes to a file that it has open wherever that goes, so it is let go first.
+    /// Sets the database aside and creates a new one.
+    fn replace_database(&mut self, why: &str) {
+        // SQLite would go on writing to the moved file, so close it first.
         match Connection::open_in_memory() {
             Ok(nothing) => drop(std::mem::replace(&mut self.connection, nothing)),
             Err(_) => return,
@@ -383,25 +384,26 @@ impl Store {
             Err(why) => why.to_string(),
         };
         error!(why, aside, "the database is damaged; beginning a new one");
-        (self.counters).trouble(format!("the database was damaged ({why}); {aside}"));
-        self.open_again();
+        self.counters
+            .add_trouble(format!("the database was damaged ({why}); {aside}"));
+        self.reopen();
     }
 
-    fn open_again(&mut self) {
+    fn reopen(&mut self) {
         match open(&self.path, now_ms()) {
             Ok(opened) => self.connection = opened.connection,
             Err(why) => {
                 error!(%why, "could not begin a new database");
                 let what =
                     format!("could not begin a new database ({why}): events go to the spool");
-                return self.counters.trouble(what);
+                return self.counters.add_trouble(what);
             }
         }
         self.inode = open::inode(&self.path);
         self.log_inodes = open::log_files(&self.path).map(|file| open::inode(&file));
         self.retention = Retention::default();
         self.checkpointer = Checkpointer::start(self.path.clone(), &mut self.connection);
-        self.began_anew = true;
+        self.replaced = true;
     }
 }
 
@@ -413,8 +415,8 @@ mod tests {
     use becket_wire::rpc::Source;
     use tokio::sync::broadcast::error::TryRecvError;
 
-    use super::super::sample::{Home, decision, id, left, masker, record, rows, run, runs_of};
-    use super::super::spool::Changed;
+    use super::super::fixtures::{Home, decision, details, id, masker, record, rows, run, runs_of};
+    use super::super::spool::IntakeChanges;
     use super::*;
 
     const LIMITS: Limits = Limits {
@@ -443,14 +445,16 @@ mod tests {
     }
 
     fn take_in(store: &mut Store) -> HashSet<i64> {
-        while store.take_in(&masker(), &mut |_, _| Changed::default()) == Taken::More {}
+        while store.take_in(&masker(), &mut |_, _| IntakeChanges::default()) == IntakeProgress::More
+        {
+        }
         store.pending()
     }
 
-    fn keep(store: &mut Store, record: Record) {
+    fn keep(store: &mut Store, record: EventRecord) {
         let (sent, reply) = std::sync::mpsc::channel();
-        let then = Box::new(move || sent.send(()).unwrap());
-        let events = vec![(Box::new(record), then as Then)];
+        let send: Reply = Box::new(move || sent.send(()).unwrap());
+        let events = vec![(Box::new(record), send)];
         let batch = Batch {
             events,
             ..Batch::default()
@@ -459,20 +463,20 @@ mod tests {
         reply.try_recv().expect("a reply");
     }
 
-    fn decide(store: &mut Store, mut record: Record) {
-        record.complete();
+    fn decide(store: &mut Store, mut record: EventRecord) {
+        record.set_completion();
         keep(store, record);
     }
 
-    /// An event before its hooks run.
-    fn held(number: u32) -> Record {
+    /// Makes an event whose hooks still run.
+    fn held(number: u32) -> EventRecord {
         let mut record = record(number.into(), number);
-        record.held = true;
+        record.hooks_pending = true;
         record
     }
 
-    /// The same when they have.
-    fn decided(number: u32) -> Record {
+    /// Makes the same event after its hooks have decided.
+    fn decided(number: u32) -> EventRecord {
         let mut record = held(number);
         record.took_us = Some(5000);
         record.decision = Some(decision("deny"));
@@ -480,7 +484,7 @@ mod tests {
         record
     }
 
-    /// The log says what was decided, and which hooks ran.
+    /// Asserts that the log has the decision and the runs of the hooks.
     fn is_whole(home: &Home, number: u32) {
         let rows = rows(&home.open());
         assert_eq!(rows.len(), 1, "{rows:?}");
@@ -529,9 +533,9 @@ mod tests {
         let reader = home.open();
         let events = (1..=50).map(|number| {
             let reader = home.open();
-            let then = move || assert_eq!(rows(&reader).len(), 50, "replied too early");
+            let send = move || assert_eq!(rows(&reader).len(), 50, "replied too early");
             let record = Box::new(record(number.into(), number));
-            (record, Box::new(then) as Then)
+            (record, Box::new(send) as Reply)
         });
         let batch = Batch {
             events: events.collect(),
@@ -557,7 +561,7 @@ mod tests {
         assert!(take_in(&mut store).is_empty());
         assert_eq!(shown(&mut feed), [(id(1), true)]);
         // By the spool: as it is then. A late delivery of the same changes nothing.
-        home.leave(3, &left(900, None));
+        home.leave(3, &details(900, None));
         take_in(&mut store);
         keep(&mut store, record(3, 3));
         take_in(&mut store);
@@ -618,7 +622,7 @@ mod tests {
         } = start();
         keep(&mut store, held(1));
         // The shim waited no longer.
-        home.leave(1, &left(900, None));
+        home.leave(1, &details(900, None));
         take_in(&mut store);
         assert_eq!(shown(&mut feed), [(id(1), false)]);
         decide(&mut store, decided(1));
@@ -641,7 +645,7 @@ mod tests {
         let Started {
             home, mut store, ..
         } = start();
-        home.leave(1, &left(900, None));
+        home.leave(1, &details(900, None));
         take_in(&mut store);
         let limits = Limits { days: 1, ..LIMITS };
         store.tick(now_ms() + 2 * DAY, limits);
@@ -667,7 +671,7 @@ mod tests {
         decide(&mut store, decided(1));
         // The new database has the event whole, although it never saw it before.
         is_whole(&home, 1);
-        assert!(store.began_anew());
+        assert!(store.take_replaced());
         let troubles = counters.troubles();
         let (_, aside) = troubles[0].rsplit_once(' ').unwrap();
         assert!(fs::exists(aside).unwrap(), "{troubles:?}");
@@ -679,10 +683,10 @@ mod tests {
             home, mut store, ..
         } = start();
         keep(&mut store, held(1));
-        assert!(!store.lost_its_log());
+        assert!(!store.has_lost_wal());
         fs::remove_file(&open::log_files(&store.path)[0]).unwrap();
         keep(&mut store, held(2));
-        assert!(store.lost_its_log());
+        assert!(store.has_lost_wal());
         store.close(true);
         assert_eq!(rows(&home.open()).len(), 2);
     }

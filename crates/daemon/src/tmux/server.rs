@@ -1,5 +1,5 @@
-//! One tmux server, spoken to through its own program: bounded in time and size, and never started
-//! by us.
+//! Runs commands on a tmux server through the `tmux` program, with a limit on time and output. Never starts a
+//! server.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,12 +12,12 @@ use std::time::Duration;
 use becket_engine::process::{Bounds, run_command};
 use thiserror::Error;
 
-/// A server that is stopped or busy with something else is not waited for longer.
+/// The time limit of a call. A server may be stopped or busy.
 const BOUND: Duration = Duration::from_secs(2);
-/// More than the list of any sensible number of panes.
+/// The largest output that is read: more than the list of any sensible number of panes.
 const MOST_OUTPUT: usize = 1 << 20;
 
-/// Why tmux did not do it.
+/// The reason why tmux failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TmuxError {
     #[error("there is no tmux on this machine's PATH")]
@@ -30,19 +30,19 @@ pub enum TmuxError {
     Refused(String),
 }
 
-/// One command with its arguments.
-pub type Words = Vec<String>;
+/// A tmux command with its arguments.
+pub type TmuxCommand = Vec<String>;
 
-/// A tmux server, by its socket.
+/// A tmux server, known by its socket.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Server {
+pub struct TmuxServer {
     socket: PathBuf,
-    /// Whether tmux may see which client and pane it was called from.
+    /// True if `tmux` gets our environment, so that it knows the client and the pane that it is called from.
     inside: bool,
 }
 
-impl Server {
-    /// For the daemon, which is in nobody's terminal.
+impl TmuxServer {
+    /// Makes a server for a caller that runs in no pane, such as the daemon.
     pub fn new(socket: impl Into<PathBuf>) -> Self {
         Self {
             socket: socket.into(),
@@ -50,7 +50,7 @@ impl Server {
         }
     }
 
-    /// For a program that may run in one of the server's panes: tmux knows its client by that.
+    /// Makes a server for a program that may run in one of its panes.
     pub fn inside(socket: impl Into<PathBuf>) -> Self {
         Self {
             socket: socket.into(),
@@ -58,10 +58,9 @@ impl Server {
         }
     }
 
-    /// Has one or several commands done by one call; what they printed. The first that fails ends
-    /// the row.
-    pub fn run(&self, commands: &[Words]) -> Result<String, TmuxError> {
-        self.must_be_ours()?;
+    /// Runs commands by one call, up to the first that fails. Returns their output.
+    pub fn run(&self, commands: &[TmuxCommand]) -> Result<String, TmuxError> {
+        self.check_owner()?;
         let bounds = Bounds {
             time: Some(BOUND),
             bytes: MOST_OUTPUT,
@@ -72,14 +71,15 @@ impl Server {
             io::ErrorKind::NotFound => TmuxError::NoTmux,
             _ => TmuxError::Refused(why.to_string()),
         })?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let stdout = String::from_utf8_lossy(&done.stdout).into_owned();
+        let stderr = String::from_utf8_lossy(&done.stderr);
         match done.status {
             None => Err(TmuxError::Hangs(self.name())),
-            Some(status) => self.judge(status, text(&done.stdout), &text(&done.stderr)),
+            Some(status) => self.check_status(status, stdout, stderr.trim()),
         }
     }
 
-    fn tmux(&self, commands: &[Words]) -> Command {
+    fn tmux(&self, commands: &[TmuxCommand]) -> Command {
         let mut tmux = Command::new("tmux");
         if !self.inside {
             tmux.env_clear();
@@ -92,14 +92,18 @@ impl Server {
         tmux.arg("-u")
             .arg("-S")
             .arg(&self.socket)
-            .args(row(commands));
+            .args(join(commands));
         tmux
     }
 
-    fn judge(&self, status: ExitStatus, out: String, err: &str) -> Result<String, TmuxError> {
-        let said = err.trim();
+    fn check_status(
+        &self,
+        status: ExitStatus,
+        stdout: String,
+        stderr: &str,
+    ) -> Result<String, TmuxError> {
         if status.success() {
-            return Ok(out);
+            return Ok(stdout);
         }
         let gone = [
             "no server running",
@@ -107,19 +111,22 @@ impl Server {
             "server exited",
             "lost server",
         ];
-        if gone.iter().any(|part| said.starts_with(part)) {
+        if gone.iter().any(|part| stderr.starts_with(part)) {
             return Err(TmuxError::Gone(self.name()));
         }
-        Err(TmuxError::Refused(said.to_owned()))
+        Err(TmuxError::Refused(stderr.to_owned()))
     }
 
-    /// The path came out of a session's environment: only a socket of our own user's is spoken to.
-    fn must_be_ours(&self) -> Result<(), TmuxError> {
-        let gone = || TmuxError::Gone(self.name());
-        let found = fs::metadata(&self.socket).map_err(|_| gone())?;
-        let ours = found.uid() == rustix::process::geteuid().as_raw();
-        let fits = self.socket.is_absolute() && found.file_type().is_socket() && ours;
-        fits.then_some(()).ok_or_else(gone)
+    /// Returns an error unless the socket belongs to our user. Its path came from a session's environment.
+    fn check_owner(&self) -> Result<(), TmuxError> {
+        let is_ours = fs::metadata(&self.socket).is_ok_and(|socket| {
+            socket.file_type().is_socket() && socket.uid() == rustix::process::geteuid().as_raw()
+        });
+        if self.socket.is_absolute() && is_ours {
+            Ok(())
+        } else {
+            Err(TmuxError::Gone(self.name()))
+        }
     }
 
     fn name(&self) -> String {
@@ -127,28 +134,27 @@ impl Server {
     }
 }
 
-/// Commands as tmux takes them: a semicolon of its own between two, and one at the end of a word
-/// escaped.
-fn row(commands: &[Words]) -> Vec<OsString> {
-    let mut row: Vec<OsString> = Vec::new();
+/// Joins commands into one argument list: with a `;` between two, and a `;` at the end of a word escaped.
+fn join(commands: &[TmuxCommand]) -> Vec<OsString> {
+    let mut args: Vec<OsString> = Vec::new();
     for words in commands {
-        if !row.is_empty() {
-            row.push(";".into());
+        if !args.is_empty() {
+            args.push(";".into());
         }
-        row.extend(words.iter().map(|word| match word.strip_suffix(';') {
+        args.extend(words.iter().map(|word| match word.strip_suffix(';') {
             Some(rest) => format!("{rest}\\;").into(),
             None => word.into(),
         }));
     }
-    row
+    args
 }
 
-/// One command, in words.
-pub fn words(of: &[&str]) -> Words {
-    of.iter().map(|word| (*word).to_owned()).collect()
+/// Makes a command of its words.
+pub fn tmux_command(words: &[&str]) -> TmuxCommand {
+    words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// `%3`, and nothing that tmux could take for something else.
+/// Returns true for a pane id such as `%3`, and for nothing that tmux could read as another target.
 pub fn is_pane(id: &str) -> bool {
     let number = id.strip_prefix('%').unwrap_or_default();
     !number.is_empty() && number.len() < 10 && number.bytes().all(|c| c.is_ascii_digit())
@@ -160,9 +166,11 @@ mod tests {
 
     #[test]
     fn semicolons_of_a_word_stay_in_it() {
-        let commands = [words(&["display", "a;"]), words(&["x;y", "z"])];
-        let row = row(&commands);
-        assert_eq!(row, ["display", "a\\;", ";", "x;y", "z"]);
+        let commands = [
+            tmux_command(&["display", "a;"]),
+            tmux_command(&["x;y", "z"]),
+        ];
+        assert_eq!(join(&commands), ["display", "a\\;", ";", "x;y", "z"]);
     }
 
     #[test]
@@ -179,7 +187,7 @@ mod tests {
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();
         for path in [file, folder.path().join("none"), "relative".into()] {
-            let told = Server::new(&path).run(&[words(&["list-panes"])]);
+            let told = TmuxServer::new(&path).run(&[tmux_command(&["list-panes"])]);
             assert_eq!(told, Err(TmuxError::Gone(path.display().to_string())));
         }
     }

@@ -19,35 +19,35 @@ struct Scene {
 }
 
 struct Pushing {
-    orders: mpsc::Sender<Order>,
+    requests: mpsc::Sender<TmuxRequest>,
     failed: Arc<Counters>,
 }
 
 impl Pushing {
     fn start() -> Self {
-        let (orders, taking) = mpsc::channel(64);
+        let (requests, taking) = mpsc::channel(64);
         let failed = Arc::new(Counters::default());
         let counter = Arc::clone(&failed);
         std::thread::spawn(move || {
             let runtime = Builder::new_current_thread().enable_all().build();
             runtime.expect("a runtime").block_on(push(taking, counter));
         });
-        Self { orders, failed }
+        Self { requests, failed }
     }
 
     fn tell(&self, row: SessionRow) {
-        let order = Order::Session(Arc::new(row));
-        self.orders.blocking_send(order).expect("a pusher");
+        let request = TmuxRequest::Session(Arc::new(row));
+        self.requests.blocking_send(request).expect("a pusher");
     }
 
     fn paint(&self, socket: &str, on: bool) -> Result<(), TmuxError> {
         let (done, came) = oneshot::channel();
-        let order = Order::Paint {
+        let request = TmuxRequest::Paint {
             tmux_socket: socket.to_owned(),
             on,
             done,
         };
-        self.orders.blocking_send(order).expect("a pusher");
+        self.requests.blocking_send(request).expect("a pusher");
         came.blocking_recv().expect("an answer")
     }
 }
@@ -208,7 +208,7 @@ fn a_server_that_hangs_or_is_gone_holds_up_no_other() {
 
 #[test]
 fn only_what_differs_is_set() {
-    let wanted = Wanted {
+    let wanted = ServerDisplay {
         text: "!1".to_owned(),
         panes: [("%1", Display::Working), ("%2", Display::Attention)]
             .map(|(pane, display)| (pane.to_owned(), display))
@@ -255,8 +255,8 @@ fn counts_what_is_live_and_how_long_the_longest_waits() {
         hooked: false,
         ..row(Display::Done, 0)
     });
-    assert_eq!(Tally::of(&rows).text(1000), "✗1 ◆2 4m ◇1 ●1 ○1");
-    assert_eq!(Tally::of(&[]).text(0), "");
+    assert_eq!(Tally::from_rows(&rows).text(1000), "✗1 ◆2 4m ◇1 ●1 ○1");
+    assert_eq!(Tally::from_rows(&[]).text(0), "");
     let spans = [-5, 59, 60, 3599, 3600, 86_399, 9 * 86_400].map(|s| span(s * 1000));
     let expected = [
         None,

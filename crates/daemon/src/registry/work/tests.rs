@@ -85,7 +85,7 @@ impl Bench {
     }
 
     fn commit(&mut self) {
-        store::session::write(&self.database, &self.registry.unwritten()).unwrap();
+        store::sessions::write(&self.database, &self.registry.take_unwritten()).unwrap();
         for given in std::mem::take(&mut self.answered) {
             *self.given.entry(given).or_default() += 1;
         }
@@ -170,7 +170,7 @@ impl Bench {
         let agent = head.agent_id.as_deref();
         let refused = std::mem::take(&mut self.refuses);
         self.registry
-            .said(who.session, agent, envelope.id, &says.said, refused);
+            .record_effort_message(who.session, agent, envelope.id, &says.said, refused);
         Some(says)
     }
 
@@ -272,7 +272,7 @@ impl Bench {
             context_pct: Some(pct),
             ..Figures::default()
         };
-        self.registry.figures(who.session, &figures, None);
+        self.registry.set_figures(who.session, &figures, None);
     }
 }
 
@@ -798,7 +798,7 @@ fn what_was_refused_is_given_again_and_what_claude_code_loaded_is_not() {
     let process = (A.pid, Some(1));
     bench
         .registry
-        .gone(&[(A.session.to_owned(), process)], bench.now);
+        .end_gone_processes(&[(A.session.to_owned(), process)], bench.now);
     bench.commit();
     assert!(bench.windows(effort)[0].ended_at.is_some());
     let given = bench.start_session(B).unwrap();

@@ -1,5 +1,5 @@
-//! What a daemon does first: it leaves its starter's session and descriptors, opens its log, and puts
-//! its socket in place. All its files are the owner's alone.
+//! The first steps of a daemon: it leaves the session and the descriptors of the process that started it, opens its
+//! log, and creates its socket. All its files are private to the owner.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -11,20 +11,20 @@ use std::sync::Mutex;
 use becket_wire::Place;
 use rustix::fs::OFlags;
 
-use super::LifeError;
+use super::StartError;
 
-/// Leaves the starter's session and folder, and closes whatever else was inherited. stdout is the
+/// Leaves the session and the folder of the starting process, and closes inherited descriptors. stdout is the
 /// notify socket until the start is reported.
 pub(super) fn leave_the_starter() -> io::Result<()> {
-    // It fails for a leader of a group, which is cut loose already.
+    // It fails for the leader of a process group, which is detached already.
     let _ = rustix::process::setsid();
     std::env::set_current_dir("/")?;
     close_inherited();
     Ok(())
 }
 
-/// Claude Code starts hooks with descriptors of its own; a daemon that kept one would keep a
-/// pipe open for ever.
+/// Closes inherited descriptors. Claude Code starts hooks with descriptors of its own, and a daemon that kept one
+/// would keep a pipe open for ever.
 #[expect(
     unsafe_code,
     reason = "closing a descriptor that is not owned here has no safe form"
@@ -37,7 +37,7 @@ fn close_inherited() {
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .collect();
-    // The listing had a descriptor too, and has closed it itself.
+    // The listing had a descriptor too, which is closed already.
     let is_open = |number: &i32| fs::symlink_metadata(format!("/proc/self/fd/{number}")).is_ok();
     for number in numbers
         .into_iter()
@@ -50,7 +50,7 @@ fn close_inherited() {
     }
 }
 
-/// The start is reported: from here on stdout is not read.
+/// Sends stdout and stderr to /dev/null. The start is reported, so the other side does not read any more.
 pub(super) fn close_the_notice() {
     if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdout(&null);
@@ -58,7 +58,7 @@ pub(super) fn close_the_notice() {
     }
 }
 
-/// Opens a file of the daemon's own, which is made if it is missing. What is no regular file is an error.
+/// Opens or creates a file of the daemon. Anything but a regular file is an error.
 pub(super) fn open_own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let options = options.create(true).mode(0o600);
@@ -71,14 +71,14 @@ pub(super) fn open_own(path: &Path, options: &mut OpenOptions) -> io::Result<Fil
     }
 }
 
-/// The log is begun anew beyond this.
+/// The size beyond which the log is rotated.
 const LOG_BYTES: u64 = 4 << 20;
 
-/// Opens the daemon's own log. No payload goes in there. A log that cannot be opened is no reason to fail.
+/// Opens the daemon's log. It contains no payloads. The daemon runs without it if it cannot be opened.
 pub(super) fn begin_log(place: &Place) {
     let path = place.daemon_log();
     match fs::symlink_metadata(&path) {
-        // A link would lead the log into another file; a pipe would block.
+        // A link would redirect the log into another file; a pipe would block.
         Ok(found) if !found.is_file() => drop(fs::remove_file(&path)),
         Ok(found) if found.len() > LOG_BYTES => {
             drop(fs::rename(&path, path.with_extension("log.1")));
@@ -94,12 +94,12 @@ pub(super) fn begin_log(place: &Place) {
     }
 }
 
-/// How many connections may wait to be accepted (the kernel's own bound may be lower).
+/// The number of connections that may wait to be accepted. The kernel's own limit may be lower.
 const BACKLOG: i32 = 4096;
 
-/// Listens under another name first: a socket that can be seen can be connected to.
-pub(super) fn listen(place: &Place, socket: &Path) -> Result<UnixListener, LifeError> {
-    let failed = |why| LifeError::Listen {
+/// Creates the socket under another name and renames it, so that a socket that exists can be connected to.
+pub(super) fn listen(place: &Place, socket: &Path) -> Result<UnixListener, StartError> {
+    let failed = |why| StartError::Listen {
         path: socket.to_owned(),
         why,
     };
@@ -123,25 +123,25 @@ pub(super) fn listen(place: &Place, socket: &Path) -> Result<UnixListener, LifeE
     private(&fresh);
     rustix::net::listen(&listener, BACKLOG).map_err(|why| failed(why.into()))?;
     listener.set_nonblocking(true).map_err(failed)?;
-    // We hold the lock, so what stands there is a dead daemon's.
+    // We hold the lock, so a socket with this name is of a dead daemon.
     fs::rename(&fresh, socket).map_err(failed)?;
     Ok(listener)
 }
 
-pub(super) fn make_folder(path: &Path) -> Result<(), LifeError> {
+pub(super) fn make_folder(path: &Path) -> Result<(), StartError> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|why| LifeError::Folder {
+    made.map_err(|why| StartError::Folder {
         path: path.to_owned(),
         why,
     })
 }
 
-/// Takes a file away from everybody but its owner.
+/// Makes a file readable and writable for its owner only.
 pub(super) fn private(path: &Path) {
     drop(fs::set_permissions(path, fs::Permissions::from_mode(0o600)));
 }
 
-/// Which file stands there: another may have taken its place.
+/// Returns the inode of the file at this path.
 pub(super) fn inode(path: &Path) -> Option<u64> {
     fs::symlink_metadata(path).ok().map(|meta| meta.ino())
 }

@@ -1,4 +1,4 @@
-//! The questions that are asked of the log.
+//! Queries of the log.
 
 use becket_wire::EventId;
 use becket_wire::log::{CANARY, RAN_DENIED};
@@ -8,14 +8,14 @@ use rusqlite::{Connection, Row, params, params_from_iter};
 
 use super::record::unpack;
 
-/// Tools that change the file which their input names.
+/// Tools that change the file that their input names.
 const FILE_TOOLS: [&str; 4] = ["Write", "Edit", "MultiEdit", "NotebookEdit"];
 
 const COLUMNS: &str =
     "e.seq, e.id, e.at, e.session_id, e.agent_id, e.event, e.tool, e.took_us, e.source, e.masked,
     e.fault, e.duplicate_of, d.answer, d.by, d.reason, p.encoding, p.body, d.effort";
 
-/// Calls `each` with the events that were asked for, in order of (at, seq), until it says stop.
+/// Calls `each` with the events that match a query, in order of (at, seq), until it returns false.
 pub fn find(
     connection: &Connection,
     query: &EventQuery,
@@ -63,9 +63,9 @@ fn select(query: &EventQuery) -> (String, Vec<Value>) {
     if !query.duplicates {
         wheres.push("e.duplicate_of IS NULL");
     }
-    // The newest first finds a limit's worth quickly: by session, else by time, which no filter on
-    // event or tool needs an index for. The answer goes out oldest first. Payloads are joined after
-    // the limit, or a sort would carry them along.
+    // Newest first, by the index of the session or of the time, reaches the limit quickly, even with a filter on
+    // event or tool. The result is sorted oldest first. Payloads are joined after the limit, or the sort would carry
+    // them along.
     let limit = query.limit.map_or(-1, i64::from);
     let sql = format!(
         "SELECT {COLUMNS} FROM
@@ -78,7 +78,7 @@ fn select(query: &EventQuery) -> (String, Vec<Value>) {
     (sql, values)
 }
 
-/// What an effort said, as it is kept.
+/// Parses the stored message of an effort.
 fn said(kept: Option<String>) -> Option<serde_json::Value> {
     serde_json::from_str(&kept?).ok()
 }
@@ -117,10 +117,10 @@ fn read(row: &Row<'_>) -> rusqlite::Result<EventRow> {
     })
 }
 
-/// The sessions whose id begins so, in upper or lower case, a few at the most.
+/// Finds a few sessions whose id begins with this text, in upper or lower case.
 pub fn sessions_like(connection: &Connection, prefix: &str) -> rusqlite::Result<Vec<String>> {
-    // From one id to the next by the index: DISTINCT would read every event of a session. Upper case
-    // sorts before lower case.
+    // The recursion jumps from one id to the next in the index: DISTINCT would read every event of a session. Upper
+    // case sorts before lower case.
     let mut query = connection.prepare(
         "WITH RECURSIVE found (session) AS (
              SELECT min(session_id) FROM events WHERE session_id >= upper(?1)
@@ -134,7 +134,7 @@ pub fn sessions_like(connection: &Connection, prefix: &str) -> rusqlite::Result<
     found.collect()
 }
 
-/// The events from one id to another, a few at the most.
+/// Finds a few events between two ids, both included.
 pub fn events_between(
     connection: &Connection,
     (first, last): (EventId, EventId),
@@ -147,7 +147,7 @@ pub fn events_between(
     ids?.collect()
 }
 
-/// How many events there are.
+/// Returns the number of events.
 pub fn count(connection: &Connection) -> rusqlite::Result<u64> {
     connection
         .query_row("SELECT count(*) FROM events", [], |row| {
@@ -156,16 +156,16 @@ pub fn count(connection: &Connection) -> rusqlite::Result<u64> {
         .map(i64::unsigned_abs)
 }
 
-/// When the first event came: before that, no guard could see anything.
+/// Returns the time of the first event. Before it, no guard could see a call.
 pub fn first_event(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     connection.query_row("SELECT min(at) FROM events", [], |row| row.get(0))
 }
 
-/// Whose calls.
+/// The sessions whose calls are read.
 #[derive(Debug, Clone, Copy)]
 pub enum CallsOf<'a> {
     Session(&'a str),
-    /// Those of all sessions since then.
+    /// All sessions, since this time.
     AllSince(i64),
 }
 
@@ -190,17 +190,17 @@ pub fn calls_seen(
     Ok(())
 }
 
-/// Events of which something is wrong.
+/// The number of events with a fault, and the newest of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Faults {
     pub count: u64,
-    /// When the newest came, and what is wrong with it.
+    /// The time of the newest one, and its fault.
     pub at: i64,
     pub fault: String,
 }
 
-/// The events with a fault since then, but for denied calls that ran: [`ran_denied`](super::ran_denied).
-/// None if there are none. Doctor shows them.
+/// Reads the events with a fault since a time, for `doctor`. Leaves out denied calls that ran, see
+/// [`ran_denied`](super::ran_denied).
 pub fn faults(connection: &Connection, since: i64) -> rusqlite::Result<Option<Faults>> {
     // With `max` SQLite takes the other columns from the same row.
     connection.query_row(
@@ -217,10 +217,10 @@ pub fn faults(connection: &Connection, since: i64) -> rusqlite::Result<Option<Fa
     )
 }
 
-/// One event in brief. Only prompts have their payload, and in the events of one session the calls
-/// that wrote a file; retention may have dropped it.
+/// The fields of an event that statistics need. Only prompts have a payload, and in the events of one session
+/// also the calls that wrote a file. Retention may have deleted it.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Brief<'r> {
+pub struct EventBrief<'r> {
     pub seq: i64,
     /// Milliseconds since 1970.
     pub at: i64,
@@ -232,7 +232,7 @@ pub struct Brief<'r> {
     pub payload: Option<Vec<u8>>,
 }
 
-impl<'r> From<&'r EventRow> for Brief<'r> {
+impl<'r> From<&'r EventRow> for EventBrief<'r> {
     fn from(row: &'r EventRow) -> Self {
         Self {
             seq: row.seq,
@@ -247,7 +247,7 @@ impl<'r> From<&'r EventRow> for Brief<'r> {
     }
 }
 
-impl<'r> Brief<'r> {
+impl<'r> EventBrief<'r> {
     fn read(row: &'r Row<'_>) -> rusqlite::Result<Self> {
         let text = |column: usize| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_str_or_null()?);
         let decision = match row.get::<_, Option<String>>(5)? {
@@ -276,13 +276,13 @@ impl<'r> Brief<'r> {
     }
 }
 
-/// Calls `each` with the events of a session, with their files, oldest first; or with those of all
-/// since then, in the order of the log. Duplicates are left out.
+/// Calls `each` with the events of a session since a time, oldest first and with the payloads of calls that wrote
+/// a file; or with the events of all sessions, in the order of the log. Doubles are left out.
 pub fn events_in_brief(
     connection: &Connection,
     session: Option<&str>,
     since: i64,
-    each: &mut dyn FnMut(Brief<'_>),
+    each: &mut dyn FnMut(EventBrief<'_>),
 ) -> rusqlite::Result<()> {
     let (which, order, files) = match session {
         Some(_) => (
@@ -290,7 +290,7 @@ pub fn events_in_brief(
             "ORDER BY e.at, e.seq",
             FILE_TOOLS.join("', '"),
         ),
-        // A sort of a million rows takes longer than to read them.
+        // Sorting a million rows takes longer than reading them.
         None => ("?1 IS NULL", "", String::new()),
     };
     let mut select = connection.prepare(&format!(
@@ -301,12 +301,12 @@ pub fn events_in_brief(
     ))?;
     let mut rows = select.query(params![session, since])?;
     while let Some(row) = rows.next()? {
-        each(Brief::read(row)?);
+        each(EventBrief::read(row)?);
     }
     Ok(())
 }
 
-/// The payload of one event; none if retention has dropped it.
+/// Reads the payload of one event. Returns none if retention has deleted it.
 pub fn payload(connection: &Connection, seq: i64) -> rusqlite::Result<Option<Vec<u8>>> {
     let mut select =
         connection.prepare_cached("SELECT encoding, body FROM payloads WHERE seq = ?1")?;
@@ -319,7 +319,7 @@ pub fn payload(connection: &Connection, seq: i64) -> rusqlite::Result<Option<Vec
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{Home, envelope, found, id, record_of};
+    use super::super::fixtures::{Home, envelope, found, id, record_of};
     use super::*;
 
     /// Events 1 to 6, in two sessions, the third a double of the second, the last from the past.
@@ -425,7 +425,7 @@ mod tests {
         ];
         for (query, expected) in cases {
             assert_eq!(seqs(&connection, &query), expected, "{query:?}");
-            // Whoever follows is told the same by `wants`.
+            // Followers are filtered by `wants`, which must agree.
             let everything = found(
                 &connection,
                 &EventQuery {

@@ -1,4 +1,4 @@
-//! `becket sessions` and the live view: the sessions as they are, and then every change.
+//! Sends sessions to `becket sessions`, and sessions and their changes to the live view and to tmux.
 
 use std::sync::Arc;
 
@@ -11,25 +11,25 @@ use tracing::warn;
 
 use crate::connection::Connection;
 use crate::core::Message;
-use crate::life::{closes, now_ms};
-use crate::registry::Asked;
-use crate::serve::{Door, take_in};
-use crate::store::{self, Which};
-use crate::tmux::Order;
+use crate::lifecycle::{closes, now_ms};
+use crate::registry::RegistryRequest;
+use crate::serve::{Server, take_in};
+use crate::store::{self, SessionFilter};
+use crate::tmux::TmuxRequest;
 
-/// So many ended sessions are told, unless more are asked for.
+/// The number of ended sessions that are sent by default.
 const ENDED: u32 = 200;
 
-/// Tells the pusher of every session, and of every change.
-pub(crate) async fn tell_tmux(door: Arc<Door>) {
+/// Sends every session and every change to the task that pushes into tmux.
+pub(crate) async fn tell_tmux(server: Arc<Server>) {
     loop {
-        let Some((rows, mut changes)) = watch(&door).await else {
+        let Some((rows, mut changes)) = watch(&server).await else {
             return;
         };
-        drop(door.tmux.send(Order::All(rows)).await);
+        drop(server.tmux.send(TmuxRequest::All(rows)).await);
         loop {
             match changes.recv().await {
-                Ok(row) => drop(door.tmux.send(Order::Session(row)).await),
+                Ok(row) => drop(server.tmux.send(TmuxRequest::Session(row)).await),
                 Err(RecvError::Lagged(_)) => break,
                 Err(RecvError::Closed) => return,
             }
@@ -39,23 +39,23 @@ pub(crate) async fn tell_tmux(door: Arc<Door>) {
 
 type Watched = (Vec<SessionRow>, broadcast::Receiver<Arc<SessionRow>>);
 
-/// The live sessions, and every change from then on.
-async fn watch(door: &Door) -> Option<Watched> {
+/// Gets the live sessions, and a subscription to every change from then on.
+async fn watch(server: &Server) -> Option<Watched> {
     let (reply, watched) = oneshot::channel();
-    let asked = Message::Asked(Asked::Watch(reply));
-    door.core.send(asked).await.ok()?;
+    let asked = Message::Registry(RegistryRequest::Watch(reply));
+    server.core.send(asked).await.ok()?;
     watched.await.ok()
 }
 
-/// Has the panes of a tmux server coloured, or not any more.
-pub(crate) async fn paint(door: &Door, tmux_socket: String, on: bool) -> Told {
+/// Turns the colours of a tmux server's panes on or off.
+pub(crate) async fn paint(server: &Server, tmux_socket: String, on: bool) -> Told {
     let (done, painted) = oneshot::channel();
-    let order = Order::Paint {
+    let request = TmuxRequest::Paint {
         tmux_socket,
         on,
         done,
     };
-    drop(door.tmux.send(order).await);
+    drop(server.tmux.send(request).await);
     match painted.await {
         Ok(Ok(())) => Told::Done,
         Ok(Err(why)) => Told::No(why.to_string()),
@@ -63,27 +63,39 @@ pub(crate) async fn paint(door: &Door, tmux_socket: String, on: bool) -> Told {
     }
 }
 
-/// Asks the registry something. It answers everything, unless the daemon ends.
-pub(crate) async fn ask(door: &Door, asked: impl FnOnce(oneshot::Sender<Told>) -> Asked) -> Told {
+/// Sends the registry a request. Every request gets an answer, unless the daemon ends.
+pub(crate) async fn ask(
+    server: &Server,
+    asked: impl FnOnce(oneshot::Sender<Told>) -> RegistryRequest,
+) -> Told {
     let (reply, answer) = oneshot::channel();
-    drop(door.core.send(Message::Asked(asked(reply))).await);
+    drop(server.core.send(Message::Registry(asked(reply))).await);
     let ending = Told::No("the daemon ends".to_owned());
     answer.await.unwrap_or(ending)
 }
 
-/// Sends the sessions that were asked for. False if nobody is there any more.
-pub(crate) async fn sessions(connection: &Connection, query: SessionQuery, door: &Door) -> bool {
-    // What the spool holds may change a status.
-    take_in(door).await;
+/// Sends the sessions that match a query. Returns false if the connection is to be closed.
+pub(crate) async fn sessions(
+    connection: &Connection,
+    query: SessionQuery,
+    server: &Server,
+) -> bool {
+    // Events in the spool may change the state of a session.
+    take_in(server).await;
     let (reply, live) = oneshot::channel();
-    drop(door.core.send(Message::Asked(Asked::Live(reply))).await);
+    drop(
+        server
+            .core
+            .send(Message::Registry(RegistryRequest::Live(reply)))
+            .await,
+    );
     let live = live.await.unwrap_or_default();
     let told = match &query.session {
-        Some(prefix) => one(door, prefix.clone(), live).await,
+        Some(prefix) => one(server, prefix.clone(), live).await,
         None if query.all => {
             let limit = query.limit.unwrap_or(ENDED);
-            let ended = stored(door, move |reader| {
-                store::sessions(reader, Which::Ended(limit))
+            let ended = stored(server, move |reader| {
+                store::sessions(reader, SessionFilter::Ended(limit))
             });
             Told::Sessions(with_ended(live, &ended.await))
         }
@@ -95,7 +107,7 @@ pub(crate) async fn sessions(connection: &Connection, query: SessionQuery, door:
     }
 }
 
-/// Sends sessions, the first of them if all are more than a frame holds.
+/// Sends as many sessions as fit into a frame, the first ones.
 async fn say(connection: &Connection, rows: Vec<SessionRow>) -> bool {
     match packed(rows) {
         Some(frame) => connection.send(&frame).await,
@@ -122,11 +134,11 @@ fn packed(mut rows: Vec<SessionRow>) -> Option<Vec<u8>> {
     }
 }
 
-/// The one session whose id begins so, live or ended.
-async fn one(door: &Door, prefix: String, live: Vec<SessionRow>) -> Told {
+/// Finds the session whose id begins with `prefix`, live or ended.
+async fn one(server: &Server, prefix: String, live: Vec<SessionRow>) -> Told {
     let begins = prefix.clone();
-    let known = stored(door, move |reader| {
-        store::sessions(reader, Which::Like(&begins))
+    let known = stored(server, move |reader| {
+        store::sessions(reader, SessionFilter::Like(&begins))
     })
     .await;
     let mut found = with_ended(live, &known);
@@ -139,7 +151,7 @@ async fn one(door: &Door, prefix: String, live: Vec<SessionRow>) -> Told {
     }
 }
 
-/// The live ones, and after them those that are not among them.
+/// Adds the sessions that are not among the live ones.
 fn with_ended(mut live: Vec<SessionRow>, others: &[Session]) -> Vec<SessionRow> {
     let now = now_ms();
     for session in others {
@@ -150,11 +162,11 @@ fn with_ended(mut live: Vec<SessionRow>, others: &[Session]) -> Vec<SessionRow> 
     live
 }
 
-async fn stored<F>(door: &Door, read: F) -> Vec<Session>
+async fn stored<F>(server: &Server, read: F) -> Vec<Session>
 where
     F: FnOnce(&rusqlite::Connection) -> rusqlite::Result<Vec<Session>> + Send + 'static,
 {
-    let database = door.place.database();
+    let database = server.place.database();
     let found = tokio::task::spawn_blocking(move || {
         let reader = store::open_to_read(&database).ok().flatten()?;
         read(&reader).ok()
@@ -163,11 +175,11 @@ where
 }
 
 /// Sends the live sessions, and then every change until one side ends.
-pub(crate) async fn changes(connection: &Connection, door: &Door) -> bool {
-    take_in(door).await;
-    let mut closing = door.closing.subscribe();
+pub(crate) async fn changes(connection: &Connection, server: &Server) -> bool {
+    take_in(server).await;
+    let mut closing = server.closing.subscribe();
     loop {
-        let Some((rows, mut changes)) = watch(door).await else {
+        let Some((rows, mut changes)) = watch(server).await else {
             return false;
         };
         if !say(connection, rows).await {
@@ -189,7 +201,7 @@ pub(crate) async fn changes(connection: &Connection, door: &Door) -> bool {
                         return false;
                     }
                 }
-                // Too slow for every change: all of them anew.
+                // The client was too slow and missed changes: send all sessions again.
                 Err(RecvError::Lagged(_)) => break,
                 Err(RecvError::Closed) => return false,
             }

@@ -1,5 +1,5 @@
-//! The calls of a session's transcripts, compared with the PreToolUse events in the database: at the
-//! end of a session, and for `becket coverage`, `doctor` and the live view.
+//! Compares the tool calls in a session's transcripts with the PreToolUse events in the database, at the end of a
+//! session and for `becket coverage`, `doctor` and the live view.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,15 +10,15 @@ use becket_engine::coverage::{Coverage, ToolCalls};
 use becket_engine::transcript::Tail;
 use rusqlite::Connection;
 
-use crate::infer::followed::{open, unreadable};
+use crate::inference::followed::{open, unreadable};
 use crate::store::{CallsOf, calls_seen, first_event};
 
-/// What is read of a transcript at once.
+/// The number of bytes that are read of a transcript at once.
 const AT_ONCE: usize = 256 << 10;
-/// How deep in its folder a session's subagents are looked for, and how many.
+/// The depth to which a session's folder is searched for transcripts of subagents, and the number of them.
 const MAX_DEPTH: usize = 3;
 const MAX_SUBAGENTS: usize = 10_000;
-/// An event may be so much older than the line of its call, in milliseconds.
+/// The time by which an event may be older than the line of its call, in milliseconds.
 const EARLIER: i64 = 60_000;
 
 /// A session that has ended and whose calls are to be compared.
@@ -33,30 +33,31 @@ pub(crate) struct EndedSession {
 #[derive(Debug, Default)]
 pub struct SessionCalls {
     pub calls: ToolCalls,
-    /// What of its transcripts could not be read.
+    /// The part of its transcripts that could not be read, in words.
     pub trouble: Option<String>,
 }
 
 impl SessionCalls {
     /// Reads a session's transcript and those of its subagents, as streams.
     pub fn read(transcript: &Path) -> Self {
-        let mut read = Self::default();
-        read.file(transcript);
+        let mut calls = Self::default();
+        calls.add_file(transcript);
         for file in subagents(&transcript.with_extension("")) {
-            read.file(&file);
+            calls.add_file(&file);
         }
-        read
+        calls
     }
 
-    fn file(&mut self, path: &Path) {
-        let trouble = match self.stream(path) {
+    fn add_file(&mut self, path: &Path) {
+        let trouble = match self.read_file(path) {
             Ok(trouble) => trouble,
             Err(why) => Some(format!("{} cannot be read: {why}", path.display())),
         };
         self.trouble = self.trouble.take().or(trouble);
     }
 
-    fn stream(&mut self, path: &Path) -> io::Result<Option<String>> {
+    /// Reads the calls of one transcript. Returns a description of the lines that cannot be read.
+    fn read_file(&mut self, path: &Path) -> io::Result<Option<String>> {
         let file = open(path)?;
         let mut rest = file.metadata()?.len();
         let mut file = file.take(rest);
@@ -88,23 +89,31 @@ impl SessionCalls {
     }
 }
 
-/// The counts of sessions that have ended.
-pub(crate) fn of_ended(database: &Connection, ended: &[EndedSession]) -> Vec<(String, Coverage)> {
-    let count = |one: &EndedSession| {
-        let mut read = SessionCalls::read(&one.transcript);
-        read.compare(database, &one.session).ok()?;
-        let coverage = read.calls.coverage().at_end(one.ended_at);
-        (coverage.calls > 0).then(|| (one.session.clone(), coverage))
-    };
-    ended.iter().filter_map(count).collect()
+/// Counts the seen and unseen calls of sessions that have ended.
+pub(crate) fn count_ended(
+    database: &Connection,
+    ended: &[EndedSession],
+) -> Vec<(String, Coverage)> {
+    let mut counted = Vec::new();
+    for session in ended {
+        let mut calls = SessionCalls::read(&session.transcript);
+        if calls.compare(database, &session.session).is_err() {
+            continue;
+        }
+        let coverage = calls.calls.coverage().at_end(session.ended_at);
+        if coverage.calls > 0 {
+            counted.push((session.session.clone(), coverage));
+        }
+    }
+    counted
 }
 
-/// The transcripts of a session's subagents: `SESSION/subagents/agent-ID.jsonl`, or deeper.
+/// Lists the transcripts of a session's subagents: `SESSION/subagents/agent-ID.jsonl`, or deeper.
 fn subagents(session: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![(session.join("subagents"), 0)];
     while let Some((folder, depth)) = folders.pop() {
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        for entry in entries(&folder) {
             let path = entry.path();
             let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
             if is_folder && depth < MAX_DEPTH {
@@ -117,25 +126,29 @@ fn subagents(session: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The transcripts in a config folder of Claude Code that changed since then: those of
-/// sessions, `projects/PROJECT/SESSION.jsonl`.
+/// Lists the transcripts of sessions in Claude Code's config folder that changed since a time:
+/// `projects/PROJECT/SESSION.jsonl`.
 pub fn transcripts_since(claude_home: &Path, since: i64) -> Vec<PathBuf> {
-    let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
-    let changed = |entry: &fs::DirEntry| {
-        let changed = entry.metadata().and_then(|meta| meta.modified()).ok()?;
-        let changed = changed.duration_since(std::time::UNIX_EPOCH).ok()?;
-        i64::try_from(changed.as_millis()).ok()
-    };
     let mut found = Vec::new();
     for project in entries(&claude_home.join("projects")) {
         for entry in entries(&project.path()) {
             let path = entry.path();
             let is_transcript = path.extension() == Some(OsStr::new("jsonl"));
-            if is_transcript && changed(&entry).is_some_and(|at| at >= since) {
+            if is_transcript && modified_ms(&entry).is_some_and(|at| at >= since) {
                 found.push(path);
             }
         }
     }
     found.sort();
     found
+}
+
+fn entries(folder: &Path) -> impl Iterator<Item = fs::DirEntry> + use<> {
+    fs::read_dir(folder).into_iter().flatten().flatten()
+}
+
+fn modified_ms(entry: &fs::DirEntry) -> Option<i64> {
+    let modified = entry.metadata().and_then(|meta| meta.modified()).ok()?;
+    let since = modified.duration_since(std::time::UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_millis()).ok()
 }

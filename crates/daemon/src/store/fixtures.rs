@@ -1,4 +1,4 @@
-//! What the store's tests are made of: a home of their own, and events by number.
+//! Fixtures for the tests of the store: a temporary home, and events made from a number.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use becket_wire::{EventId, Head, Place, Version};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use super::record::{Decision, Record};
-use super::spool::{self, Left};
+use super::record::{Decision, EventRecord};
+use super::spool::{self, SpoolDetails};
 
 /// A home, and a database in it.
 pub(super) struct Home {
@@ -34,11 +34,11 @@ impl Home {
     }
 
     /// Leaves an event in the spool, as `becket hook --alone` does.
-    pub(super) fn leave(&self, number: u32, left: &Left) {
-        spool::leave(&self.place, &envelope(number), &payload(number), left).unwrap();
+    pub(super) fn leave(&self, number: u32, details: &SpoolDetails) {
+        spool::leave(&self.place, &envelope(number), &payload(number), details).unwrap();
     }
 
-    /// How many files wait in the spool, of whatever kind.
+    /// Returns the number of files in the spool, of every kind.
     pub(super) fn files(&self) -> usize {
         std::fs::read_dir(self.place.spool()).unwrap().count()
     }
@@ -75,14 +75,14 @@ pub(super) fn payload(number: u32) -> Vec<u8> {
     format!(r#"{{"hook_event_name":"PreToolUse","session_id":"s","number":{number}}}"#).into_bytes()
 }
 
-/// An event as the daemon has it before it is written.
-pub(super) fn record(seq: i64, number: u32) -> Record {
+/// Makes the record of an event, as the daemon has it before it is written.
+pub(super) fn record(seq: i64, number: u32) -> EventRecord {
     record_of(seq, envelope(number), &payload(number))
 }
 
-pub(super) fn record_of(seq: i64, envelope: Envelope, payload: &[u8]) -> Record {
+pub(super) fn record_of(seq: i64, envelope: Envelope, payload: &[u8]) -> EventRecord {
     let head = Head::read(payload);
-    let mut record = Record::new(envelope, &head, payload, 0, Source::Daemon);
+    let mut record = EventRecord::new(envelope, &head, payload, 0, Source::Daemon);
     record.seq = seq;
     record
 }
@@ -99,18 +99,18 @@ pub(crate) fn decision(answer: &str) -> Decision {
     }
 }
 
-pub(super) fn left(took_us: i64, answer: Option<&str>) -> Left {
-    Left {
+pub(super) fn details(took_us: i64, answer: Option<&str>) -> SpoolDetails {
+    SpoolDetails {
         took_us: Some(took_us),
         decision: answer.map(decision),
         masked: 0,
         source: Source::Alone,
         why: "absent".to_owned(),
-        ..Left::of_runs(Vec::new())
+        ..SpoolDetails::with_runs(Vec::new())
     }
 }
 
-/// A run of a hook on an event, which said nothing.
+/// Makes the run of a hook that succeeded silently.
 pub(crate) fn run(number: u32, hook: &str) -> RunRow {
     RunRow {
         hook: hook.to_owned(),
@@ -128,14 +128,14 @@ pub(crate) fn run(number: u32, hook: &str) -> RunRow {
     }
 }
 
-/// What each run was of, the newest first.
+/// Reads the event, the hook and the outcome of each run, the newest first.
 pub(super) fn runs_of(connection: &Connection) -> Vec<(EventId, String, String)> {
     let found = super::runs(connection, &super::RunQuery::default()).unwrap();
-    let told = |found: super::FoundRun| (found.run.event_id, found.run.hook, found.run.outcome);
+    let told = |found: super::LoggedRun| (found.run.event_id, found.run.hook, found.run.outcome);
     found.into_iter().map(told).collect()
 }
 
-/// All rows, as `becket events` reads them.
+/// Reads all rows, as `becket events` does.
 pub(super) fn rows(connection: &Connection) -> Vec<EventRow> {
     found(
         connection,

@@ -1,11 +1,11 @@
-//! Sessions in the database: each one whole, written in the transaction of its event.
+//! Sessions in the database. Each one is stored whole, in the transaction of its event.
 
 use becket_engine::session::Session;
 use rusqlite::{Connection, params};
 use serde::Deserialize;
 use tracing::warn;
 
-/// A session as the database has it.
+/// A row of the table `sessions`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredSession {
     session_id: String,
@@ -33,7 +33,7 @@ impl StoredSession {
     }
 }
 
-/// Writes sessions as they are now.
+/// Writes the current state of sessions.
 pub(crate) fn write(connection: &Connection, sessions: &[StoredSession]) -> rusqlite::Result<()> {
     // An assignment to `ended_at` would write the index of live sessions with every event.
     let mut update = connection.prepare_cached(
@@ -60,25 +60,28 @@ pub(crate) fn write(connection: &Connection, sessions: &[StoredSession]) -> rusq
     Ok(())
 }
 
-/// Which sessions are read.
+/// The sessions to read.
 #[derive(Debug, Clone, Copy)]
-pub enum Which<'a> {
+pub enum SessionFilter<'a> {
     Live,
-    /// The newest so many that have ended.
+    /// The newest sessions that have ended, so many at most.
     Ended(u32),
-    /// All whose id begins so, in upper or lower case.
+    /// The sessions whose id begins with this text, in upper or lower case.
     Like(&'a str),
 }
 
-/// Sessions as they were kept last, the newest first. A state that cannot be read is left out.
-pub fn sessions(connection: &Connection, which: Which<'_>) -> rusqlite::Result<Vec<Session>> {
+/// Reads sessions, the newest first. A state that cannot be read is left out.
+pub fn sessions(
+    connection: &Connection,
+    which: SessionFilter<'_>,
+) -> rusqlite::Result<Vec<Session>> {
     let (condition, prefix) = match which {
-        Which::Live => ("ended_at IS NULL".to_owned(), ""),
-        Which::Ended(limit) => (
+        SessionFilter::Live => ("ended_at IS NULL".to_owned(), ""),
+        SessionFilter::Ended(limit) => (
             format!("ended_at IS NOT NULL ORDER BY last_activity DESC LIMIT {limit}"),
             "",
         ),
-        Which::Like(prefix) => (
+        SessionFilter::Like(prefix) => (
             // Upper case sorts before lower case.
             "session_id >= upper(?1) AND session_id < lower(?1) || char(1114111)
              AND lower(substr(session_id, 1, length(?1))) = lower(?1) LIMIT 64"
@@ -104,8 +107,8 @@ pub fn sessions(connection: &Connection, which: Which<'_>) -> rusqlite::Result<V
     Ok(found)
 }
 
-/// Whether a session of this Claude Code process was seen here. The process is known by its start
-/// time too.
+/// Returns true if a session of this Claude Code process is in the database. The start time tells the process
+/// from a later one with the same pid.
 pub fn knows_process(connection: &Connection, pid: u32, pid_start: u64) -> rusqlite::Result<bool> {
     connection
         .prepare("SELECT 1 FROM sessions WHERE pid = ?1 AND pid_start = ?2 LIMIT 1")?
@@ -119,13 +122,13 @@ pub fn has_ended(connection: &Connection, id: &str) -> rusqlite::Result<bool> {
         .exists([id])
 }
 
-/// What is needed of a session to sort it among others.
+/// The fields of a session that sort and group it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct SessionFacts {
     pub session_id: String,
     pub prev_session_id: Option<String>,
-    /// See `line` of a session: a fork begins its own.
+    /// The first session of the chain that this one continues. A fork begins its own.
     pub line: String,
     pub title: Option<String>,
     pub last_prompt: Option<String>,
@@ -135,14 +138,14 @@ pub struct SessionFacts {
 }
 
 impl SessionFacts {
-    /// The session that it was forked from. Its cost goes on from that one's.
+    /// Returns the session that it was forked from. Its cost starts at the cost of that one.
     pub fn forked_from(&self) -> Option<&str> {
         let forked = self.line == self.session_id;
         self.prev_session_id.as_deref().filter(|_| forked)
     }
 }
 
-/// The facts of all sessions. A state that cannot be read is left out.
+/// Reads the facts of all sessions. A state that cannot be read is left out.
 pub fn session_facts(connection: &Connection) -> rusqlite::Result<Vec<SessionFacts>> {
     let mut select = connection.prepare("SELECT state FROM sessions")?;
     let mut rows = select.query([])?;
@@ -157,7 +160,7 @@ pub fn session_facts(connection: &Connection) -> rusqlite::Result<Vec<SessionFac
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::Home;
+    use super::super::fixtures::Home;
     use super::*;
 
     fn state(id: &str, at: i64, change: impl FnOnce(&mut Session)) -> StoredSession {
@@ -179,14 +182,18 @@ mod tests {
             let found = sessions(&connection, which).unwrap();
             found.into_iter().map(|one| one.session_id).collect()
         };
-        assert_eq!(ids(Which::Live), ["aa-1"]);
-        assert_eq!(ids(Which::Ended(9)), ["b%", "aa-2"]);
-        assert_eq!(ids(Which::Ended(1)), ["b%"]);
-        assert_eq!(ids(Which::Like("aa")), ["aa-2", "aa-1"]);
-        assert_eq!(ids(Which::Like("AA-1")), ["aa-1"]);
-        assert_eq!(ids(Which::Like("%")), [""; 0], "no character is special");
+        assert_eq!(ids(SessionFilter::Live), ["aa-1"]);
+        assert_eq!(ids(SessionFilter::Ended(9)), ["b%", "aa-2"]);
+        assert_eq!(ids(SessionFilter::Ended(1)), ["b%"]);
+        assert_eq!(ids(SessionFilter::Like("aa")), ["aa-2", "aa-1"]);
+        assert_eq!(ids(SessionFilter::Like("AA-1")), ["aa-1"]);
+        assert_eq!(
+            ids(SessionFilter::Like("%")),
+            [""; 0],
+            "no character is special"
+        );
         write(&connection, &[ended("aa-1", 4)]).unwrap();
-        assert_eq!(ids(Which::Live), [""; 0]);
+        assert_eq!(ids(SessionFilter::Live), [""; 0]);
         for (pid, start, known) in [(4242, 17, true), (4242, 18, false), (4243, 17, false)] {
             let again = state("aa-1", 5, |session| {
                 (session.pid, session.pid_start) = (Some(4242), Some(17));

@@ -1,4 +1,4 @@
-//! `becket events`: the log up to now, and then what comes.
+//! Sends events to `becket events`: first those in the log, then new ones.
 
 use std::collections::HashSet;
 
@@ -8,26 +8,30 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::connection::Connection;
 use crate::core::Message;
-use crate::life::closes;
-use crate::serve::{Door, take_in};
+use crate::lifecycle::closes;
+use crate::serve::{Server, take_in};
 use crate::store::{self, OpenError};
 
-/// How many rows are read ahead of a slow reader.
+/// The number of rows that are read ahead of a slow client.
 const AHEAD: usize = 64;
 
-/// Sends what was asked for. False if nobody is there any more.
-pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door: &Door) -> bool {
-    // Listening begins before reading: nothing falls between.
-    let mut feed = door.feed.subscribe();
-    let mut running = take_in(door).await;
+/// Sends the events that match a query. Returns false if the connection is to be closed.
+pub(crate) async fn events(
+    connection: &Connection,
+    mut query: EventQuery,
+    server: &Server,
+) -> bool {
+    // Subscribe before reading, so that no event is missed in between.
+    let mut feed = server.feed.subscribe();
+    let mut running = take_in(server).await;
     if let Some(prefix) = &query.session {
-        match complete(door, prefix.clone()).await {
+        match complete(server, prefix.clone()).await {
             Ok(id) => query.session = Some(id),
             Err(told) => return connection.respond(&Response::Told(told)).await,
         }
     }
-    let mut shown = FollowCursor::of(&query);
-    if send_past(connection, &query, door, &running, &mut shown)
+    let mut shown = Shown::of(&query);
+    if send_past(connection, &query, server, &running, &mut shown)
         .await
         .is_err()
     {
@@ -36,9 +40,9 @@ pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door:
     if !query.follow {
         return connection.respond(&Response::Told(Told::Done)).await;
     }
-    // What comes is news however low its number: its hooks may have run for long.
+    // An event from the feed is new even if its number is low: its hooks may have run for long.
     (query.limit, query.after) = (None, None);
-    let mut closing = door.closing.subscribe();
+    let mut closing = server.closing.subscribe();
     loop {
         let next = tokio::select! {
             next = feed.recv() => next,
@@ -53,11 +57,11 @@ pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door:
                     return false;
                 }
             }
-            // We were too slow for the feed; the database has what it dropped.
+            // We were too slow for the feed: read the missed events from the database.
             Err(RecvError::Lagged(_)) => {
-                running = take_in(door).await;
+                running = take_in(server).await;
                 query.after = Some(shown.after());
-                let sent = send_past(connection, &query, door, &running, &mut shown).await;
+                let sent = send_past(connection, &query, server, &running, &mut shown).await;
                 query.after = None;
                 if sent.is_err() {
                     return false;
@@ -70,19 +74,19 @@ pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door:
 
 struct Gone;
 
-/// Sends what the log holds. Who follows gets those whose hooks are `running` by the feed, with their
-/// decision.
+/// Sends the events in the log. Leaves out, for followers, those whose hooks are `running`: they come by the feed,
+/// with their decision.
 async fn send_past(
     connection: &Connection,
     query: &EventQuery,
-    door: &Door,
+    server: &Server,
     running: &HashSet<i64>,
     shown: &mut FollowCursor,
 ) -> Result<(), Gone> {
     let (rows, mut reading) = mpsc::channel(AHEAD);
-    let (path, wanted) = (door.place.database(), query.clone());
+    let (path, wanted) = (server.place.database(), query.clone());
     let inode = store::inode(&path);
-    // A thread of its own: a paused reader must not take one of those that prepare events.
+    // A separate thread: a paused client must not block one of the threads that prepare events.
     std::thread::spawn(move || {
         let found = match store::open_to_read(&path) {
             Ok(Some(connection)) => store::find(&connection, &wanted, &mut |row| {
@@ -99,7 +103,7 @@ async fn send_past(
     while let Some(row) = reading.recv().await {
         match row {
             Ok(row) => {
-                // Only followers come back for more.
+                // Only followers read several times, so only they may get a row twice.
                 let is_new = !query.follow || !running.contains(&row.seq) && shown.is_new(row.seq);
                 if is_new && !connection.respond(&Response::Row(Box::new(row))).await {
                     return Err(Gone);
@@ -110,7 +114,12 @@ async fn send_past(
                 if store::is_damage(&why) {
                     let (done, set_aside) = oneshot::channel();
                     let why = why.to_string();
-                    drop(door.core.send(Message::Damaged { inode, why, done }).await);
+                    drop(
+                        server
+                            .core
+                            .send(Message::Damaged { inode, why, done })
+                            .await,
+                    );
                     drop(set_aside.await);
                     told.push_str("; it was set aside, and a new one begun");
                 }
@@ -122,9 +131,9 @@ async fn send_past(
     Ok(())
 }
 
-/// Finds the one session whose id begins so.
-async fn complete(door: &Door, prefix: String) -> Result<String, Told> {
-    let path = door.place.database();
+/// Completes the beginning of an id to the id of a session.
+async fn complete(server: &Server, prefix: String) -> Result<String, Told> {
+    let path = server.place.database();
     let wanted = prefix.clone();
     let found = tokio::task::spawn_blocking(move || match store::open_to_read(&path) {
         Ok(Some(connection)) => store::sessions_like(&connection, &wanted).unwrap_or_default(),

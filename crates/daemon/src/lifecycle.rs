@@ -1,5 +1,5 @@
-//! The daemon's life: one per home, started by the first client that needs it, ended by idleness,
-//! by a newer build, or by its user.
+//! The lifecycle of the daemon. There is one for each home. The first client that needs it starts it; it ends when
+//! it is idle, for a newer build, or when the user stops it.
 
 mod lock;
 mod setup;
@@ -24,38 +24,38 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tracing::{error, info, warn};
 
-pub use lock::{Holder, yield_to};
+pub use lock::{LockHolder, yield_to};
 
 use crate::connection::Budget;
 use crate::core::{self, Core, HookRunner, Message, RunningHooks, Ticked};
 use crate::counters::Counters;
-use crate::coverage::{self, EndedSession};
-use crate::infer;
+use crate::inference;
 use crate::namespace::Namespaces;
 use crate::registry::Process;
-use crate::serve::{self, Door, End};
+use crate::serve::{self, Server, StopReason};
 use crate::store::{self, OpenError, Store};
-use crate::{tmux, watch as sessions_watch};
+use crate::transcript_calls::{self, EndedSession};
+use crate::{session_feed, tmux};
 use setup::{inode, listen, make_folder, open_own, private};
 
-/// How often the daemon looks after itself.
+/// The time between two ticks, in which the daemon takes in the spool and keeps itself in order.
 const TICK: Duration = Duration::from_secs(2);
-/// How many committed events a slow onlooker may be behind before it reads them from the database.
+/// The number of committed events that a slow follower may be behind before it reads them from the database.
 const FEED: usize = 512;
 
 #[derive(Debug, Clone)]
 pub struct Options {
     pub place: Place,
-    /// Cut loose from the terminal and from its starter; the notice goes to stdout.
+    /// True to detach from the terminal and from the process that started it. The start is reported on stdout.
     pub detached: bool,
-    /// Tests pass for another version.
+    /// The version of this daemon. Tests set another one.
     pub version: Version,
-    /// How long hooks may go on once it was told to end.
+    /// The time for which hooks may go on once the daemon was told to end.
     pub drain: Duration,
 }
 
 #[derive(Debug, Error)]
-pub enum LifeError {
+pub enum StartError {
     #[error("another daemon, of version {0}, serves this home")]
     Running(Version),
     #[error("could not make the folder {path}: {why}")]
@@ -74,26 +74,26 @@ pub enum LifeError {
     Start(#[from] io::Error),
 }
 
-/// Milliseconds since 1970.
+/// Returns the time in milliseconds since 1970.
 pub fn now_ms() -> i64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_millis() as i64)
 }
 
-/// Runs the daemon until its end, and reports to its starter how the start went.
-pub fn run(options: &Options) -> Result<(), LifeError> {
+/// Reports the result of the start to the process that started the daemon, then serves until the end.
+pub fn run(options: &Options) -> Result<(), StartError> {
     if options.detached {
         setup::leave_the_starter()?;
     }
-    // Whatever is made from here on is the owner's alone, SQLite's files too.
+    // All files from here on are private to the owner, SQLite's too.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     no_core_files();
     allow_many_files();
     let started = start(options);
     let notice = match &started {
         Ok(_) => Notice::Ready,
-        Err(LifeError::Running(version)) => Notice::Running(*version),
+        Err(StartError::Running(version)) => Notice::Running(*version),
         Err(error) => Notice::Failed(error.to_string()),
     };
     drop(writeln!(io::stdout(), "{notice}").and_then(|()| io::stdout().flush()));
@@ -108,21 +108,21 @@ pub fn run(options: &Options) -> Result<(), LifeError> {
 }
 
 /// A daemon that is ready to serve.
-struct Daemon {
+struct ReadyDaemon {
     options: Options,
     runtime: tokio::runtime::Runtime,
-    door: Arc<Door>,
+    server: Arc<Server>,
     listener: std::os::unix::net::UnixListener,
     socket: PathBuf,
     core: Core,
     messages: mpsc::Receiver<Message>,
-    /// For the task that pushes into tmux.
-    orders: mpsc::Receiver<tmux::Order>,
-    /// Held for life.
+    /// The requests for the task that pushes into tmux.
+    tmux_requests: mpsc::Receiver<tmux::TmuxRequest>,
+    /// Locked until the daemon ends.
     lock: File,
 }
 
-fn start(options: &Options) -> Result<Daemon, LifeError> {
+fn start(options: &Options) -> Result<ReadyDaemon, StartError> {
     let place = &options.place;
     for folder in [
         place.home().to_owned(),
@@ -147,13 +147,13 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
     private(&place.database());
     if let Some(aside) = &opened.set_aside {
         warn!("{aside}");
-        counters.trouble(aside.clone());
+        counters.add_trouble(aside.clone());
     }
     let unread = |why| OpenError::Sqlite {
         path: place.database(),
         why,
     };
-    let key = store::mask_key(place).map_err(LifeError::Key)?;
+    let key = store::mask_key(place).map_err(StartError::Key)?;
     let (feed, _) = broadcast::channel(FEED);
     let store = Store::new(
         place,
@@ -178,11 +178,11 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         Arc::clone(&counters),
         to_core.downgrade(),
     );
-    let (tmux, orders) = mpsc::channel(core::QUEUE);
+    let (tmux, tmux_requests) = mpsc::channel(core::QUEUE);
     let socket = place.socket(uid);
     let listener = listen(place, &socket)?;
     drop(fs::remove_file(place.stopped_mark()));
-    let door = Arc::new(Door {
+    let server = Arc::new(Server {
         place: place.clone(),
         version: options.version,
         socket: socket.to_string_lossy().into_owned(),
@@ -192,39 +192,39 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         tmux,
         feed,
         counters,
-        namespaces: Namespaces::ours(),
+        namespaces: Namespaces::current(),
         uid,
         open: AtomicUsize::new(0),
         in_flight: AtomicUsize::new(0),
         requests: AtomicU64::new(0),
         budget: Budget::default(),
-        end: watch::Sender::new(None),
+        stop: watch::Sender::new(None),
         closing: watch::Sender::new(false),
     });
-    Ok(Daemon {
+    Ok(ReadyDaemon {
         options: options.clone(),
         runtime,
-        door,
+        server,
         listener,
         socket,
         core,
         messages,
-        orders,
+        tmux_requests,
         lock,
     })
 }
 
-impl Daemon {
+impl ReadyDaemon {
     fn live(self) {
         let Self {
             options,
             runtime,
-            door,
+            server,
             listener,
             socket,
             core,
             messages,
-            orders,
+            tmux_requests,
             lock,
         } = self;
         let inode = inode(&socket);
@@ -239,30 +239,30 @@ impl Daemon {
         let end = runtime.block_on(async {
             let mut signals = Signals::listen();
             let helpers = [
-                tokio::spawn(infer::look(Arc::clone(&door))),
-                tokio::spawn(tmux::push(orders, Arc::clone(&door.counters))),
-                tokio::spawn(sessions_watch::tell_tmux(Arc::clone(&door))),
+                tokio::spawn(inference::run(Arc::clone(&server))),
+                tokio::spawn(tmux::push(tmux_requests, Arc::clone(&server.counters))),
+                tokio::spawn(session_feed::tell_tmux(Arc::clone(&server))),
             ];
-            let accepting = tokio::spawn(serve::accept(listener, Arc::clone(&door)));
-            let mut ending = door.end.subscribe();
+            let accepting = tokio::spawn(serve::accept(listener, Arc::clone(&server)));
+            let mut ending = server.stop.subscribe();
             let end = tokio::select! {
                 end = told_to_end(&mut ending) => end,
-                end = look_after(&door, &options, inode) => end,
-                () = signals.told() => End::Signal,
+                end = look_after(&server, &options, inode) => end,
+                () = signals.told() => StopReason::Signal,
             };
             info!(?end, "ending");
-            door.end.send_replace(Some(end));
-            serve_on(&door, &hooks, options.drain, &mut signals).await;
-            door.closing.send_replace(true);
+            server.stop.send_replace(Some(end));
+            serve_on(&server, &hooks, options.drain, &mut signals).await;
+            server.closing.send_replace(true);
             mark_stopped(&options.place, end);
             if self::inode(&socket) == inode {
                 drop(fs::remove_file(&socket));
             }
             accepting.abort();
-            answer_all(&door).await;
+            answer_all(&server).await;
             helpers.iter().for_each(JoinHandle::abort);
-            let tidy = end != End::Yielded;
-            drop(door.core.send(Message::Close { tidy }).await);
+            let tidy = end != StopReason::Yielded;
+            drop(server.core.send(Message::Close { tidy }).await);
             end
         });
         match core_thread {
@@ -276,8 +276,8 @@ impl Daemon {
     }
 }
 
-/// Every program that runs for an event takes five descriptors, and the usual limit is 1024. More
-/// than is needed would only slow down programs that close them all.
+/// Raises the limit of open files. Every program that runs for an event takes five descriptors, and the usual limit
+/// is 1024. A higher limit than needed would slow down programs that close all descriptors.
 fn allow_many_files() {
     const ENOUGH: u64 = 8192;
     let mut limit = getrlimit(Resource::Nofile);
@@ -290,35 +290,35 @@ fn allow_many_files() {
     }
 }
 
-/// A core file would hold payloads as they came.
+/// Turns core files off: they would hold unmasked payloads.
 pub fn no_core_files() {
     let mut limit = getrlimit(Resource::Core);
     limit.current = Some(0);
     let _ = setrlimit(Resource::Core, limit);
 }
 
-/// Comes back when the end was asked for.
-async fn told_to_end(ending: &mut watch::Receiver<Option<End>>) -> End {
+/// Waits until the daemon is asked to end.
+async fn told_to_end(ending: &mut watch::Receiver<Option<StopReason>>) -> StopReason {
     match ending.wait_for(Option::is_some).await.map(|end| *end) {
         Ok(Some(end)) => end,
-        Ok(None) | Err(_) => End::Broken,
+        Ok(None) | Err(_) => StopReason::Broken,
     }
 }
 
-/// Comes back when the daemon stops serving.
+/// Waits until the daemon stops serving.
 pub(crate) async fn closes(closing: &mut watch::Receiver<bool>) {
     drop(closing.wait_for(|closes| *closes).await);
 }
 
-/// Has the core look after itself.
-async fn tick(door: &Door) -> Option<Ticked> {
+/// Makes the core do its periodic work.
+async fn tick(server: &Server) -> Option<Ticked> {
     let (reply, ticked) = oneshot::channel();
-    drop(door.core.send(Message::Tick(reply)).await);
+    drop(server.core.send(Message::Tick(reply)).await);
     ticked.await.ok()
 }
 
-/// Wakes now and then: takes in the spool, keeps retention, and ends when there is no reason to be.
-async fn look_after(door: &Door, options: &Options, ours: Option<u64>) -> End {
+/// Does the periodic work of the daemon until there is a reason to end.
+async fn look_after(server: &Server, options: &Options, ours: Option<u64>) -> StopReason {
     let mut quiet_since = Instant::now();
     let mut requests = 0;
     let mut orphans = Orphans::default();
@@ -329,54 +329,54 @@ async fn look_after(door: &Door, options: &Options, ours: Option<u64>) -> End {
             processes: sessions,
             ended,
             log_gone,
-        }) = tick(door).await
+        }) = tick(server).await
         else {
-            return End::Broken;
+            return StopReason::Broken;
         };
         if log_gone {
             warn!("the database's log was deleted or replaced: the next daemon opens it again");
-            return End::LogGone;
+            return StopReason::LogGone;
         }
-        door.counters.set_config_troubles(problems);
-        look_for_processes(door, sessions);
-        compare_calls(door, ended);
-        end_orphans(door, &mut orphans).await;
+        server.counters.set_config_troubles(problems);
+        look_for_processes(server, sessions);
+        compare_calls(server, ended);
+        end_orphans(server, &mut orphans).await;
         sleep(TICK).await;
-        if inode(Path::new(&door.socket)) != ours || !options.place.home().exists() {
-            return End::HomeGone;
+        if inode(Path::new(&server.socket)) != ours || !options.place.home().exists() {
+            return StopReason::HomeGone;
         }
-        let now = door.requests.load(Ordering::Relaxed);
-        if now != requests || door.open.load(Ordering::Relaxed) > 0 {
+        let now = server.requests.load(Ordering::Relaxed);
+        if now != requests || server.open.load(Ordering::Relaxed) > 0 {
             requests = now;
             quiet_since = Instant::now();
         }
         if idle.is_some_and(|idle| quiet_since.elapsed() > idle) {
-            return End::Idle;
+            return StopReason::Idle;
         }
     }
 }
 
-/// Compares the calls in the transcripts of sessions that have ended with the log.
-fn compare_calls(door: &Door, ended: Vec<EndedSession>) {
+/// Compares the calls in the transcripts of ended sessions with the log.
+fn compare_calls(server: &Server, ended: Vec<EndedSession>) {
     if ended.is_empty() {
         return;
     }
-    let (core, database) = (door.core.clone(), door.place.database());
+    let (core, database) = (server.core.clone(), server.place.database());
     tokio::task::spawn_blocking(move || {
         let Ok(Some(database)) = store::open_to_read(&database) else {
             return;
         };
-        let counted = coverage::of_ended(&database, &ended);
+        let counted = transcript_calls::count_ended(&database, &ended);
         drop(core.blocking_send(Message::Covered(counted)));
     });
 }
 
-/// Finds the sessions whose Claude Code is gone.
-fn look_for_processes(door: &Door, processes: Vec<(String, Process)>) {
+/// Reports the sessions whose Claude Code process is gone.
+fn look_for_processes(server: &Server, processes: Vec<(String, Process)>) {
     if processes.is_empty() {
         return;
     }
-    let core = door.core.clone();
+    let core = server.core.clone();
     tokio::task::spawn_blocking(move || {
         let mut gone = processes;
         gone.retain(|(_, process)| !is_alive(*process));
@@ -386,10 +386,10 @@ fn look_for_processes(door: &Door, processes: Vec<(String, Process)>) {
     });
 }
 
-/// Ends hooks whose process was killed and whose time is over, and records what is over.
-async fn end_orphans(door: &Door, orphans: &mut Orphans) {
-    for (run, file) in orphans.look(&door.place.running()) {
-        let recorded = door.core.send(Message::HookEnded(vec![run])).await;
+/// Ends hooks that outlived their becket process and their time limit, and records those that have ended.
+async fn end_orphans(server: &Server, orphans: &mut Orphans) {
+    for (run, file) in orphans.look(&server.place.running()) {
+        let recorded = server.core.send(Message::HookEnded(vec![run])).await;
         if recorded.is_ok() {
             drop(fs::remove_file(file));
         }
@@ -403,16 +403,16 @@ fn is_alive((pid, start): Process) -> bool {
             let dead = process_state(&stat).is_some_and(|state| matches!(state, 'Z' | 'X'));
             !dead && (start.is_none() || found == start)
         }
-        // Only a process that is not there is gone: anything else says nothing.
+        // Other errors do not mean that the process is gone.
         Err(why) => why.kind() != io::ErrorKind::NotFound,
     }
 }
 
-/// How long hooks may go on once the daemon was told to end.
+/// The default time for which hooks may go on once the daemon was told to end.
 pub const DRAIN: Duration = Duration::from_secs(30);
-/// How long the hooks that are cut off may take to end.
+/// The time for hooks that were cut off to end.
 const HOOKS_END: Duration = Duration::from_secs(2);
-/// How long the last answers may take to be sent.
+/// The time for the last answers to be sent.
 const ANSWERS: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -439,15 +439,15 @@ async fn next_signal(signal: &mut Option<Signal>) {
     }
 }
 
-/// Serves on until no hook runs; events that need hooks get `Busy`. After `at_most`, or with the next
-/// signal, the hooks that still run are cut off.
-async fn serve_on(door: &Door, hooks: &RunningHooks, at_most: Duration, signals: &mut Signals) {
+/// Goes on serving until no hook runs. Events that need hooks get `Busy`. After `at_most`, or with the next signal,
+/// the hooks that still run are cut off.
+async fn serve_on(server: &Server, hooks: &RunningHooks, at_most: Duration, signals: &mut Signals) {
     let (reply, drains) = oneshot::channel();
-    drop(door.core.send(Message::Drain(reply)).await);
+    drop(server.core.send(Message::Drain(reply)).await);
     let _ = drains.await;
     let ticks = async {
         loop {
-            drop(tick(door).await);
+            drop(tick(server).await);
             sleep(TICK).await;
         }
     };
@@ -468,9 +468,9 @@ async fn have_ended(hooks: &RunningHooks) {
     }
 }
 
-/// Tells clients that follow that this end is wanted. It has to be there before the socket goes: they
-/// look for it when they cannot connect.
-fn mark_stopped(place: &Place, end: End) {
+/// Writes a mark that the user stopped the daemon, so that followers do not start another. It has to exist before
+/// the socket is removed: followers look for it when they cannot connect.
+fn mark_stopped(place: &Place, end: StopReason) {
     if end.is_wanted()
         && let Err(why) = open_own(
             &place.stopped_mark(),
@@ -481,10 +481,10 @@ fn mark_stopped(place: &Place, end: End) {
     }
 }
 
-/// Waits until everything that was taken is answered.
-async fn answer_all(door: &Door) {
+/// Waits until every event that was taken is answered.
+async fn answer_all(server: &Server) {
     let answered = async {
-        while door.in_flight.load(Ordering::Relaxed) > 0 {
+        while server.in_flight.load(Ordering::Relaxed) > 0 {
             sleep(Duration::from_millis(1)).await;
         }
     };

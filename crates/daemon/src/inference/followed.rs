@@ -1,4 +1,4 @@
-//! One transcript as it grows: what is new in it, and what of it cannot be read.
+//! Follows one transcript as it grows.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -9,30 +9,30 @@ use becket_engine::transcript::{Tail, TranscriptFinding, TurnTokens, UnreadLines
 use becket_wire::session::Figures;
 use rustix::fs::OFlags;
 
-/// What is read of one transcript at once.
+/// The number of bytes that one look reads.
 const AT_ONCE: u64 = 8 << 20;
-/// Where the user attends, the status line tells of context and cost: of the past only the tokens of
-/// the turn are needed. Claude Code 2.1.325 writes 115 KB after the reply of a short first turn.
-pub(super) const OF_THE_PAST: u64 = 1 << 20;
-/// A transcript is made with the first reply, which takes its time. After so many looks in vain it
-/// is missing.
+/// The number of old bytes that are read where only the tokens of the turn are needed: in an attended session the
+/// status line has context and cost. Claude Code 2.1.325 writes 115 KB after the reply of a short first turn.
+pub(super) const OLD_BYTES: u64 = 1 << 20;
+/// The number of looks after which a transcript that does not exist is reported as missing. Claude Code creates
+/// it with the first reply.
 pub(super) const IN_VAIN: u32 = 60;
 
 #[derive(Debug, Default)]
-pub(super) struct Followed {
+pub(super) struct FollowedTranscript {
     tail: Tail,
     path: PathBuf,
     read: u64,
-    /// The rest of a line whose beginning was not read.
+    /// True if reading began in the middle of a line and has not come to its end.
     midway: bool,
-    /// It was there once.
+    /// True if the file existed at an earlier look.
     seen: bool,
     in_vain: u32,
 }
 
-impl Followed {
-    /// What is new in it. What is wrong with it is known afterwards.
-    /// The tokens of replies count since the prompt.
+impl FollowedTranscript {
+    /// Reads the new lines. Returns their findings, and a trouble if the file cannot be read. Tokens are counted since
+    /// the prompt.
     pub(super) fn look(
         &mut self,
         path: &Path,
@@ -76,14 +76,12 @@ impl Followed {
         self.seen = true;
         let len = file.metadata()?.len();
         if self.path != path || len < self.read {
-            self.begin(
-                path,
-                if whole {
-                    0
-                } else {
-                    len.saturating_sub(OF_THE_PAST)
-                },
-            );
+            let start = if whole {
+                0
+            } else {
+                len.saturating_sub(OLD_BYTES)
+            };
+            self.begin(path, start);
         }
         self.tail.count_since(prompted_at.unwrap_or(0));
         if len == self.read {
@@ -101,7 +99,7 @@ impl Followed {
         Ok(self.tail.push(bytes))
     }
 
-    /// Another file, or one that begins anew.
+    /// Starts with another file, or with one that was truncated.
     fn begin(&mut self, path: &Path, at: u64) {
         self.path = path.to_owned();
         self.tail = Tail::default();
@@ -110,7 +108,7 @@ impl Followed {
     }
 }
 
-/// Opens a file that somebody else named: a pipe would be waited for.
+/// Opens a regular file whose path comes from outside, without waiting for a writer if it is a pipe.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options
@@ -121,25 +119,23 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     if kind.is_file() {
         return Ok(file);
     }
-    let what = if kind.is_dir() {
+    Err(io::Error::other(if kind.is_dir() {
         "it is a folder"
     } else {
         "it is not a file"
-    };
-    Err(io::Error::other(what))
+    }))
 }
 
-pub(crate) fn unreadable(unread: UnreadLines) -> Option<String> {
-    let lines = |count: u64, one: &str, many: &str| match count {
-        0 => None,
-        1 => Some(format!("1 line {one}")),
-        _ => Some(format!("{count} lines {many}")),
-    };
-    let parts = [
-        lines(unread.broken, "is broken", "are broken"),
-        lines(unread.too_long, "is too long", "are too long"),
-    ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
+/// Describes the lines of a transcript that cannot be read. Returns none if there are none.
+pub(crate) fn unreadable(unread: Unread) -> Option<String> {
+    let mut parts = Vec::new();
+    for (count, fault) in [(unread.broken, "broken"), (unread.too_long, "too long")] {
+        match count {
+            0 => {}
+            1 => parts.push(format!("1 line is {fault}")),
+            _ => parts.push(format!("{count} lines are {fault}")),
+        }
+    }
     let parts = parts.join(", ");
     (!parts.is_empty()).then(|| format!("some of its transcript cannot be read: {parts}"))
 }
@@ -151,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    fn trouble(followed: &mut Followed, path: &Path) -> String {
+    fn trouble(followed: &mut FollowedTranscript, path: &Path) -> String {
         followed.look(path, true, None).1.unwrap_or_default()
     }
 
@@ -159,7 +155,7 @@ mod tests {
     fn what_is_missing_is_said_once_it_should_be_there() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.jsonl");
-        let mut followed = Followed::default();
+        let mut followed = FollowedTranscript::default();
         for _ in 1..IN_VAIN {
             assert_eq!(trouble(&mut followed, &path), "");
         }
@@ -174,7 +170,7 @@ mod tests {
     fn lines_that_are_broken_or_too_long_are_counted() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.jsonl");
-        let mut followed = Followed::default();
+        let mut followed = FollowedTranscript::default();
         let mut file = File::create(&path).unwrap();
         file.write_all(b"{\"type\":\"us").unwrap();
         assert_eq!(trouble(&mut followed, &path), "", "its end may yet come");
@@ -193,8 +189,8 @@ mod tests {
     fn half_a_line_of_the_past_is_passed_over_however_long_it_is() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.jsonl");
-        let mut followed = Followed::default();
-        let long = "x".repeat(2 * OF_THE_PAST as usize);
+        let mut followed = FollowedTranscript::default();
+        let long = "x".repeat(2 * OLD_BYTES as usize);
         fs::write(&path, format!("{{\"text\":\"{long}")).unwrap();
         assert_eq!(followed.look(&path, false, None), (Vec::new(), None));
         let mut file = OpenOptions::new().append(true).open(&path).unwrap();
@@ -208,7 +204,7 @@ mod tests {
         let pipe = folder.path().join("pipe");
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-        let mut followed = Followed::default();
+        let mut followed = FollowedTranscript::default();
         assert!(trouble(&mut followed, &pipe).ends_with("it is not a file"));
         assert!(trouble(&mut followed, folder.path()).ends_with("it is a folder"));
         assert!(trouble(&mut followed, Path::new("/dev/zero")).ends_with("it is not a file"));

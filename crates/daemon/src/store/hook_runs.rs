@@ -1,4 +1,4 @@
-//! Runs of named hooks: written with the event that they ran on, read by whoever asks what they cost.
+//! Runs of named hooks, written with the event that they ran on, and read by `hooks stats`, `why` and `doctor`.
 
 use becket_wire::EventId;
 use becket_wire::account;
@@ -7,30 +7,30 @@ use becket_wire::run::{FINE, RunRow, UNDER_WAY};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
-/// A run, and the tool of the event that it ran on.
+/// A run of a hook, and the tool of the event that it ran on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FoundRun {
+pub struct LoggedRun {
     pub run: RunRow,
     pub tool: Option<String>,
-    /// When its time is up: milliseconds since 1970. None if it is over.
+    /// The end of its time limit, in milliseconds since 1970. None if the run is over.
     pub until: Option<i64>,
 }
 
-/// Which runs are wanted.
+/// A filter for runs.
 #[derive(Debug, Clone, Default)]
 pub struct RunQuery {
     pub hook: Option<String>,
-    /// The session's id, whole.
+    /// The whole id of a session.
     pub session: Option<String>,
     /// Milliseconds since 1970.
     pub since: Option<i64>,
     pub event: Option<EventId>,
-    /// The newest so many; all, if absent.
+    /// The number of runs to read, the newest ones. None for all.
     pub limit: Option<u32>,
 }
 
 impl RunQuery {
-    /// Whether a run is one of those asked for.
+    /// Returns true if a run passes the filter.
     pub fn wants(&self, run: &RunRow) -> bool {
         self.hook.as_ref().is_none_or(|hook| *hook == run.hook)
             && (self.session.is_none() || self.session == run.session_id)
@@ -39,7 +39,7 @@ impl RunQuery {
     }
 }
 
-/// Adds to the runs of an event what was told of them later, as the database does.
+/// Merges later rows into the runs of an event, as the database does.
 pub(super) fn merge(runs: &mut Vec<RunRow>, later: Vec<RunRow>) {
     for run in later {
         match runs.iter_mut().find(|one| one.hook == run.hook) {
@@ -50,8 +50,7 @@ pub(super) fn merge(runs: &mut Vec<RunRow>, later: Vec<RunRow>) {
     }
 }
 
-/// Writes runs. The end of one that went on in the background takes the place of its beginning,
-/// never the other way round.
+/// Writes runs. The end of a background run replaces its beginning, never the other way round.
 pub(super) fn insert(connection: &Connection, runs: &[RunRow]) -> rusqlite::Result<()> {
     if runs.is_empty() {
         return Ok(());
@@ -87,8 +86,8 @@ const COLUMNS: &str =
     "r.event_id, r.hook, r.event, r.session_id, r.agent_id, r.at, r.took_us, r.exit, r.outcome,
     r.decision, r.said, r.note, e.tool";
 
-/// The runs that were asked for, the newest first.
-pub fn runs(connection: &Connection, query: &RunQuery) -> rusqlite::Result<Vec<FoundRun>> {
+/// Reads the runs that pass a filter, the newest first.
+pub fn runs(connection: &Connection, query: &RunQuery) -> rusqlite::Result<Vec<LoggedRun>> {
     let (sql, values) = select(query);
     let mut select = connection.prepare(&sql)?;
     select.query_map(params_from_iter(values), read)?.collect()
@@ -122,8 +121,8 @@ fn select(query: &RunQuery) -> (String, Vec<Value>) {
     (sql, values)
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<FoundRun> {
-    Ok(FoundRun {
+fn read(row: &Row<'_>) -> rusqlite::Result<LoggedRun> {
+    Ok(LoggedRun {
         run: RunRow {
             event_id: EventId::from_bytes(row.get(0)?),
             hook: row.get(1)?,
@@ -143,19 +142,19 @@ fn read(row: &Row<'_>) -> rusqlite::Result<FoundRun> {
     })
 }
 
-/// Whether somebody may ask why it was decided so: a hook or a guard did it. To ring a bell is to
-/// decide nothing.
-pub fn is_told_of(answer: &str, by: Option<&str>) -> bool {
+/// Returns true if `becket why` has something to explain: a hook or a guard decided. To ring the terminal's bell
+/// is no decision.
+pub fn is_explainable(answer: &str, by: Option<&str>) -> bool {
     answer != "terminal" && !by.is_some_and(account::is_own)
 }
 
-/// The newest event of which there is something to tell, with its time: it was decided, as
-/// [`is_told_of`] has it, a hook failed on it, or it is the result of a denied call.
-pub fn last_told(
+/// Reads the newest event that `becket why` can explain, with its time: its decision [`is_explainable`], a hook
+/// failed on it, or it is the result of a denied call.
+pub fn last_explainable(
     connection: &Connection,
     session: Option<&str>,
 ) -> rusqlite::Result<Option<(i64, EventId)>> {
-    // Without a session there are fewer decisions than events to look at.
+    // Without a session, there are fewer decisions than events to read.
     let (join, which) = match session {
         None => ("CROSS JOIN", "?1 IS NULL"),
         Some(_) => ("JOIN", "e.session_id = ?1"),
@@ -198,7 +197,7 @@ fn first(
         .transpose()
 }
 
-/// Why an event did not come by the daemon, in the words of whoever answered it.
+/// Reads the reason why an event was not answered by the daemon, as the process that answered it gave it.
 pub fn detour(connection: &Connection, id: EventId) -> rusqlite::Result<Option<String>> {
     let mut select = connection.prepare("SELECT detour FROM events WHERE id = ?1")?;
     let found = select.query_map([id.as_bytes()], |row| row.get(0))?.next();
@@ -209,7 +208,7 @@ pub fn detour(connection: &Connection, id: EventId) -> rusqlite::Result<Option<S
 mod tests {
     use becket_wire::account::Account;
 
-    use super::super::sample::{Home, decision, envelope, id, record, record_of, run};
+    use super::super::fixtures::{Home, decision, envelope, id, record, record_of, run};
     use super::*;
 
     fn all(connection: &Connection) -> Vec<RunRow> {
@@ -292,7 +291,7 @@ mod tests {
         let mut event = record_of(1, envelope(1), payload);
         event.runs = vec![run(1, "lint")];
         event.insert(&connection).unwrap();
-        // Nobody kept the event of this one.
+        // This run has no event in the log.
         insert(&connection, &[run(2, "lint")]).unwrap();
         let tools: Vec<_> = runs(&connection, &RunQuery::default())
             .unwrap()
@@ -335,7 +334,7 @@ mod tests {
     #[test]
     fn the_last_event_that_needs_telling_was_decided_failed_on_or_denied_in_vain() {
         let connection = Home::new().open();
-        let last = |session| last_told(&connection, session).unwrap();
+        let last = |session| last_explainable(&connection, session).unwrap();
         assert_eq!(last(None), None);
         let mut silent = record(9, 9);
         silent.runs = vec![run(9, "lint")];
@@ -373,7 +372,7 @@ mod tests {
             decision.by = by.map(str::to_owned);
             event.decision = Some(decision);
             event.insert(&connection).unwrap();
-            is_told_of(answer, by)
+            is_explainable(answer, by)
         };
         assert!(decided(1, "deny", Some("no-prod")));
         for (number, account) in (2..).zip(Account::ALL) {
@@ -381,18 +380,18 @@ mod tests {
         }
         assert!(!decided(6, "terminal", None));
         for session in [None, Some("s")] {
-            let last = last_told(&connection, session).unwrap();
+            let last = last_explainable(&connection, session).unwrap();
             assert_eq!(last, Some((1, id(1))), "{session:?}");
         }
         assert!(decided(7, "deny", None));
         for session in [None, Some("s")] {
-            let last = last_told(&connection, session).unwrap();
+            let last = last_explainable(&connection, session).unwrap();
             assert_eq!(last, Some((7, id(7))), "{session:?}");
         }
         for (number, account) in (8..).zip(Account::ALL) {
             assert!(decided(number, "deny", Some(account.word())), "a hook's");
             for session in [None, Some("s")] {
-                let last = last_told(&connection, session).unwrap();
+                let last = last_explainable(&connection, session).unwrap();
                 assert_eq!(last, Some((number.into(), id(number))), "{session:?}");
             }
         }

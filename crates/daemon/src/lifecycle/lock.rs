@@ -1,4 +1,4 @@
-//! The lock that makes the daemon the only one, and how a newer build gets it.
+//! The lock that allows one daemon for each home. A newer build asks the running daemon to yield.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -11,31 +11,31 @@ use becket_wire::frame::Decoder;
 use becket_wire::rpc::{Request, Response};
 use becket_wire::{PROTOCOL, Place, Version};
 
-use super::LifeError;
+use super::StartError;
 use super::setup::open_own;
 
-/// How long a daemon that is asked to yield may take to answer, and how long to end.
+/// The time that a daemon has to answer a request to yield, and the time that it has to end then.
 const ANSWER: Duration = Duration::from_secs(2);
 const MAKE_ROOM: Duration = Duration::from_secs(10);
-/// How long one may take that has said that it ends: it waits for its hooks first.
+/// The time that a daemon has to end if it is ending already: it waits for its hooks first.
 const DRAINED: Duration = Duration::from_secs(40);
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Who holds the lock.
+/// The answer of the daemon that holds the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Holder {
-    /// It makes room.
+pub enum LockHolder {
+    /// It ends.
     Yielding,
-    /// It is as new as the one who asks, or newer.
+    /// It stays, because it is as new as this build or newer.
     By(Version),
     /// It does not answer.
     Silent,
 }
 
-/// Takes the lock for life: at once, or from an older daemon that makes room.
-pub(super) fn acquire(place: &Place, version: Version) -> Result<File, LifeError> {
+/// Takes the lock, at once or from an older daemon that yields.
+pub(super) fn acquire(place: &Place, version: Version) -> Result<File, StartError> {
     let path = place.life_lock();
-    let failed = |why| LifeError::Lock {
+    let failed = |why| StartError::Lock {
         path: path.clone(),
         why,
     };
@@ -52,31 +52,31 @@ pub(super) fn acquire(place: &Place, version: Version) -> Result<File, LifeError
     let mut until = began + MAKE_ROOM;
     loop {
         match yield_to(place, version) {
-            Holder::By(running) => return Err(LifeError::Running(running)),
-            Holder::Yielding if next.is_none() => {
+            LockHolder::By(running) => return Err(StartError::Running(running)),
+            LockHolder::Yielding if next.is_none() => {
                 until = began + DRAINED;
                 let lock = open(&place.next_lock()).map_err(failed)?;
                 match lock.try_lock() {
                     Ok(()) => next = Some(signed(lock, &version.to_string())),
-                    // One waits for it to end; another that is not newer would only wait behind that one.
+                    // Another process waits for the daemon to end. Waiting behind it only makes sense with a newer version.
                     Err(_) => {
                         let waits = io::read_to_string(lock).unwrap_or_default();
                         let waits = waits.trim().parse::<Version>().ok();
                         if let Some(waits) = waits.filter(|waits| *waits >= version) {
-                            return Err(LifeError::Running(waits));
+                            return Err(StartError::Running(waits));
                         }
                     }
                 }
             }
-            Holder::Yielding => {}
-            // One that no longer listens may be about to end. Another one may be faster than we
-            // are then, so it is asked again and again.
-            Holder::Silent => {}
+            LockHolder::Yielding => {}
+            // A daemon that no longer listens may be about to end. Another process may then take the lock before
+            // us, so the question is repeated.
+            LockHolder::Silent => {}
         }
         match waiting.recv_timeout(ASK_AGAIN) {
             Ok(lock) => return Ok(signed(lock, &pid)),
             Err(_) if Instant::now() < until => {}
-            Err(_) => return Err(LifeError::Hung(path)),
+            Err(_) => return Err(StartError::Hung(path)),
         }
     }
 }
@@ -85,7 +85,7 @@ fn open(path: &Path) -> io::Result<File> {
     open_own(path, OpenOptions::new().read(true).write(true))
 }
 
-/// Says in the lock's file who holds it: the pid for people who look, the version for others that wait.
+/// Writes a text into the locked file: the pid, for people, or the version, for other processes that wait.
 fn signed(mut lock: File, text: &str) -> File {
     drop(
         lock.set_len(0)
@@ -95,7 +95,7 @@ fn signed(mut lock: File, text: &str) -> File {
     lock
 }
 
-/// Waits for the lock on a thread, since locks know no deadline.
+/// Waits for the lock in a thread, since locking has no timeout.
 fn wait_for(lock: File) -> Receiver<File> {
     let (done, waiting) = channel();
     std::thread::spawn(move || {
@@ -106,12 +106,12 @@ fn wait_for(lock: File) -> Receiver<File> {
     waiting
 }
 
-/// Asks the daemon that runs to make room for this version.
-pub fn yield_to(place: &Place, version: Version) -> Holder {
+/// Asks the running daemon to yield to this version.
+pub fn yield_to(place: &Place, version: Version) -> LockHolder {
     match ask(place, version) {
-        Ok(Some(Response::Yielding)) => Holder::Yielding,
-        Ok(Some(Response::Refused { version })) => Holder::By(version),
-        _ => Holder::Silent,
+        Ok(Some(Response::Yielding)) => LockHolder::Yielding,
+        Ok(Some(Response::Refused { version })) => LockHolder::By(version),
+        _ => LockHolder::Silent,
     }
 }
 

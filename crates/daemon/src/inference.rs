@@ -1,6 +1,6 @@
-//! What no event says: an interrupt, an answered permission, a turn that died, and in print mode
-//! context and cost. It is looked up in what Claude Code itself writes down, once a second; for
-//! sessions that are idle that is one look whether anything is newer.
+//! Infers changes of sessions that no event reports: an interrupt, an answered permission, a failed turn, and in
+//! print mode context and cost. Once a second it reads the files that Claude Code writes: the transcript and the
+//! session file. For an idle session it only checks whether the session file is newer.
 
 pub(crate) mod followed;
 
@@ -18,127 +18,135 @@ use becket_wire::session::Figures;
 use tokio::sync::oneshot;
 
 use crate::core::Message;
-use crate::life::now_ms;
-use crate::registry::Asked;
-use crate::serve::Door;
-use followed::Followed;
+use crate::lifecycle::now_ms;
+use crate::registry::RegistryRequest;
+use crate::serve::Server;
+use followed::FollowedTranscript;
 
-/// How often it is looked.
-const OFTEN: Duration = Duration::from_secs(1);
-/// Claude Code that has been busy for so long has no dialog open, in milliseconds.
+/// The time between two looks.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// The time after which a busy Claude Code has no dialog open, in milliseconds.
 const SETTLED: i64 = 500;
-/// How long the process that let an agent stop has to report it, in milliseconds: the spool is taken in
-/// every two seconds. It knows what the stop means, and whether the user was told.
-const SAID: i64 = 5_000;
+/// The time that the process which let an agent stop has to report it, in milliseconds. It knows what the stop
+/// means, and whether the user was told. The spool is taken in every two seconds.
+const STOP_REPORT: i64 = 5_000;
 
-/// So long after its turn a transcript is read on, in milliseconds: the tokens of its last reply.
+/// The time for which a transcript is read after its turn, in milliseconds, for the tokens of the last reply.
 pub(crate) const LAST_REPLY: i64 = 20_000;
 
-/// A session that is at work, or may be without a word of it.
+/// A session that works, or may work without an event that says so.
 #[derive(Debug, Clone)]
-pub(crate) struct AtWork {
+pub(crate) struct ActiveSession {
     pub(crate) session: String,
     pub(crate) transcript: PathBuf,
     pub(crate) pid: Option<u32>,
     pub(crate) pid_start: Option<u64>,
-    /// Whether the whole transcript is wanted: nothing else tells of context and cost.
+    /// True if the whole transcript is read, because only it has context and cost.
     pub(crate) whole: bool,
-    /// Whether something about it was not known last time.
+    /// True if the last look had a trouble, which a new look may clear.
     pub(crate) troubled: bool,
-    /// Whether hooks judge if it may, as far as is known.
+    /// True if its hooks judge whether it may stop.
     pub(crate) wants_to_stop: bool,
-    /// Since when it is idle as far as events say.
+    /// The time since which it is idle according to its events.
     pub(crate) idle_since: Option<i64>,
-    /// When its turn began, to count the tokens of the turn.
+    /// The time when its turn began, to count the tokens of the turn.
     pub(crate) prompted_at: Option<i64>,
 }
 
-impl AtWork {
+impl ActiveSession {
     fn is_followed(&self, now: i64) -> bool {
         self.idle_since.is_none_or(|since| now - since < LAST_REPLY)
     }
 }
 
-/// What was found out about one session.
+/// The findings of one look at a session.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Found {
+pub(crate) struct SessionInferences {
     pub(crate) session: String,
-    /// Each with its time, if that is known.
+    /// The inferences, each with its time if that is known.
     pub(crate) inferences: Vec<(Inference, Option<i64>)>,
     pub(crate) figures: Option<Figures>,
     pub(crate) tokens: Option<TurnTokens>,
     pub(crate) trouble: Option<String>,
 }
 
-/// Looks for as long as the daemon lives.
-pub(crate) async fn look(door: Arc<Door>) {
+/// Looks at the active sessions once a second until the daemon ends.
+pub(crate) async fn run(server: Arc<Server>) {
     let mut transcripts = Transcripts::default();
     loop {
-        tokio::time::sleep(OFTEN).await;
-        let (reply, at_work) = oneshot::channel();
-        let asked = Message::Asked(Asked::AtWork(reply));
-        if door.core.send(asked).await.is_err() {
+        tokio::time::sleep(INTERVAL).await;
+        let (reply, active) = oneshot::channel();
+        let request = Message::Registry(RegistryRequest::Active(reply));
+        if server.core.send(request).await.is_err() {
             return;
         }
-        let Ok(at_work) = at_work.await else { return };
-        if at_work.is_empty() && transcripts.0.is_empty() {
+        let Ok(active) = active.await else { return };
+        if active.is_empty() && transcripts.0.is_empty() {
             continue;
         }
         let looked = tokio::task::spawn_blocking(move || {
-            let found = transcripts.look(&at_work);
-            (transcripts, found)
+            let inferences = transcripts.look(&active);
+            (transcripts, inferences)
         });
-        let Ok((again, found)) = looked.await else {
+        let Ok((same_transcripts, inferences)) = looked.await else {
             return;
         };
-        transcripts = again;
-        if !found.is_empty() {
-            drop(door.core.send(Message::Found(found)).await);
+        transcripts = same_transcripts;
+        if !inferences.is_empty() {
+            drop(server.core.send(Message::Inferred(inferences)).await);
         }
     }
 }
 
-/// The transcripts that are being followed, by session.
+/// The transcripts that are followed, by session.
 #[derive(Debug, Default)]
-struct Transcripts(HashMap<String, Followed>);
+struct Transcripts(HashMap<String, FollowedTranscript>);
 
 impl Transcripts {
-    fn look(&mut self, at_work: &[AtWork]) -> Vec<Found> {
+    fn look(&mut self, active: &[ActiveSession]) -> Vec<SessionInferences> {
         let now = now_ms();
-        let is_followed = |one: &&AtWork| one.is_followed(now);
-        let followed: HashSet<&str> = at_work
+        let followed: HashSet<&str> = active
             .iter()
-            .filter(is_followed)
+            .filter(|one| one.is_followed(now))
             .map(|one| &*one.session)
             .collect();
         self.0.retain(|session, _| followed.contains(&**session));
-        let found = at_work.iter().filter_map(|one| {
-            let mut found = Found {
+        let mut all = Vec::new();
+        for one in active {
+            let mut found = SessionInferences {
                 session: one.session.clone(),
-                ..Found::default()
+                ..SessionInferences::default()
             };
-            if is_followed(&one) {
-                found.read(one, self.0.entry(one.session.clone()).or_default());
+            if one.is_followed(now) {
+                let transcript = self.0.entry(one.session.clone()).or_default();
+                found.read_transcript(one, transcript);
             }
-            found.inferences.extend(own_word(one, now));
-            (found.is_news() || one.troubled).then_some(found)
-        });
-        found.collect()
+            found.inferences.extend(infer_from_session_file(one, now));
+            if found.is_news() || one.troubled {
+                all.push(found);
+            }
+        }
+        all
     }
 }
 
-impl Found {
-    fn read(&mut self, one: &AtWork, followed: &mut Followed) {
+impl SessionInferences {
+    fn read_transcript(&mut self, one: &ActiveSession, followed: &mut FollowedTranscript) {
         let (findings, trouble) = followed.look(&one.transcript, one.whole, one.prompted_at);
-        let usage = |finding: &TranscriptFinding| matches!(finding.fact, TranscriptFact::Usage(_));
-        if findings.iter().any(usage) {
+        if findings
+            .iter()
+            .any(|finding| matches!(finding.what, What::Usage(_)))
+        {
             self.figures = one.whole.then(|| followed.figures());
             self.tokens = one.prompted_at.map(|_| followed.turn());
         }
         if one.idle_since.is_some() {
             return;
         }
-        self.inferences = findings.into_iter().filter_map(inference).collect();
+        self.inferences = findings
+            .into_iter()
+            .filter_map(infer_from_finding)
+            .collect();
         self.trouble = trouble;
     }
 
@@ -148,8 +156,8 @@ impl Found {
     }
 }
 
-/// What a line of the transcript means for the status.
-fn inference(finding: TranscriptFinding) -> Option<(Inference, Option<i64>)> {
+/// Infers a change of status from a line of the transcript.
+fn infer_from_finding(finding: Finding) -> Option<(Inference, Option<i64>)> {
     let at = finding.at;
     let main = finding.is_main();
     let inference = match finding.fact {
@@ -170,31 +178,30 @@ fn inference(finding: TranscriptFinding) -> Option<(Inference, Option<i64>)> {
     Some((inference, at))
 }
 
-/// What Claude Code says of itself: the transcript is silent on a turn that was broken off before
-/// the first word of the reply, and events are on one whose prompt was typed during the last.
-fn own_word(one: &AtWork, now: i64) -> Option<(Inference, Option<i64>)> {
+/// Infers a change of status from Claude Code's session file. The transcript does not show a turn that was
+/// interrupted before the first word of the reply, and events do not show a turn whose prompt was typed during
+/// the one before.
+fn infer_from_session_file(one: &ActiveSession, now: i64) -> Option<(Inference, Option<i64>)> {
     let path = session_file::beside(&one.transcript, one.pid?)?;
     if one.idle_since.is_some_and(|idle| !is_newer(&path, idle)) {
         return None;
     }
-    let file = session_file::read(&bounded(&path).ok()?)?;
+    let file = session_file::read(&read_bounded(&path).ok()?)?;
     let same = file.session_id.as_deref() == Some(&*one.session)
         && (file.pid_start.is_none() || file.pid_start == one.pid_start);
     let since = file.state_since?;
     match file.state? {
-        SessionFileState::Idle if one.wants_to_stop && now - since < SAID => None,
-        SessionFileState::Idle if same && one.idle_since.is_none() => {
+        State::Idle if one.wants_to_stop && now - since < STOP_REPORT => None,
+        State::Idle if same && one.idle_since.is_none() => {
             Some((Inference::Interrupted, Some(since)))
         }
-        // Between two dialogs, and before one that is just coming up, it says so for a moment.
-        SessionFileState::Busy if same && now - since >= SETTLED => {
-            Some((Inference::Busy, Some(since)))
-        }
+        // Between two dialogs and just before one, it is `busy` for a moment.
+        State::Busy if same && now - since >= SETTLED => Some((Inference::Busy, Some(since))),
         _ => None,
     }
 }
 
-/// Whether the file was written after that.
+/// Returns true if the file was written after a time.
 fn is_newer(path: &Path, than: i64) -> bool {
     let written = std::fs::metadata(path).and_then(|file| file.modified());
     let written = written
@@ -203,7 +210,7 @@ fn is_newer(path: &Path, than: i64) -> bool {
     written.is_some_and(|at| at.as_millis() > u128::from(than.unsigned_abs()))
 }
 
-fn bounded(path: &Path) -> io::Result<Vec<u8>> {
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     let bound = session_file::MAX_BYTES as u64 + 1;
     followed::open(path)?
@@ -221,8 +228,8 @@ mod tests {
 
     const INTERRUPTED: &str = r#"{"type":"user","timestamp":"2026-11-15T12:00:00.000Z","isSidechain":false,"message":{"role":"user","content":[{"type":"text","text":"[Request interrupted by user]"}]}}"#;
 
-    fn at_work(folder: &Path, whole: bool) -> AtWork {
-        AtWork {
+    fn active(folder: &Path, whole: bool) -> ActiveSession {
+        ActiveSession {
             session: "s".to_owned(),
             transcript: folder.join("projects/p/s.jsonl"),
             pid: Some(77),
@@ -246,7 +253,7 @@ mod tests {
     #[test]
     fn an_interrupt_is_found_once_however_the_line_comes() {
         let folder = folder();
-        let one = at_work(folder.path(), false);
+        let one = active(folder.path(), false);
         let mut transcripts = Transcripts::default();
         assert!(
             transcripts.look(std::slice::from_ref(&one)).is_empty(),
@@ -278,13 +285,13 @@ mod tests {
     #[test]
     fn of_a_long_past_only_the_end_is_read() {
         let folder = folder();
-        let one = at_work(folder.path(), false);
+        let one = active(folder.path(), false);
         let past = format!("{INTERRUPTED}\n").repeat(10_000);
         fs::write(&one.transcript, past).unwrap();
         let found = Transcripts::default().look(std::slice::from_ref(&one));
         let lines = found[0].inferences.len() as u64;
         assert!(
-            lines > 100 && lines * INTERRUPTED.len() as u64 <= followed::OF_THE_PAST,
+            lines > 100 && lines * INTERRUPTED.len() as u64 <= followed::OLD_BYTES,
             "{lines}"
         );
     }
@@ -292,7 +299,7 @@ mod tests {
     #[test]
     fn the_reply_of_a_turn_counts_however_much_is_written_after_it() {
         let folder = folder();
-        let mut one = at_work(folder.path(), false);
+        let mut one = active(folder.path(), false);
         one.prompted_at = Some(7);
         let reply = r#"{"type":"assistant","timestamp":"2026-11-15T12:00:00.000Z","message":{"id":"m","model":"claude-opus-4-5","usage":{"input_tokens":10,"output_tokens":5}}}"#;
         let after = "x".repeat(400 << 10);
@@ -310,39 +317,45 @@ mod tests {
     #[test]
     fn claude_codes_own_word_counts_only_for_this_session_and_process() {
         let folder = folder();
-        let one = at_work(folder.path(), false);
+        let one = active(folder.path(), false);
         let say = |session: &str, start: &str, state: &str| {
             let file = format!(
                 r#"{{"pid":77,"sessionId":"{session}","procStart":"{start}","status":"{state}","statusUpdatedAt":9}}"#
             );
             fs::write(folder.path().join("sessions/77.json"), file).unwrap();
-            own_word(&one, 9 + SETTLED).map(|(inference, at)| (inference, at.unwrap()))
+            infer_from_session_file(&one, 9 + SETTLED)
+                .map(|(inference, at)| (inference, at.unwrap()))
         };
         assert_eq!(say("s", "5", "idle"), Some((Inference::Interrupted, 9)));
         assert_eq!(say("s", "6", "idle"), None);
         assert_eq!(say("t", "5", "idle"), None);
         assert_eq!(say("s", "5", "waiting"), None);
         assert_eq!(say("s", "5", "busy"), Some((Inference::Busy, 9)));
-        assert_eq!(own_word(&one, 8 + SETTLED), None, "it may be for a moment");
+        assert_eq!(
+            infer_from_session_file(&one, 8 + SETTLED),
+            None,
+            "it may be for a moment"
+        );
     }
 
     #[test]
-    fn whoever_let_an_agent_stop_may_say_so_first() {
+    fn the_process_that_let_an_agent_stop_may_report_it_first() {
         let folder = folder();
-        let mut one = at_work(folder.path(), false);
+        let mut one = active(folder.path(), false);
         let idle = r#"{"pid":77,"sessionId":"s","status":"idle","statusUpdatedAt":9}"#;
         fs::write(folder.path().join("sessions/77.json"), idle).unwrap();
-        let rests = Some((Inference::Interrupted, Some(9)));
-        assert_eq!(own_word(&one, 9), rests);
+        let interrupted = Some((Inference::Interrupted, Some(9)));
+        assert_eq!(infer_from_session_file(&one, 9), interrupted);
         one.wants_to_stop = true;
-        assert_eq!(own_word(&one, 8 + SAID), None);
-        assert_eq!(own_word(&one, 9 + SAID), rests, "nobody did");
+        assert_eq!(infer_from_session_file(&one, 8 + STOP_REPORT), None);
+        let after = infer_from_session_file(&one, 9 + STOP_REPORT);
+        assert_eq!(after, interrupted, "it was not reported");
     }
 
     #[test]
     fn of_an_idle_session_only_a_newer_word_is_taken() {
         let folder = folder();
-        let mut one = at_work(folder.path(), false);
+        let mut one = active(folder.path(), false);
         let path = folder.path().join("sessions/77.json");
         let since = now_ms() - SETTLED;
         let say = |state: &str| {
@@ -352,7 +365,7 @@ mod tests {
             fs::write(&path, file).unwrap();
         };
         fs::write(&one.transcript, format!("{INTERRUPTED}\n")).unwrap();
-        let look = |one: &AtWork| Transcripts::default().look(std::slice::from_ref(one));
+        let look = |one: &ActiveSession| Transcripts::default().look(std::slice::from_ref(one));
         say("busy");
         one.idle_since = Some(since - 1);
         let found = look(&one);
@@ -367,7 +380,7 @@ mod tests {
     #[test]
     fn a_transcript_that_cannot_be_read_is_told() {
         let folder = folder();
-        let mut one = at_work(folder.path(), true);
+        let mut one = active(folder.path(), true);
         one.transcript = folder.path().join("projects/p");
         let mut transcripts = Transcripts::default();
         let found = transcripts.look(std::slice::from_ref(&one));

@@ -1,0 +1,158 @@
+//! Requests of clients to the registry: lists of sessions, a name, and "seen".
+
+use std::sync::Arc;
+
+use becket_wire::rpc::{SeenAt, Told, complete_session};
+use becket_wire::session::{Display, SessionRow};
+use rusqlite::Connection;
+use tokio::sync::broadcast;
+use tokio::sync::oneshot::Sender;
+
+use super::{LiveSession, Registry, stored};
+use crate::inference::{ActiveSession, LAST_REPLY};
+use crate::store::SessionFilter;
+
+/// A request, with the channel for its answer.
+#[derive(Debug)]
+pub(crate) enum RegistryRequest {
+    /// List the live sessions, the most urgent first.
+    Live(Sender<Vec<SessionRow>>),
+    /// List the live sessions, and subscribe to every change from then on.
+    Watch(Sender<(Vec<SessionRow>, broadcast::Receiver<Arc<SessionRow>>)>),
+    /// List the sessions to look at for inferences.
+    Active(Sender<Vec<ActiveSession>>),
+    Name {
+        session: String,
+        title: Option<String>,
+        done: Sender<Told>,
+    },
+    Seen(SeenAt, Sender<Told>),
+}
+
+impl Registry {
+    pub(crate) fn answer(&mut self, database: &Connection, asked: RegistryRequest, now: i64) {
+        match asked {
+            RegistryRequest::Live(reply) => drop(reply.send(self.rows(now))),
+            RegistryRequest::Watch(reply) => {
+                let changes = self.changes.subscribe();
+                drop(reply.send((self.rows(now), changes)));
+            }
+            RegistryRequest::Active(reply) => drop(reply.send(self.active_sessions(now))),
+            RegistryRequest::Name {
+                session,
+                title,
+                done,
+            } => drop(done.send(self.name(database, &session, title))),
+            RegistryRequest::Seen(at, done) => drop(done.send(self.seen(database, &at, now))),
+        }
+    }
+
+    fn rows(&self, now: i64) -> Vec<SessionRow> {
+        let mut rows: Vec<SessionRow> = self
+            .live()
+            .map(|(_, live)| self.session_row(live, now))
+            .collect();
+        sort(&mut rows);
+        rows
+    }
+
+    /// Lists the sessions whose files may tell more than events do. Only the transcript has the cost of an unattended
+    /// session, and its last reply comes when the session has ended already.
+    fn active_sessions(&self, now: i64) -> Vec<ActiveSession> {
+        let mut active = Vec::new();
+        for (
+            id,
+            LiveSession {
+                session, troubles, ..
+            },
+        ) in &self.sessions
+        {
+            let Some(transcript) = &session.transcript_path else {
+                continue;
+            };
+            let is_over = |ended| session.attended && now - ended >= LAST_REPLY;
+            if session.ended_at.is_some_and(is_over) {
+                continue;
+            }
+            let is_idle = session.attended && session.display().0 == Display::Done;
+            active.push(ActiveSession {
+                session: id.clone(),
+                transcript: transcript.into(),
+                pid: session.pid,
+                pid_start: session.pid_start,
+                whole: !session.attended || session.lacks_status_line(),
+                troubled: !troubles.is_empty(),
+                wants_to_stop: session.main.wants_to_stop(),
+                idle_since: is_idle.then_some(session.main.since),
+                prompted_at: session.prompted_at,
+            });
+        }
+        active
+    }
+
+    /// Counts the other sessions that wait for the user.
+    pub(crate) fn count_others_waiting(&self, id: &str) -> usize {
+        let others = self.live().filter(|(other, _)| *other != id);
+        others
+            .filter(|(_, live)| live.session.display().0 == Display::Attention)
+            .count()
+    }
+
+    fn name(&mut self, database: &Connection, prefix: &str, title: Option<String>) -> Told {
+        match self.complete(database, prefix) {
+            Ok(id) => {
+                self.update_session(&id, |session| session.name(title));
+                Told::Done
+            }
+            Err(told) => told,
+        }
+    }
+
+    fn seen(&mut self, database: &Connection, at: &SeenAt, now: i64) -> Told {
+        match at {
+            SeenAt::Session(prefix) => match self.complete(database, prefix) {
+                Ok(id) => self.update_session(&id, |session| session.seen(now)),
+                Err(told) => return told,
+            },
+            SeenAt::Pane { tmux_socket, pane } => {
+                let there: Vec<String> = self
+                    .live()
+                    .filter(|(_, live)| {
+                        let session = &live.session;
+                        session.pane.as_ref() == Some(pane)
+                            && session.tmux_socket.as_ref() == Some(tmux_socket)
+                    })
+                    .map(|(id, _)| id.clone())
+                    .collect();
+                for id in there {
+                    self.update_session(&id, |session| session.seen(now));
+                }
+            }
+        }
+        Told::Done
+    }
+
+    /// Completes the beginning of an id to the id of a session, and loads that session.
+    fn complete(&mut self, database: &Connection, prefix: &str) -> Result<String, Told> {
+        for session in stored(database, SessionFilter::Like(prefix)) {
+            let id = session.session_id.clone();
+            let live = self.sessions.entry(id);
+            live.or_insert_with(|| LiveSession::new(session));
+        }
+        complete_session(prefix, self.sessions.keys().map(String::as_str))
+    }
+}
+
+/// Sorts sessions by urgency: first those that need the user, the longest wait first. Sessions that are done come
+/// last, the newest first.
+fn sort(rows: &mut [SessionRow]) {
+    rows.sort_by(|a, b| urgency(a).cmp(&urgency(b)));
+}
+
+fn urgency(row: &SessionRow) -> (Display, i64, &str) {
+    let since = match row.display {
+        Display::Done => -row.display_since,
+        _ => row.display_since,
+    };
+    (row.display, since, &row.session_id)
+}
