@@ -1,7 +1,7 @@
-//! What doctor looks at: one function a part, each giving a line, and a way to mend it.
+//! What doctor looks at: one function a part, each giving a line, and a way to fix it.
 
-mod mods;
-pub mod registration;
+mod mod_checks;
+pub mod settings_checks;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -20,7 +20,7 @@ use crate::claude::{self, version_of};
 use crate::client::Client;
 use crate::coverage::last_day;
 use crate::failure::Failure;
-use crate::run::source::Runs;
+use crate::hook_runs::query::Runs;
 use crate::ui::style::counts;
 use crate::ui::text;
 use crate::ui::time::moment;
@@ -28,7 +28,7 @@ use crate::world::{World, project_of};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum CheckState {
     Good,
     Warning,
     Broken,
@@ -38,35 +38,36 @@ pub enum State {
 #[derive(Debug, Clone, Serialize)]
 pub struct Check {
     pub name: String,
-    pub state: State,
+    pub state: CheckState,
     pub what: String,
     /// The command that mends it.
-    pub mend: Option<String>,
+    #[serde(rename = "mend")]
+    pub fix: Option<String>,
 }
 
 impl Check {
     fn good(name: &str, what: impl Into<String>) -> Self {
         Self {
             name: name.to_owned(),
-            state: State::Good,
+            state: CheckState::Good,
             what: what.into(),
-            mend: None,
+            fix: None,
         }
     }
 
-    fn warning(name: &str, what: impl Into<String>, mend: impl Into<String>) -> Self {
+    fn warning(name: &str, what: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
             name: name.to_owned(),
-            state: State::Warning,
+            state: CheckState::Warning,
             what: what.into(),
-            mend: Some(mend.into()),
+            fix: Some(fix.into()),
         }
     }
 
-    fn broken(name: &str, what: impl Into<String>, mend: impl Into<String>) -> Self {
+    fn broken(name: &str, what: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
-            state: State::Broken,
-            ..Self::warning(name, what, mend)
+            state: CheckState::Broken,
+            ..Self::warning(name, what, fix)
         }
     }
 }
@@ -90,8 +91,8 @@ pub fn examine(world: &World) -> Vec<Check> {
         if answers || world.no_daemon {
             checks.extend(failing_hooks(world));
         }
-        checks.extend(registration::settings(world, answers));
-        checks.extend(mods::mods(world));
+        checks.extend(settings_checks::settings(world, answers));
+        checks.extend(mod_checks::mods(world));
         // After doctor's own event: calls before the first event do not count.
         if answers || world.no_daemon {
             checks.extend(coverage(world));
@@ -193,8 +194,12 @@ pub(super) fn folders(world: &World) -> Vec<Check> {
         place.sessions(),
     ];
     let files = [place.database(), place.config(), place.mask_key()];
-    let folders = folders.into_iter().map(|path| (path, 0o700, State::Broken));
-    let files = files.into_iter().map(|path| (path, 0o600, State::Warning));
+    let folders = folders
+        .into_iter()
+        .map(|path| (path, 0o700, CheckState::Broken));
+    let files = files
+        .into_iter()
+        .map(|path| (path, 0o600, CheckState::Warning));
     for (path, wanted, state) in folders.chain(files) {
         let mode = mode_of(&path);
         // A person's editor makes it as it makes all files; in a closed folder that is well.
@@ -202,10 +207,10 @@ pub(super) fn folders(world: &World) -> Vec<Check> {
         if mode & 0o077 != 0 && !out_of_reach {
             let path = path.display();
             let what = format!("{path} is open to others (mode {:o})", mode & 0o777);
-            let mend = format!("chmod {wanted:o} {path}");
+            let fix = format!("chmod {wanted:o} {path}");
             checks.push(Check {
                 state,
-                ..Check::warning(name, what, mend)
+                ..Check::warning(name, what, fix)
             });
         }
     }
@@ -500,8 +505,8 @@ fn failing_hooks(world: &World) -> Vec<Check> {
         };
         let why = text::one_line(newest.note.as_deref().unwrap_or(&newest.outcome));
         let what = format!("{hook} failed in {often}: {why}");
-        let mend = format!("becket recent --hook {hook} shows them");
-        failed.then(|| Check::warning("hooks", what, mend))
+        let fix = format!("becket recent --hook {hook} shows them");
+        failed.then(|| Check::warning("hooks", what, fix))
     });
     failing.collect()
 }
@@ -519,8 +524,8 @@ fn lost_events(world: &World) -> Option<Check> {
     let files: Vec<String> = files.map(|file| file.display().to_string()).collect();
     let what =
         format!("{what} could not be kept anywhere: the disk or the spool was full, or read-only");
-    let mend = format!("make room on the disk; then: rm {}", files.join(" "));
-    (lost > 0).then(|| Check::broken("events", what, mend))
+    let fix = format!("make room on the disk; then: rm {}", files.join(" "));
+    (lost > 0).then(|| Check::broken("events", what, fix))
 }
 
 pub(super) fn spool(world: &World) -> Check {

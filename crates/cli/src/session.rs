@@ -1,11 +1,10 @@
 //! Sessions as people and scripts see them: where they come from, their JSON, their table, their
 //! words.
 
-pub mod full;
+pub mod details;
 pub mod history;
 pub mod source;
 pub mod stats;
-pub mod stored;
 pub mod table;
 pub mod words;
 

@@ -10,7 +10,7 @@ use becket_wire::Place;
 use becket_wire::session::{SessionRow, Status};
 
 use super::child::{self, Process};
-use super::state::LaunchFile;
+use crate::launch::launch_file::LaunchFile;
 use crate::tui::feed::Message;
 
 /// Claude Code 2.1.325 goes on by itself, about 100 seconds after a limit's end (measured): becket
@@ -116,9 +116,9 @@ impl Follower<'_> {
         };
         loop {
             match heard.recv_timeout(self.next_look(&state)) {
-                Ok(Message::All(rows)) => self.hear_all(rows, &mut state, observer),
-                Ok(Message::One(row)) => self.hear_all(vec![*row], &mut state, observer),
-                Ok(Message::Lost(why)) => state.lost = Some(why),
+                Ok(Message::Sessions(rows)) => self.hear_all(rows, &mut state, observer),
+                Ok(Message::SessionChanged(row)) => self.hear_all(vec![*row], &mut state, observer),
+                Ok(Message::Disconnected(why)) => state.lost = Some(why),
                 Ok(Message::Leave) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             }
@@ -305,8 +305,8 @@ mod tests {
 
     use becket_wire::effort::EffortBrief;
 
-    use super::super::state::start_of;
     use super::*;
+    use crate::launch::launch_file::start_of;
 
     fn follower<'a>(place: &'a Place, child: &std::process::Child) -> Follower<'a> {
         let process = |pid: u32| Process {
@@ -342,17 +342,19 @@ mod tests {
         };
         let limited = |reset: i64| {
             let error = format!("rate_limit: limit reached|{reset}");
-            Message::One(Box::new(SessionRow {
+            Message::SessionChanged(Box::new(SessionRow {
                 error: Some(error),
                 ..row.clone()
             }))
         };
         let (to, heard) = channel();
         let soon = now_ms() / 1000 - 59;
-        to.send(Message::One(Box::new(row.clone()))).unwrap();
+        to.send(Message::SessionChanged(Box::new(row.clone())))
+            .unwrap();
         to.send(limited(soon)).unwrap();
         // The user went on before that.
-        to.send(Message::One(Box::new(row.clone()))).unwrap();
+        to.send(Message::SessionChanged(Box::new(row.clone())))
+            .unwrap();
         to.send(Message::Leave).unwrap();
         let followed = follower.run(&heard, &mut NoObserver, Vec::new);
         assert_eq!((followed.limit, followed.limit_over), (None, false));
@@ -390,7 +392,8 @@ mod tests {
         };
         let (to, heard) = channel();
         for handover in [false, true] {
-            to.send(Message::One(Box::new(row(handover)))).unwrap();
+            to.send(Message::SessionChanged(Box::new(row(handover))))
+                .unwrap();
         }
         let last = SessionRow {
             ended_at: Some(1),

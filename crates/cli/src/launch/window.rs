@@ -12,23 +12,23 @@ use becket_engine::replace::make_folder;
 use becket_wire::session::SessionRow;
 use serde::{Deserialize, Serialize};
 
-use super::state::{LaunchFile, is_alive, start_of};
 use crate::claude;
 use crate::failure::{Code, Failure};
 use crate::launch::arguments;
-use crate::session::source::Source;
+use crate::launch::launch_file::{LaunchFile, is_alive, start_of};
+use crate::session::source::SessionSource;
 use crate::world::World;
 
 /// How often the launch file is looked for.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Variables that the window itself sets.
-const OF_THE_WINDOW: [&str; 5] = ["TMUX", "TMUX_PANE", "TERM", "TERM_PROGRAM", "COLORTERM"];
+const WINDOW_VARIABLES: [&str; 5] = ["TMUX", "TMUX_PANE", "TERM", "TERM_PROGRAM", "COLORTERM"];
 
 /// What is to be run in the window: tmux bounds the length of a command line, and would give it the
 /// environment of its server. The file is the user's alone, and is removed when it is read.
 #[derive(Debug, Serialize, Deserialize)]
-struct Order {
+struct WindowCommand {
     words: Vec<String>,
     environment: Vec<(String, String)>,
 }
@@ -91,7 +91,7 @@ fn write_order(world: &World, words: Vec<OsString>) -> Result<PathBuf> {
         let text = word.into_string();
         text.map_err(|word| anyhow!("{} is not UTF-8", word.display()))
     };
-    let order = Order {
+    let order = WindowCommand {
         words: words.into_iter().map(text).collect::<Result<_>>()?,
         environment: std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -109,8 +109,8 @@ fn write_order(world: &World, words: Vec<OsString>) -> Result<PathBuf> {
 pub fn carry_out(order: &Path) -> Result<ExitCode> {
     let text = fs::read(order).with_context(|| format!("could not read {}", order.display()))?;
     drop(fs::remove_file(order));
-    let Order { words, environment } = serde_json::from_slice(&text)?;
-    let own = OF_THE_WINDOW
+    let WindowCommand { words, environment } = serde_json::from_slice(&text)?;
+    let own = WINDOW_VARIABLES
         .iter()
         .filter_map(|name| Some((name, std::env::var_os(name)?)));
     let mut becket = Command::new(std::env::current_exe()?);
@@ -151,7 +151,7 @@ pub fn wait_session(
     let began = Instant::now();
     let launcher = window.launcher;
     let start = start_of(launcher).unwrap_or(0);
-    let mut source = Source::open(world);
+    let mut source = SessionSource::open(world);
     while began.elapsed() < timeout {
         let file = LaunchFile::of(&world.place, launcher);
         if let Some(session) = file.and_then(|file| file.session_id)

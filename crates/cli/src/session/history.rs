@@ -172,7 +172,7 @@ pub struct Turn {
     pub failed: u32,
     pub denied: u32,
     /// What hooks and guards said.
-    pub decisions: Vec<Answered>,
+    pub decisions: Vec<RecordedDecision>,
     pub cost_usd: Option<f64>,
     pub input_tokens: u64,
     pub output_tokens: u64,
@@ -180,7 +180,7 @@ pub struct Turn {
 
 /// An answer that was not silence.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Answered {
+pub struct RecordedDecision {
     pub at: i64,
     pub event: String,
     pub tool: Option<String>,
@@ -199,12 +199,12 @@ pub struct TouchedFile {
 
 /// What a session did, event by event.
 #[derive(Debug, Default)]
-pub struct Past {
+pub struct Timeline {
     pub turns: Vec<Turn>,
     pub files: Vec<TouchedFile>,
 }
 
-impl Past {
+impl Timeline {
     /// Takes the next event of the session.
     pub fn add(&mut self, event: &Brief<'_>) {
         if begins_turn(event) {
@@ -298,7 +298,7 @@ impl Turn {
         if let Some(decision) = &event.decision
             && is_told_of(&decision.answer, decision.by.as_deref())
         {
-            self.decisions.push(Answered {
+            self.decisions.push(RecordedDecision {
                 at: event.at,
                 event: event.event.to_owned(),
                 tool: event.tool.map(str::to_owned),
@@ -420,7 +420,7 @@ mod tests {
 
     #[test]
     fn a_turn_is_a_prompt_that_a_user_sent_and_what_came_of_it() {
-        let mut past = Past::default();
+        let mut past = Timeline::default();
         let denied = Brief {
             decision: answered("deny", "hook:no-prod"),
             ..event(30, "PreToolUse", "Bash")
@@ -471,7 +471,7 @@ mod tests {
             figures(31, Some(2.25)),
             figures(41, Some(0.25)),
         ];
-        let mut past = Past::default();
+        let mut past = Timeline::default();
         for at in [10, 20, 30, 40, 50] {
             past.add(&prompted(at, "go"));
         }

@@ -1,22 +1,23 @@
 //! Where sessions and their events come from: the daemon, or the database where there is none.
 
-use anyhow::Result;
-use becket_wire::rpc::{EventQuery, EventRow, Told};
+use anyhow::{Context, Result};
+use becket_daemon::life::now_ms;
+use becket_daemon::store::{self, Which};
+use becket_wire::rpc::{EventQuery, EventRow, Told, complete_session};
 use becket_wire::session::{SessionQuery, SessionRow};
 
-use super::stored::sessions_without_daemon;
 use crate::client::Client;
 use crate::failure::{Code, Failure};
 use crate::log;
 use crate::world::World;
 
 #[derive(Debug)]
-pub enum Source<'a> {
+pub enum SessionSource<'a> {
     Daemon(Client, &'a World),
     Database(&'a World),
 }
 
-impl<'a> Source<'a> {
+impl<'a> SessionSource<'a> {
     /// The daemon, started if need be; the database if it cannot be reached or must not be.
     pub fn open(world: &'a World) -> Self {
         if world.no_daemon {
@@ -139,6 +140,42 @@ fn titled(rows: Vec<SessionRow>, title: &str) -> Result<Option<SessionRow>> {
             Err(failure.hint(format!("one of: {}", ids.join(", "))).into())
         }
     }
+}
+
+/// The number of ended sessions, unless the query asks for more.
+const ENDED_SESSIONS: u32 = 200;
+
+/// Reads the sessions of a query from the database, which is not changed.
+pub fn sessions_without_daemon(world: &World, query: &SessionQuery) -> Result<Vec<SessionRow>> {
+    let mut found = match store::open_to_read(&world.place.database())? {
+        Some(connection) => read(&connection, query).context("could not read the sessions")?,
+        None => Vec::new(),
+    };
+    let Some(prefix) = &query.session else {
+        return Ok(found);
+    };
+    let id = complete_session(prefix, found.iter().map(|row| &*row.session_id));
+    let id = id.map_err(log::refusal)?;
+    found.retain(|row| row.session_id == id);
+    Ok(found)
+}
+
+fn read(
+    connection: &rusqlite::Connection,
+    query: &SessionQuery,
+) -> rusqlite::Result<Vec<SessionRow>> {
+    let mut sessions = match &query.session {
+        Some(prefix) => store::sessions(connection, Which::Like(prefix))?,
+        None => store::sessions(connection, Which::Live)?,
+    };
+    if query.all && query.session.is_none() {
+        let limit = query.limit.unwrap_or(ENDED_SESSIONS);
+        sessions.extend(store::sessions(connection, Which::Ended(limit))?);
+    }
+    let now = now_ms();
+    let mut rows: Vec<SessionRow> = sessions.iter().map(|session| session.row(now)).collect();
+    rows.sort_by_key(|row| (row.ended_at.is_some(), row.display));
+    Ok(rows)
 }
 
 #[cfg(test)]

@@ -109,10 +109,19 @@ impl Glyphs {
         }
     }
 
-    fn pick(self, unicode: &'static str, ascii: &'static str) -> &'static str {
+    /// Returns the one of two spellings that the terminal can show.
+    pub fn pick<'a>(self, unicode: &'a str, ascii: &'a str) -> &'a str {
         match self {
             Self::Unicode => unicode,
             Self::Ascii => ascii,
+        }
+    }
+
+    /// Replaces the characters that the terminal cannot show.
+    pub fn encode(self, text: &str) -> String {
+        match self {
+            Self::Unicode => text.to_owned(),
+            Self::Ascii => text.replace(|c: char| !c.is_ascii(), "?"),
         }
     }
 

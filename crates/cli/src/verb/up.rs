@@ -10,7 +10,7 @@ use becket_engine::hooks::name::{self, Match};
 use becket_engine::program;
 use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 
-use crate::doctor::registration::send_canary;
+use crate::doctor::settings_checks::send_canary;
 use crate::failure::{Code, Failure};
 use crate::line::{Form, Lines};
 use crate::settings::{self, Outcome, Scope, StatusLine, Strict};

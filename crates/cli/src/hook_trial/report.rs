@@ -9,9 +9,9 @@ use becket_wire::answer::Answer;
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
-use super::Tried;
-use crate::run::{self, TOO_LONG, TOO_SLOW, Times, tokens};
-use crate::trial::{From, Sample};
+use super::TrialResult;
+use crate::hook_runs::{self, TOO_LONG, TOO_SLOW, Times, tokens};
+use crate::hook_trial::{Sample, SampleSource};
 use crate::ui::style::{BAD, BOLD, DIM, Look, WARN};
 use crate::ui::table::{Cell, Column, grid};
 use crate::ui::text::{count, fold, is_inert, one_line, wrap};
@@ -25,17 +25,17 @@ const READABLE: usize = 100;
 const VALUE: usize = 14;
 
 /// One trial, for a person.
-pub fn one(tried: &Tried, sample: &Sample, standing: Option<&str>, look: &Look) -> String {
+pub fn one(tried: &TrialResult, sample: &Sample, standing: Option<&str>, look: &Look) -> String {
     let row = &tried.row;
-    let ended = run::ended(row);
-    let took = run::pace(row.took_us);
+    let ended = hook_runs::ended(row);
+    let took = hook_runs::pace(row.took_us);
     let (hook, event) = (one_line(&row.hook), one_line(&sample.name()));
     let origin = one_line(&origin(&sample.from, look));
     let fits = hook.width() + event.width() + origin.width() + 6 <= look.width;
     let between = if fits { "" } else { "\n" };
     let mut out = format!("{BOLD}{hook}{BOLD:#} on {event}{between}  {DIM}{origin}{DIM:#}\n");
     let mut add = |name, value: &str, style| out += &field(name, value, style, look);
-    add("outcome", &run::outcome(row), ended);
+    add("outcome", &hook_runs::outcome(row), ended);
     add("took", &time::took(row.took_us), took);
     if let Some(note) = &row.note {
         add("why", note, BAD);
@@ -50,7 +50,7 @@ pub fn one(tried: &Tried, sample: &Sample, standing: Option<&str>, look: &Look) 
                 many(said, "character", "characters"),
                 many(tokens(said), "token", "tokens")
             );
-            add("for Claude", &long, run::length(said));
+            add("for Claude", &long, hook_runs::length(said));
         }
     }
     if let Some(standing) = standing {
@@ -82,10 +82,10 @@ fn many(number: u64, one: &str, several: &str) -> String {
     count(usize::try_from(number).unwrap_or(usize::MAX), one, several)
 }
 
-fn origin(from: &From, look: &Look) -> String {
+fn origin(from: &SampleSource, look: &Look) -> String {
     match from {
-        From::Log { id, at, masked: 0 } => format!("event {id}, {}", clock(*at, &look.now)),
-        From::Log { id, at, masked } => format!(
+        SampleSource::Log { id, at, masked: 0 } => format!("event {id}, {}", clock(*at, &look.now)),
+        SampleSource::Log { id, at, masked } => format!(
             "event {id}, {}, with {}",
             clock(*at, &look.now),
             count(
@@ -94,8 +94,8 @@ fn origin(from: &From, look: &Look) -> String {
                 "secrets masked"
             )
         ),
-        From::File(path) => path.display().to_string(),
-        From::BuiltIn => "a sample event of becket's".to_owned(),
+        SampleSource::File(path) => path.display().to_string(),
+        SampleSource::BuiltIn => "a sample event of becket's".to_owned(),
     }
 }
 
@@ -175,7 +175,7 @@ struct Gets {
     exit: u8,
 }
 
-pub fn json<'a>(tried: &'a Tried, sample: &'a Sample, standing: Option<&'a str>) -> Json<'a> {
+pub fn json<'a>(tried: &'a TrialResult, sample: &'a Sample, standing: Option<&'a str>) -> Json<'a> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let row = &tried.row;
     let output = tried.output(sample);
@@ -230,9 +230,13 @@ pub struct Profile {
 }
 
 impl Profile {
-    pub fn new(hook: &str, sample: &Sample, trials: &[Tried]) -> Self {
+    pub fn new(hook: &str, sample: &Sample, trials: &[TrialResult]) -> Self {
         let times = Times::new(trials.iter().map(|tried| tried.row.took_us).collect());
-        let said = trials.iter().map(Tried::for_claude).max().unwrap_or(0);
+        let said = trials
+            .iter()
+            .map(TrialResult::for_claude)
+            .max()
+            .unwrap_or(0);
         // A failure is what a person wants to know of.
         let telling = trials.iter().rev().find(|tried| tried.row.has_failed());
         let telling = telling.or(trials.last()).map(|tried| &tried.row);
@@ -320,7 +324,7 @@ fn profile_row(profile: &Profile) -> [Cell; PROFILE.len()] {
         (_, true) => BAD,
         _ => crate::ui::style::GOOD,
     };
-    let length = run::length(profile.characters);
+    let length = hook_runs::length(profile.characters);
     let event: Vec<&str> = [&profile.event, &profile.tool]
         .into_iter()
         .filter_map(|word| word.as_deref())
@@ -331,11 +335,11 @@ fn profile_row(profile: &Profile) -> [Cell; PROFILE.len()] {
         Cell::plain(if_ran(profile.runs.to_string())),
         Cell::new(
             if_ran(time::took(profile.median_us)),
-            run::pace(profile.median_us),
+            hook_runs::pace(profile.median_us),
         ),
         Cell::new(
             if_ran(time::took(profile.p95_us)),
-            run::pace(profile.p95_us),
+            hook_runs::pace(profile.p95_us),
         ),
         Cell::new(if_ran(profile.characters.to_string()), length),
         Cell::new(if_ran(profile.tokens.to_string()), length),

@@ -10,7 +10,7 @@ use crate::ui::style::{BAD, BOLD, DIM, Look, WARN};
 use crate::ui::table::{Cell, Column, grid};
 use crate::ui::text::{one_line, wrap};
 use crate::ui::time::{self, clock, moment};
-use crate::{line, run};
+use crate::{hook_runs, line};
 
 /// Longer lines are hard to read, and so are longer reasons.
 const READABLE: usize = 100;
@@ -51,7 +51,7 @@ const SKIPPED: [Column; 2] = [
     Column::left("WHY NOT", 1).wrapped(24),
 ];
 
-pub fn full(why: &Why, look: &Look) -> String {
+pub fn explain(why: &Why, look: &Look) -> String {
     let event = &why.event;
     let name = [event.event.as_deref(), event.tool.as_deref()];
     let name: Vec<&str> = name.into_iter().flatten().collect();
@@ -259,11 +259,11 @@ fn run(found: &FoundRun, look: &Look) -> [Cell; RUNS.len()] {
     let failed = run.has_failed();
     [
         Cell::new(&run.hook, if failed { BAD.bold() } else { BOLD }),
-        Cell::new(time::took(run.took_us), run::pace(run.took_us)),
-        Cell::new(run::outcome(run), run::ended(run)),
+        Cell::new(time::took(run.took_us), hook_runs::pace(run.took_us)),
+        Cell::new(hook_runs::outcome(run), hook_runs::ended(run)),
         Cell::new(run.decision.as_deref().unwrap_or_default(), WARN),
         Cell::new(
-            run::note(found, look.now_ms()),
+            hook_runs::note(found, look.now_ms()),
             if failed { BAD } else { DIM },
         ),
     ]
@@ -271,7 +271,7 @@ fn run(found: &FoundRun, look: &Look) -> [Cell; RUNS.len()] {
 
 /// The same for scripts.
 #[derive(Debug, Serialize)]
-pub struct Json<'a> {
+pub struct JsonExplanation<'a> {
     event_id: String,
     at: String,
     session_id: Option<&'a str>,
@@ -285,12 +285,12 @@ pub struct Json<'a> {
     source: Source,
     detour: Option<&'a str>,
     fault: Option<&'a str>,
-    runs: Vec<run::Run<'a>>,
+    runs: Vec<hook_runs::JsonRun<'a>>,
     skipped: &'a [Skipped],
     allow_once: Option<&'a str>,
 }
 
-impl<'a> From<&'a Why> for Json<'a> {
+impl<'a> From<&'a Why> for JsonExplanation<'a> {
     fn from(why: &'a Why) -> Self {
         let event = &why.event;
         Self {
@@ -306,7 +306,7 @@ impl<'a> From<&'a Why> for Json<'a> {
             source: event.source,
             detour: why.detour.as_deref(),
             fault: event.fault.as_deref(),
-            runs: why.runs.iter().map(run::Run::from).collect(),
+            runs: why.runs.iter().map(hook_runs::JsonRun::from).collect(),
             skipped: &why.skipped,
             allow_once: why.allow_once.as_deref(),
         }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
 use crate::line;
-use crate::session::history::{Answered, Past, TouchedFile, Turn};
+use crate::session::history::{RecordedDecision, Timeline, TouchedFile, Turn};
 use crate::session::table::{context_style, glyph, state_style};
 use crate::session::words::{self, branches};
 use crate::ui::style::{BAD, BOLD, DIM, Look, WARN, style};
@@ -43,8 +43,8 @@ impl Section {
     }
 }
 
-/// Everything that is known of it; `past` as [`crate::session::full`] tells it, and what happened last.
-pub fn full(row: &SessionRow, past: &str, events: &[EventRow], look: &Look) -> String {
+/// Everything that is known of it; `past` as [`crate::session::details`] tells it, and what happened last.
+pub fn details(row: &SessionRow, past: &str, events: &[EventRow], look: &Look) -> String {
     let state = state_style(row);
     let mut out = format!(
         "{state}{} {}{state:#}  {BOLD}{}{BOLD:#}\n",
@@ -313,7 +313,7 @@ const TURNS: [Column; 8] = [
 ];
 
 /// The newest so many turns.
-pub fn turns_table(past: &Past, most: usize, look: &Look) -> String {
+pub fn turns_table(past: &Timeline, most: usize, look: &Look) -> String {
     if past.turns.is_empty() {
         return String::new();
     }
@@ -386,7 +386,7 @@ fn notes(turn: &Turn) -> String {
     notes.join("; ")
 }
 
-fn answer(answered: &Answered) -> String {
+fn answer(answered: &RecordedDecision) -> String {
     let by = answered.by.as_deref().map(account::in_words);
     let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
     let on = answered.tool.as_deref().unwrap_or(&answered.event);
@@ -394,7 +394,7 @@ fn answer(answered: &Answered) -> String {
 }
 
 /// The files that tools wrote, the most edited first.
-pub fn files(past: &Past, project: Option<&str>, look: &Look) -> String {
+pub fn files(past: &Timeline, project: Option<&str>, look: &Look) -> String {
     if past.files.is_empty() {
         return String::new();
     }
@@ -463,7 +463,7 @@ fn indented(lines: &str) -> String {
 
 /// The same for scripts, in the order of the documentation.
 #[derive(Debug, Serialize)]
-pub struct JsonPast<'a> {
+pub struct JsonTimeline<'a> {
     next_session_ids: Vec<&'a str>,
     turns: Vec<JsonTurn<'a>>,
     files: Vec<JsonFile<'a>>,
@@ -508,14 +508,18 @@ struct JsonFile<'a> {
 }
 
 /// The newest so many turns_table, and everything else.
-pub fn json_past<'a>(past: &'a Past, after: &[&'a SessionFacts], most: usize) -> JsonPast<'a> {
+pub fn json_timeline<'a>(
+    past: &'a Timeline,
+    after: &[&'a SessionFacts],
+    most: usize,
+) -> JsonTimeline<'a> {
     let hidden = past.turns.len().saturating_sub(most);
     let file = |file: &'a TouchedFile| JsonFile {
         path: &file.path,
         edits: file.edits,
         last_at: moment(file.last_at),
     };
-    JsonPast {
+    JsonTimeline {
         next_session_ids: after.iter().map(|facts| &*facts.session_id).collect(),
         turns: past.turns[hidden..].iter().map(json_turn).collect(),
         files: past.files.iter().map(file).collect(),

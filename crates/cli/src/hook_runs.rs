@@ -1,8 +1,8 @@
 //! Runs of named hooks as people and scripts see them: where they come from, what they cost, their
 //! words and their JSON.
 
-pub mod full;
-pub mod source;
+pub mod explanation;
+pub mod query;
 
 #[cfg(test)]
 mod tests;
@@ -33,7 +33,7 @@ pub fn tokens(characters: u64) -> u64 {
 
 /// What one hook did and cost.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stats {
+pub struct HookStats {
     pub hook: String,
     pub runs: usize,
     pub failed: usize,
@@ -49,7 +49,7 @@ pub struct Stats {
     pub last_outcome: String,
 }
 
-impl Stats {
+impl HookStats {
     /// How many of a hundred runs did what they were for, of those that were let; none if none was.
     pub fn success_pct(&self) -> Option<f64> {
         let let_be = self.runs - self.cancelled;
@@ -59,7 +59,7 @@ impl Stats {
 }
 
 /// The figures of each hook, by name.
-pub fn stats<'r>(runs: impl Iterator<Item = &'r RunRow>) -> Vec<Stats> {
+pub fn stats<'r>(runs: impl Iterator<Item = &'r RunRow>) -> Vec<HookStats> {
     let mut hooks: BTreeMap<&str, Vec<&RunRow>> = BTreeMap::new();
     for run in runs {
         hooks.entry(&run.hook).or_default().push(run);
@@ -67,14 +67,14 @@ pub fn stats<'r>(runs: impl Iterator<Item = &'r RunRow>) -> Vec<Stats> {
     hooks.into_iter().filter_map(of_one).collect()
 }
 
-fn of_one((hook, runs): (&str, Vec<&RunRow>)) -> Option<Stats> {
+fn of_one((hook, runs): (&str, Vec<&RunRow>)) -> Option<HookStats> {
     let last = runs.iter().max_by_key(|run| run.at)?;
     let times = Times::new(runs.iter().map(|run| run.took_us).collect());
     let said = |words: &[&str]| {
         let said = runs.iter().filter_map(|run| run.decision.as_deref());
         said.filter(|word| words.contains(word)).count()
     };
-    Some(Stats {
+    Some(HookStats {
         hook: hook.to_owned(),
         runs: runs.len(),
         failed: runs.iter().filter(|run| run.has_failed()).count(),
@@ -168,7 +168,7 @@ pub fn short(id: Option<&str>) -> String {
 }
 
 #[derive(Debug, Serialize)]
-pub struct Run<'a> {
+pub struct JsonRun<'a> {
     at: String,
     hook: &'a str,
     event_id: String,
@@ -185,7 +185,7 @@ pub struct Run<'a> {
     note: Option<&'a str>,
 }
 
-impl<'a> From<&'a FoundRun> for Run<'a> {
+impl<'a> From<&'a FoundRun> for JsonRun<'a> {
     fn from(found: &'a FoundRun) -> Self {
         let run = &found.run;
         Self {
@@ -208,7 +208,7 @@ impl<'a> From<&'a FoundRun> for Run<'a> {
 }
 
 #[derive(Debug, Serialize)]
-pub struct HookStats<'a> {
+pub struct JsonHookStats<'a> {
     hook: &'a str,
     runs: usize,
     failed: usize,
@@ -223,8 +223,8 @@ pub struct HookStats<'a> {
     last_outcome: &'a str,
 }
 
-impl<'a> From<&'a Stats> for HookStats<'a> {
-    fn from(stats: &'a Stats) -> Self {
+impl<'a> From<&'a HookStats> for JsonHookStats<'a> {
+    fn from(stats: &'a HookStats) -> Self {
         Self {
             hook: &stats.hook,
             runs: stats.runs,
@@ -256,7 +256,7 @@ const STATS: [Column; 10] = [
 ];
 
 /// What each hook did and cost, then all of them together.
-pub fn stats_table(hooks: &[Stats], look: &Look) -> String {
+pub fn stats_table(hooks: &[HookStats], look: &Look) -> String {
     let rows: Vec<_> = hooks.iter().map(|hook| stats_row(hook, look)).collect();
     let runs = hooks.iter().map(|hook| hook.runs).sum();
     let failed: usize = hooks.iter().map(|hook| hook.failed).sum();
@@ -276,7 +276,7 @@ pub fn stats_table(hooks: &[Stats], look: &Look) -> String {
     grid(STATS, &rows, look) + &format!("{DIM}{total}{DIM:#}\n")
 }
 
-fn stats_row(hook: &Stats, look: &Look) -> [Cell; STATS.len()] {
+fn stats_row(hook: &HookStats, look: &Look) -> [Cell; STATS.len()] {
     let ok = match hook.failed {
         0 => Style::new(),
         failed if failed * 2 > hook.runs - hook.cancelled => BAD,
@@ -302,7 +302,7 @@ fn stats_row(hook: &Stats, look: &Look) -> [Cell; STATS.len()] {
 }
 
 /// All of them is said only where it is so.
-fn percent(hook: &Stats) -> String {
+fn percent(hook: &HookStats) -> String {
     let Some(percent) = hook.success_pct() else {
         return "-".to_owned();
     };

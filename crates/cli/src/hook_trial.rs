@@ -1,7 +1,7 @@
 //! One hook on one event, run for a person to look at: nothing is recorded, nothing is answered. What
 //! the hook does outside, it really does.
 
-pub mod show;
+pub mod report;
 
 #[cfg(test)]
 mod tests;
@@ -35,7 +35,7 @@ use crate::{leave, log, switch};
 /// Where hooks are tried: the project that we are in, its hooks, and a home of their own for what
 /// built-ins remember, so that no session's memory is touched.
 #[derive(Debug)]
-pub struct Bench<'a> {
+pub struct TrialSetup<'a> {
     pub world: &'a World,
     pub project: PathBuf,
     pub hooks: Vec<Arc<Hook>>,
@@ -46,7 +46,7 @@ pub struct Bench<'a> {
 
 /// What came of it.
 #[derive(Debug, Clone)]
-pub struct Tried {
+pub struct TrialResult {
     pub ran: JobResult,
     /// As becket reads it, else in what way it failed.
     pub answer: Result<Answer, String>,
@@ -54,8 +54,8 @@ pub struct Tried {
     pub row: RunRow,
 }
 
-impl<'a> Bench<'a> {
-    pub fn set_up(world: &'a World) -> Result<Self> {
+impl<'a> TrialSetup<'a> {
+    pub fn new(world: &'a World) -> Result<Self> {
         let cwd = world.cwd.canonicalize();
         let cwd = cwd.unwrap_or_else(|_| world.cwd.clone());
         let project = project_of(&cwd).to_path_buf();
@@ -136,7 +136,7 @@ impl<'a> Bench<'a> {
         head.is_ok_and(|head| concerns(hook, &sample.event, &head, &sample.payload, &self.project))
     }
 
-    pub fn try_on(&self, hook: &Hook, sample: &Sample) -> Result<Tried> {
+    pub fn try_on(&self, hook: &Hook, sample: &Sample) -> Result<TrialResult> {
         let head = Head::read(&sample.payload).unwrap_or_default();
         let cwd = head.cwd.as_deref().map(Path::new);
         let cwd = cwd.filter(|cwd| cwd.is_dir()).unwrap_or(&self.project);
@@ -169,11 +169,11 @@ impl<'a> Bench<'a> {
             agent_id: head.agent_id.as_deref(),
         };
         let row = ran.row(on, &answer);
-        Ok(Tried { ran, answer, row })
+        Ok(TrialResult { ran, answer, row })
     }
 }
 
-impl Tried {
+impl TrialResult {
     pub fn was_cancelled(&self) -> bool {
         self.ran.outcome == Outcome::Cancelled
     }
@@ -220,12 +220,12 @@ const LONGEST: u64 = 32 << 20;
 pub struct Sample {
     pub event: EventName,
     pub payload: Vec<u8>,
-    pub from: From,
+    pub from: SampleSource,
 }
 
 /// Where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum From {
+pub enum SampleSource {
     /// The log. Secrets in it were masked.
     Log {
         id: EventId,
@@ -277,13 +277,13 @@ fn built_in(project: &Path) -> impl Iterator<Item = Sample> {
     let here = here.trim_matches('"').to_owned();
     BUILT_IN.iter().filter_map(move |text| {
         let payload = text.replace(RECORDED_IN, &here).into_bytes();
-        Sample::read(payload, From::BuiltIn)
+        Sample::read(payload, SampleSource::BuiltIn)
     })
 }
 
 impl Sample {
     /// None if the payload does not say which event it is.
-    fn read(payload: Vec<u8>, from: From) -> Option<Self> {
+    fn read(payload: Vec<u8>, from: SampleSource) -> Option<Self> {
         let event = Head::read(&payload).ok()?.event?.as_ref().into();
         Some(Self {
             event,
@@ -294,7 +294,7 @@ impl Sample {
 
     /// The same of a recorded event whose payload is kept.
     pub fn of(row: EventRow) -> Option<Self> {
-        let from = From::Log {
+        let from = SampleSource::Log {
             id: row.id,
             at: row.at,
             masked: row.masked,
@@ -304,7 +304,7 @@ impl Sample {
 
     pub fn id(&self) -> Option<EventId> {
         match self.from {
-            From::Log { id, .. } => Some(id),
+            SampleSource::Log { id, .. } => Some(id),
             _ => None,
         }
     }
@@ -322,7 +322,7 @@ impl Sample {
     }
 }
 
-impl Bench<'_> {
+impl TrialSetup<'_> {
     /// The event in this file, else the one whose id begins so.
     pub fn sample(&self, meant: &str) -> Result<Sample> {
         let file = self.world.cwd.join(meant);
@@ -399,7 +399,7 @@ fn from_file(path: &Path) -> Result<Sample> {
         let failure = Failure::new(Code::Failed, what);
         return Err(failure.hint("--event takes a file with one event").into());
     }
-    Sample::read(payload, From::File(path.to_path_buf())).ok_or_else(|| {
+    Sample::read(payload, SampleSource::File(path.to_path_buf())).ok_or_else(|| {
         let what = format!("{} is no event: it has no hook_event_name", path.display());
         Failure::new(Code::Failed, what)
             .hint("becket events --raw prints events as they came")
