@@ -1,5 +1,5 @@
-//! One hook on one event, run for a person to look at: nothing is recorded, nothing is answered. What
-//! the hook does outside, it really does.
+//! Runs one hook on one event, to show the result to the user. Nothing is recorded or answered, but
+//! the side effects of the hook are real.
 
 pub mod report;
 
@@ -32,8 +32,8 @@ use crate::failure::{Code, Failure};
 use crate::world::{World, project_of};
 use crate::{leave, log, switch};
 
-/// Where hooks are tried: the project that we are in, its hooks, and a home of their own for what
-/// built-ins remember, so that no session's memory is touched.
+/// The setup of trials: the current project, its hooks, and a temporary home for the memory of
+/// built-in hooks, so that no session's memory changes.
 #[derive(Debug)]
 pub struct TrialSetup<'a> {
     pub world: &'a World,
@@ -44,13 +44,13 @@ pub struct TrialSetup<'a> {
     cancel: Cancel,
 }
 
-/// What came of it.
+/// The result of one trial.
 #[derive(Debug, Clone)]
 pub struct TrialResult {
     pub ran: JobResult,
-    /// As becket reads it, else in what way it failed.
+    /// The answer as becket reads it, or the reason of the failure.
     pub answer: Result<Answer, String>,
-    /// As it would be recorded.
+    /// The row that would be recorded.
     pub row: RunRow,
 }
 
@@ -80,7 +80,7 @@ impl<'a> TrialSetup<'a> {
         })
     }
 
-    /// The hook that is meant: its name, or a part that only it has.
+    /// Finds a hook by its name or an unambiguous part of it.
     pub fn named(&self, typed: &str) -> Result<&Arc<Hook>> {
         let names = self.hooks.iter().map(|hook| &*hook.name);
         let failure = match name::find(typed, names) {
@@ -119,7 +119,7 @@ impl<'a> TrialSetup<'a> {
             .into())
     }
 
-    /// Whether the hook would run on this event in its session, and why not.
+    /// Returns the reason why the hook would not run on this event in its session.
     pub fn standing(&self, hook: &Hook, sample: &Sample) -> Option<String> {
         let head = Head::read(&sample.payload).unwrap_or_default();
         let session = head.session_id.as_deref().unwrap_or_default();
@@ -153,7 +153,7 @@ impl<'a> TrialSetup<'a> {
             environment,
             stdin: sample.payload.clone().into(),
             timeout: hook.timeout_on(&sample.event),
-            // Here the user wants to see what it says.
+            // Not async: the user wants to see the output.
             is_async: false,
             listing: None,
         };
@@ -178,7 +178,7 @@ impl TrialResult {
         self.ran.outcome == Outcome::Cancelled
     }
 
-    /// What Claude Code would get if no other hook had run.
+    /// Returns the output for Claude Code, as if no other hook had run.
     pub fn output(&self, sample: &Sample) -> Output {
         let silent = Answer::silent(sample.event.clone());
         let said = self.answer.as_ref().ok().map(|answer| Said {
@@ -190,7 +190,7 @@ impl TrialResult {
             .render()
     }
 
-    /// How many characters of it reach the model.
+    /// Returns the number of characters that the model would get.
     pub fn for_claude(&self) -> u64 {
         let Ok(answer) = &self.answer else {
             return 0;
@@ -201,7 +201,7 @@ impl TrialResult {
     }
 }
 
-/// Ours, with what Claude Code tells its hooks besides.
+/// Returns becket's environment with the variable that Claude Code sets for its hooks.
 fn environment(project: &Path) -> Arc<[(OsString, OsString)]> {
     const PROJECT: &str = "CLAUDE_PROJECT_DIR";
     let mut all: Vec<(OsString, OsString)> = std::env::vars_os().collect();
@@ -211,9 +211,9 @@ fn environment(project: &Path) -> Arc<[(OsString, OsString)]> {
     all.into()
 }
 
-/// So many recorded events of a kind are looked at for one that a hook wants.
-const LOOKED_AT: u32 = 200;
-/// No event is longer.
+/// The number of recorded events of a kind that are searched for one that a hook wants.
+const SEARCHED_EVENTS: u32 = 200;
+/// The longest event in bytes.
 const LONGEST: u64 = 32 << 20;
 
 #[derive(Debug, Clone)]
@@ -223,10 +223,10 @@ pub struct Sample {
     pub from: SampleSource,
 }
 
-/// Where it comes from.
+/// The source of a sample event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SampleSource {
-    /// The log. Secrets in it were masked.
+    /// The log, in which secrets were masked.
     Log {
         id: EventId,
         at: i64,
@@ -238,7 +238,7 @@ pub enum SampleSource {
 
 macro_rules! built_in {
     ($($name:literal),* $(,)?) => {
-        /// Events as Claude Code really sent them, one or a few of each kind.
+        /// Events as Claude Code sent them, one or a few of each kind.
         const BUILT_IN: &[&str] = &[
             $(include_str!(concat!("../../wire/fixtures/", $name, ".json")),)*
         ];
@@ -268,10 +268,10 @@ built_in![
     "Notification.idle_prompt.tui",
 ];
 
-/// Where those were recorded.
+/// The folder in which the built-in events were recorded.
 const RECORDED_IN: &str = "/home/user/project";
 
-/// Those that becket brings along, as if they came from this project.
+/// Returns the built-in events, as if they came from this project.
 fn built_in(project: &Path) -> impl Iterator<Item = Sample> {
     let here = serde_json::to_string(&project.to_string_lossy()).unwrap_or_default();
     let here = here.trim_matches('"').to_owned();
@@ -282,7 +282,7 @@ fn built_in(project: &Path) -> impl Iterator<Item = Sample> {
 }
 
 impl Sample {
-    /// None if the payload does not say which event it is.
+    /// Reads a payload. Returns None if it has no event name.
     fn read(payload: Vec<u8>, from: SampleSource) -> Option<Self> {
         let event = Head::read(&payload).ok()?.event?.as_ref().into();
         Some(Self {
@@ -292,7 +292,7 @@ impl Sample {
         })
     }
 
-    /// The same of a recorded event whose payload is kept.
+    /// Makes a sample of a recorded event, or None if its payload was not kept.
     pub fn of(row: EventRow) -> Option<Self> {
         let from = SampleSource::Log {
             id: row.id,
@@ -314,7 +314,7 @@ impl Sample {
         head.tool.map(std::borrow::Cow::into_owned)
     }
 
-    /// The event, and the tool that it is about.
+    /// Formats the event and its tool.
     pub fn name(&self) -> String {
         let tool = self.tool();
         let words = [Some(self.event.as_str()), tool.as_deref()];
@@ -323,7 +323,7 @@ impl Sample {
 }
 
 impl TrialSetup<'_> {
-    /// The event in this file, else the one whose id begins so.
+    /// Reads the event in the file `meant`, else the recorded event whose id begins with it.
     pub fn sample(&self, meant: &str) -> Result<Sample> {
         let file = self.world.cwd.join(meant);
         if EventId::beginning(meant).is_some() && !file.exists() {
@@ -353,14 +353,13 @@ impl TrialSetup<'_> {
         })
     }
 
-    /// The newest recorded event of this project that the hook wants, else one that becket brings
-    /// along; none if none fits.
+    /// Returns the newest recorded event of this project that the hook wants, else a built-in one.
     pub fn sample_for(&self, hook: &Hook) -> Result<Option<Sample>> {
         let mut newest: Option<(i64, Sample)> = None;
         for event in &hook.on {
             let query = EventQuery {
                 event: Some(event.as_str().to_owned()),
-                limit: Some(LOOKED_AT),
+                limit: Some(SEARCHED_EVENTS),
                 ..EventQuery::default()
             };
             let rows = log::read(self.world, query)?.into_iter().rev();
@@ -391,7 +390,7 @@ fn from_file(path: &Path) -> Result<Sample> {
         Failure::new(code, what).hint("--event takes a file, or the id of a recorded event")
     };
     let mut payload = Vec::new();
-    // What is no plain file does not say how long it is.
+    // Bounded while it is read: only a regular file tells its length before.
     let file = File::open(path).map_err(unreadable)?;
     let read = file.take(LONGEST + 1).read_to_end(&mut payload);
     if read.map_err(unreadable)? as u64 > LONGEST {

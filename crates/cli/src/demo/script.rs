@@ -29,7 +29,7 @@ impl ScriptedEvent {
 pub enum ScriptedPayload {
     /// An event: its name and payload.
     Event(String, Value),
-    /// ScriptedPayload Claude Code tells its status line.
+    /// The input of a status line command.
     StatusLine(Value),
 }
 

@@ -1,5 +1,5 @@
-//! Why an event came out as it did, as `becket why` tells it: the event, each hook that ran, those
-//! that did not, and the one decision.
+//! Explains the result of an event, for `becket why`: the event, the hooks that ran, those that did
+//! not, and the decision.
 
 use becket_daemon::store::FoundRun;
 use becket_wire::rpc::{DecisionRow, EventRow, Source};
@@ -12,22 +12,22 @@ use crate::ui::text::{one_line, wrap};
 use crate::ui::time::{self, clock, moment};
 use crate::{hook_runs, line};
 
-/// Longer lines are hard to read, and so are longer reasons.
+/// The width of a line of a reason. Longer lines are hard to read.
 const READABLE: usize = 100;
 const REASON_CHARS: usize = 2000;
-/// Claude Code waits no longer for any event: milliseconds.
+/// The longest time that Claude Code waits for an event, in milliseconds.
 const LONGEST: i64 = 600_000;
 
-/// Everything that is known of how one event came out.
+/// The event and everything that is known about its result.
 #[derive(Debug)]
 pub struct Why {
     pub event: EventRow,
-    /// Why it did not come by the daemon.
+    /// The reason why the event did not go through the daemon.
     pub detour: Option<String>,
-    /// In the order in which they began.
+    /// The hook runs in the order of their start.
     pub runs: Vec<FoundRun>,
     pub skipped: Vec<Skipped>,
-    /// The code by which the denied call can be allowed once.
+    /// The code that allows the denied call once.
     pub allow_once: Option<String>,
 }
 
@@ -96,7 +96,7 @@ pub fn explain(why: &Why, look: &Look) -> String {
     out
 }
 
-/// One that could not be started is listed among the others, and has not run.
+/// Returns the title of the table of runs. A hook that could not be started is in the table too.
 fn title(runs: &[FoundRun]) -> &'static str {
     let unstarted = |found: &FoundRun| found.run.outcome == "not started";
     if runs.iter().any(goes_on) {
@@ -117,7 +117,7 @@ fn indent(text: &str) -> String {
     text.lines().map(|line| format!("  {line}\n")).collect()
 }
 
-/// What was answered, and on whose account.
+/// Formats the answer and its author.
 fn said(why: &Why) -> String {
     let event = &why.event;
     match &event.decision {
@@ -133,7 +133,7 @@ fn said(why: &Why) -> String {
     }
 }
 
-/// Why it was refused may take a few lines.
+/// Formats the reason of a refusal, which may take a few lines.
 fn reason(event: &EventRow, width: usize, look: &Look) -> String {
     let decision = event.decision.as_ref();
     let Some(reason) = decision.and_then(|decision| decision.reason.as_deref()) else {
@@ -169,7 +169,7 @@ fn fields(why: &Why, look: &Look) -> Vec<(&'static str, String)> {
     fields
 }
 
-/// By whom, and how long that took, or why there was no answer.
+/// Formats who judged the event and in what time, or the reason why there is no answer.
 fn judged(why: &Why, look: &Look) -> String {
     let detour = why.detour.as_deref().map(one_line).unwrap_or_default();
     let judged = match why.event.source {
@@ -192,12 +192,12 @@ fn ended_so(why: &Why, outcome: &str) -> bool {
     why.runs.iter().any(|found| found.run.outcome == outcome)
 }
 
-/// Whether it may still be answered: nothing says that it will not be.
+/// Returns true if the event may still be answered.
 fn is_open(why: &Why, look: &Look) -> bool {
     why.event.took_us.is_none() && look.now_ms() - why.event.at < LONGEST
 }
 
-/// Why there is no answer, as far as becket knows it.
+/// Formats the reason why there is no answer.
 fn unanswered(why: &Why, look: &Look) -> String {
     if ended_so(why, ORPHANED) {
         return "becket was killed, and the answers of its hooks were lost".to_owned();
@@ -205,7 +205,7 @@ fn unanswered(why: &Why, look: &Look) -> String {
     running(why, look).unwrap_or_else(|| not_to_come(why, look).to_owned())
 }
 
-/// Which hooks run, and how long they may.
+/// Formats the hooks that are running, and their deadline.
 fn running(why: &Why, look: &Look) -> Option<String> {
     let all: Vec<_> = why.runs.iter().filter(|found| goes_on(found)).collect();
     let until = all.iter().filter_map(|found| found.until).max()?;
@@ -225,7 +225,7 @@ fn not_to_come(why: &Why, look: &Look) -> &'static str {
         return "the daemon ended before its hooks did, and Claude Code got an error";
     }
     match (why.event.source, is_open(why, look)) {
-        // A bare frame, as a shim leaves it.
+        // The shim spools a frame without a detour if it finds no becket.
         (Source::Alone, _) if why.detour.is_none() => {
             "the program becket was missing beside becket-hook"
         }
@@ -239,7 +239,7 @@ fn not_to_come(why: &Why, look: &Look) -> &'static str {
     }
 }
 
-/// The words of [`becket_wire::Missed`], for a person.
+/// Explains a word of [`becket_wire::Missed`].
 fn missed(why: &str) -> String {
     match why {
         "absent" => "no daemon ran",
@@ -269,7 +269,7 @@ fn run(found: &FoundRun, look: &Look) -> [Cell; RUNS.len()] {
     ]
 }
 
-/// The same for scripts.
+/// The explanation as JSON.
 #[derive(Debug, Serialize)]
 pub struct JsonExplanation<'a> {
     event_id: String,
@@ -279,7 +279,7 @@ pub struct JsonExplanation<'a> {
     event: Option<&'a str>,
     tool: Option<&'a str>,
     decision: Option<DecisionRow>,
-    /// What the session's effort said.
+    /// The decision of the session's effort.
     effort: Option<&'a serde_json::Value>,
     took_us: Option<i64>,
     source: Source,

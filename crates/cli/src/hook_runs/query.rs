@@ -1,4 +1,4 @@
-//! Where runs come from: the database and the spool.
+//! Reads hook runs from the database, the spool, and the files of running hooks.
 
 use anyhow::{Context, Result};
 use becket_daemon::store::{self, Decision, FoundRun, Record, RunQuery, spool};
@@ -12,21 +12,21 @@ use crate::client::Client;
 use crate::log;
 use crate::world::World;
 
-/// Everything that is known of runs. It is read, and nothing is written.
+/// A reader of hook runs. It writes nothing.
 #[derive(Debug)]
 pub struct Runs<'a> {
     world: &'a World,
     database: Option<Connection>,
-    /// What waits to be written.
+    /// The events in the spool.
     waiting: Vec<Record>,
-    /// What runs now.
+    /// The hooks that are running now.
     current: Vec<RunFile>,
 }
 
 impl<'a> Runs<'a> {
-    /// A daemon that runs takes in the spool first; without one it is read where it lies.
+    /// Opens the database and reads the spool, which a running daemon takes in first.
     pub fn open(world: &'a World) -> Result<Self> {
-        // First: what ends from here on is found recorded.
+        // Read first: a run that ends after this is recorded and found in the database.
         let current = running(&world.place.running());
         Client::take_in_or_warn(world);
         let masker = log::masker(world);
@@ -39,7 +39,7 @@ impl<'a> Runs<'a> {
         })
     }
 
-    /// The session whose id begins so.
+    /// Returns the session whose id begins with `prefix`.
     pub fn session(&self, prefix: Option<&str>) -> Result<Option<String>> {
         let Some(prefix) = prefix else {
             return Ok(None);
@@ -47,7 +47,7 @@ impl<'a> Runs<'a> {
         log::complete(prefix, self.database.as_ref(), &self.waiting).map(Some)
     }
 
-    /// The runs that are asked for: those that go on, then the others, each the newest first.
+    /// Finds running and recorded runs: the running ones first, then the newest first.
     pub fn find_all(&self, query: &RunQuery) -> Result<Vec<FoundRun>> {
         let mut found = self.find(query)?;
         for RunFile { run, until, .. } in &self.current {
@@ -67,7 +67,7 @@ impl<'a> Runs<'a> {
         Ok(found)
     }
 
-    /// The runs that are recorded and asked for, the newest first.
+    /// Finds recorded runs, the newest first.
     pub fn find(&self, query: &RunQuery) -> Result<Vec<FoundRun>> {
         let mut found = match &self.database {
             Some(connection) => {
@@ -79,7 +79,7 @@ impl<'a> Runs<'a> {
             for run in record.runs.iter().filter(|run| query.wants(run)) {
                 let same = |one: &&mut FoundRun| key(one) == (run.event_id, run.hook.clone());
                 match found.iter_mut().find(same) {
-                    // The end of a run takes the place of its beginning.
+                    // The end of a run replaces its start.
                     Some(_) if run.is_under_way() => {}
                     Some(one) => one.run = run.clone(),
                     None => found.push(FoundRun {
@@ -95,7 +95,7 @@ impl<'a> Runs<'a> {
         Ok(found)
     }
 
-    /// The newest event that a hook or a guard decided, or on which a hook failed.
+    /// Returns the newest event that a hook or a guard decided, or on which a hook failed.
     pub fn last_told(&self, session: Option<&str>) -> Result<Option<EventId>> {
         let mut last = match &self.database {
             Some(connection) => store::last_told(connection, session)?,
@@ -111,7 +111,7 @@ impl<'a> Runs<'a> {
         Ok(last.map(|(_, id)| id))
     }
 
-    /// The event whose hook began last, of those that run now.
+    /// Returns the event of the running hook that was started last.
     pub fn last_begun(&self, session: Option<&str>) -> Option<EventId> {
         let of_session =
             |one: &&RunFile| session.is_none() || one.run.session_id.as_deref() == session;
@@ -132,7 +132,7 @@ impl<'a> Runs<'a> {
         Ok(log::read(self.world, query)?.pop())
     }
 
-    /// Why an event did not come by the daemon.
+    /// Returns the reason why an event did not go through the daemon.
     pub fn detour(&self, id: EventId) -> Option<String> {
         let waits = self.waiting.iter().find(|record| record.id() == id);
         let waits = waits.and_then(|record| record.detour().map(str::to_owned));
@@ -145,7 +145,7 @@ fn most(query: &RunQuery) -> usize {
     query.limit.map_or(usize::MAX, |limit| limit as usize)
 }
 
-/// Whether there is something to tell of an event.
+/// Returns true if a hook or guard decided an event, or a hook failed on it.
 fn tells(decision: Option<&Decision>, runs: &[RunRow]) -> bool {
     decision.is_some_and(|it| store::is_told_of(&it.answer, it.by.as_deref()))
         || runs.iter().any(RunRow::has_failed)

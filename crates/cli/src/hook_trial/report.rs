@@ -1,5 +1,5 @@
-//! How a trial is told: what the hook printed, how becket reads it, what Claude Code would get; and
-//! the table of many trials.
+//! Formats a trial: the output of the hook, the answer that becket reads, the output for Claude Code;
+//! and the table of many trials.
 
 use std::fmt::Write;
 
@@ -17,14 +17,14 @@ use crate::ui::table::{Cell, Column, grid};
 use crate::ui::text::{count, fold, is_inert, one_line, wrap};
 use crate::ui::time::{self, clock};
 
-/// So many lines of what a hook printed are shown.
+/// The number of lines that are shown of a hook's output.
 const LINES: usize = 40;
-/// Longer lines of words are hard to read.
+/// The width of a line of words. Longer lines are hard to read.
 const READABLE: usize = 100;
-/// Where a field's value begins.
+/// The column in which the value of a field begins.
 const VALUE: usize = 14;
 
-/// One trial, for a person.
+/// Formats one trial.
 pub fn one(tried: &TrialResult, sample: &Sample, standing: Option<&str>, look: &Look) -> String {
     let row = &tried.row;
     let ended = hook_runs::ended(row);
@@ -65,7 +65,7 @@ pub fn one(tried: &TrialResult, sample: &Sample, standing: Option<&str>, look: &
     out + &claude_gets(&tried.output(sample), look)
 }
 
-/// A name and what is so, in as many lines as it takes.
+/// Formats a name and a value, in as many lines as the value takes.
 fn field(name: &str, value: &str, style: Style, look: &Look) -> String {
     let room = match look.width {
         usize::MAX => usize::MAX,
@@ -119,7 +119,7 @@ fn claude_gets(output: &Output, look: &Look) -> String {
     part(&format!("Claude Code would get{exit}"), &text, look)
 }
 
-/// Foreign text, line by line, without what a terminal would obey.
+/// Formats foreign text line by line, without hidden characters.
 fn part(title: &str, text: &[u8], look: &Look) -> String {
     let text = String::from_utf8_lossy(text);
     if text.trim().is_empty() {
@@ -145,7 +145,7 @@ fn part(title: &str, text: &[u8], look: &Look) -> String {
     out
 }
 
-/// One trial, for scripts.
+/// One trial as JSON.
 #[derive(Debug, Serialize)]
 pub struct Json<'a> {
     hook: &'a str,
@@ -209,7 +209,7 @@ pub fn json<'a>(tried: &'a TrialResult, sample: &'a Sample, standing: Option<&'a
     }
 }
 
-/// What several trials of one hook came to.
+/// The results of several trials of one hook.
 #[derive(Debug, Clone, Serialize)]
 pub struct Profile {
     pub hook: String,
@@ -219,13 +219,14 @@ pub struct Profile {
     pub runs: usize,
     pub median_us: i64,
     pub p95_us: i64,
-    /// The most that one of them said to Claude, and what that takes in its window.
+    /// The largest number of characters that one trial gave to Claude.
     pub characters: u64,
+    /// The approximate number of tokens of these characters.
     pub tokens: u64,
     pub too_slow: bool,
     pub too_long: bool,
     pub outcome: Option<String>,
-    /// Why the last one failed, or why there was none.
+    /// The reason why the last trial failed, or why there was none.
     pub note: Option<String>,
 }
 
@@ -237,7 +238,7 @@ impl Profile {
             .map(TrialResult::for_claude)
             .max()
             .unwrap_or(0);
-        // A failure is what a person wants to know of.
+        // The user wants to know of a failure first.
         let telling = trials.iter().rev().find(|tried| tried.row.has_failed());
         let telling = telling.or(trials.last()).map(|tried| &tried.row);
         Self {
@@ -257,7 +258,7 @@ impl Profile {
         }
     }
 
-    /// A hook that was not run, and why.
+    /// Makes the profile of a hook that was not run.
     pub fn none(hook: &str, note: String) -> Self {
         Self {
             hook: hook.to_owned(),
@@ -289,7 +290,7 @@ const PROFILE: [Column; 9] = [
     Column::left("NOTE", 5).cut_to(16),
 ];
 
-/// Many trials; what is too slow or too long stands out, and is said below.
+/// Formats many trials. Hooks that are too slow or too long are in colour and listed below.
 pub fn profile(profiles: &[Profile], look: &Look) -> String {
     let rows: Vec<_> = profiles.iter().map(profile_row).collect();
     let mut out = grid(PROFILE, &rows, look);

@@ -1,5 +1,5 @@
-//! One session in full, as `becket show` tells it: what it does and where, its turns, the files it
-//! touched, the sessions before and after it.
+//! Formats one session with all details, for `becket show`: its activity and place, its turns, the
+//! files that it changed, the sessions before and after it.
 
 use std::path::Path;
 
@@ -19,13 +19,13 @@ use crate::ui::table::{Cell, Column, bare, grid};
 use crate::ui::text;
 use crate::ui::time::{self, clock, moment};
 
-/// A prompt may be a whole document.
+/// The number of lines that are shown of the last prompt, which may be a whole document.
 const PROMPT_LINES: usize = 20;
 const PROMPT_CHARS: usize = 20_000;
-/// Longer lines are hard to read.
+/// The width of a line of the prompt. Longer lines are hard to read.
 const READABLE: usize = 100;
 
-/// A part with a heading: names and values.
+/// The names and values below a heading.
 #[derive(Debug, Default)]
 struct Section {
     fields: Vec<(&'static str, String)>,
@@ -43,7 +43,7 @@ impl Section {
     }
 }
 
-/// Everything that is known of it; `past` as [`crate::session::details`] tells it, and what happened last.
+/// Formats a session, the text `past` about its history, and its last events.
 pub fn details(row: &SessionRow, past: &str, events: &[EventRow], look: &Look) -> String {
     let state = state_style(row);
     let mut out = format!(
@@ -57,7 +57,7 @@ pub fn details(row: &SessionRow, past: &str, events: &[EventRow], look: &Look) -
         ("Where", place(row, look)),
         ("Context and cost", figures(row)),
     ];
-    // One margin for all of them.
+    // One margin for all sections.
     let names = sections.iter().flat_map(|(_, section)| &section.fields);
     let width = names.map(|(name, _)| name.len()).max().unwrap_or(0);
     for (title, section) in &sections {
@@ -105,7 +105,7 @@ fn doing(row: &SessionRow, look: &Look) -> Section {
         section.add("state", words::sentence(row));
         section.maybe("since", since(words::since(row)));
     }
-    // The main agent's own status, where a subagent's outshines it.
+    // The main agent's own status, where a subagent's is more urgent.
     if row.waiting_for.as_deref().is_some_and(|id| id != MAIN) {
         let detail = row.status.detail().or(row.status.reason());
         let detail = detail.map(|detail| format!(": {}", text::one_line(detail)));
@@ -191,10 +191,10 @@ fn place(row: &SessionRow, look: &Look) -> Section {
     section
 }
 
-/// The local time and how long ago that is; none if it is not known.
+/// Formats a time as local time and age, or None if it is not known.
 fn when(ms: i64, look: &Look) -> Option<String> {
     let ago = time::span(look.now_ms().saturating_sub(ms));
-    // Thousandths say nothing here.
+    // Without milliseconds.
     let at = clock(ms, &look.now);
     (ms != 0).then(|| format!("{at}, {ago} ago"))
 }
@@ -244,7 +244,7 @@ fn figures(row: &SessionRow) -> Section {
     section
 }
 
-/// Those that live as a tree; of the others only how many there were.
+/// Formats the live agents as a tree, and the number of ended ones.
 fn agents(row: &SessionRow, look: &Look) -> String {
     if row.agents.is_empty() {
         return String::new();
@@ -298,7 +298,7 @@ fn prompt(row: &SessionRow, look: &Look) -> String {
     out
 }
 
-/// So many files, and sessions before or after it, are listed.
+/// The number of files, and of sessions before or after this one, that are listed.
 const LISTED: usize = 10;
 
 const TURNS: [Column; 8] = [
@@ -312,7 +312,7 @@ const TURNS: [Column; 8] = [
     Column::left("ANSWERS", 4).wrapped(24),
 ];
 
-/// The newest so many turns.
+/// Formats the newest `most` turns.
 pub fn turns_table(past: &Timeline, most: usize, look: &Look) -> String {
     if past.turns.is_empty() {
         return String::new();
@@ -331,7 +331,7 @@ pub fn turns_table(past: &Timeline, most: usize, look: &Look) -> String {
 }
 
 fn turn_row(turn: &Turn, look: &Look) -> [Cell; TURNS.len()] {
-    // Whole seconds say enough.
+    // Without milliseconds.
     let at = clock(turn.began, &look.now);
     let prompt = match &turn.prompt {
         Some(prompt) => Cell::plain(prompt),
@@ -362,7 +362,7 @@ fn tools(turn: &Turn) -> String {
     turn.tools.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// What was refused, failed and answered; alike answers once.
+/// Formats the denied and failed calls and the decisions. Equal decisions are counted.
 fn notes(turn: &Turn) -> String {
     let mut notes = Vec::new();
     let mut many = |count: u32, what: &str| {
@@ -393,7 +393,7 @@ fn answer(answered: &RecordedDecision) -> String {
     format!("{}{by} on {on}", answered.answer)
 }
 
-/// The files that tools wrote, the most edited first.
+/// Formats the files that tools wrote, the most edited first.
 pub fn files(past: &Timeline, project: Option<&str>, look: &Look) -> String {
     if past.files.is_empty() {
         return String::new();
@@ -413,7 +413,7 @@ pub fn files(past: &Timeline, project: Option<&str>, look: &Look) -> String {
     heading("Files") + &indented(&bare(columns, &rows, &inside(look))) + &more(files.len(), look)
 }
 
-/// The sessions that it goes on from, and those that go on from it.
+/// Formats the sessions that this one continues, and those that continue it.
 pub fn chain(before: &[&SessionFacts], after: &[&SessionFacts], look: &Look) -> String {
     if before.is_empty() && after.is_empty() {
         return String::new();
@@ -441,7 +441,7 @@ pub fn chain(before: &[&SessionFacts], after: &[&SessionFacts], look: &Look) -> 
     heading("Before and after") + &indented(&bare(columns, &rows, &inside(look)))
 }
 
-/// How many are not listed.
+/// Formats the number of entries that are not listed.
 fn more(all: usize, look: &Look) -> String {
     match all.saturating_sub(LISTED) {
         0 => String::new(),
@@ -449,7 +449,7 @@ fn more(all: usize, look: &Look) -> String {
     }
 }
 
-/// The room beneath a heading.
+/// Returns the look of indented lines below a heading.
 fn inside(look: &Look) -> Look {
     Look {
         width: look.width.saturating_sub(2),
@@ -461,7 +461,7 @@ fn indented(lines: &str) -> String {
     lines.lines().map(|line| format!("  {line}\n")).collect()
 }
 
-/// The same for scripts, in the order of the documentation.
+/// The history of a session as JSON, in the order of the documentation.
 #[derive(Debug, Serialize)]
 pub struct JsonTimeline<'a> {
     next_session_ids: Vec<&'a str>,
@@ -507,7 +507,7 @@ struct JsonFile<'a> {
     last_at: String,
 }
 
-/// The newest so many turns_table, and everything else.
+/// Makes the JSON of the newest `most` turns, all files, and the next sessions.
 pub fn json_timeline<'a>(
     past: &'a Timeline,
     after: &[&'a SessionFacts],

@@ -1,4 +1,4 @@
-//! Where sessions and their events come from: the daemon, or the database where there is none.
+//! Reads sessions and their events from the daemon, or from the database without one.
 
 use anyhow::{Context, Result};
 use becket_daemon::life::now_ms;
@@ -18,7 +18,8 @@ pub enum SessionSource<'a> {
 }
 
 impl<'a> SessionSource<'a> {
-    /// The daemon, started if need be; the database if it cannot be reached or must not be.
+    /// Opens the daemon, which is started if needed, or the database if the daemon is not reachable or
+    /// not wanted.
     pub fn open(world: &'a World) -> Self {
         if world.no_daemon {
             return Self::Database(world);
@@ -32,7 +33,7 @@ impl<'a> SessionSource<'a> {
         }
     }
 
-    /// The daemon that runs, else the database. Nothing is started, and nothing said.
+    /// Opens a running daemon, else the database. Starts and prints nothing.
     pub fn open_quietly(world: &'a World) -> Self {
         let running = (!world.no_daemon).then(|| Client::connect(world).ok().flatten());
         match running.flatten() {
@@ -59,13 +60,13 @@ impl<'a> SessionSource<'a> {
         }
     }
 
-    /// The session that is meant: see [`one`].
+    /// Finds one session: see [`one`].
     pub fn one(&mut self, meant: &str) -> Result<SessionRow> {
         one(meant, |query| self.sessions(&query))
     }
 }
 
-/// Asks the next daemon once, if this one ends in the middle of it.
+/// Asks a daemon, and once more the next one if this daemon ends before its answer.
 fn again<T>(
     client: &mut Client,
     world: &World,
@@ -84,7 +85,7 @@ fn again<T>(
     }
 }
 
-/// The session that is meant by its id, by a beginning that only it has, or by its title.
+/// Finds a session by its id, an unambiguous beginning of the id, or its title.
 pub fn one(
     meant: &str,
     mut sessions: impl FnMut(SessionQuery) -> Result<Vec<SessionRow>>,
@@ -120,7 +121,7 @@ fn is_missing(error: &anyhow::Error) -> bool {
     failure.is_some_and(Failure::is_missing)
 }
 
-/// The one that has this title; one that lives goes before those that have ended.
+/// Finds the session with this title. A live session wins over ended ones.
 fn titled(rows: Vec<SessionRow>, title: &str) -> Result<Option<SessionRow>> {
     let named = rows
         .into_iter()

@@ -1,4 +1,4 @@
-//! What sessions came to: turns, tools, waiting, cost, tokens, by day, project or model.
+//! Adds up the use of sessions: turns, tools, waiting, cost, tokens, by day, project or model.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -18,7 +18,7 @@ use crate::ui::style::{BOLD, DIM, Look};
 use crate::ui::table::{Cell, Column, grid};
 use crate::ui::{text, time};
 
-/// What the sums are made for.
+/// The unit for which sums are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum GroupBy {
     Day,
@@ -26,14 +26,14 @@ pub enum GroupBy {
     Model,
 }
 
-/// A day, a project or a model; none where it is not known.
+/// A day, or the name of a project or model, if it is known.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum GroupKey {
     Day(Date),
     Name(Option<String>),
 }
 
-/// What was done and used.
+/// The use of one group of sessions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct UsageSum {
     pub sessions: usize,
@@ -41,7 +41,7 @@ pub struct UsageSum {
     pub tools: u64,
     pub denials: u64,
     pub waiting_ms: i64,
-    /// None where nothing is known of it.
+    /// None if the cost is not known.
     pub cost_usd: Option<f64>,
     pub input_tokens: u64,
     pub output_tokens: u64,
@@ -49,7 +49,7 @@ pub struct UsageSum {
     seen: HashSet<usize>,
 }
 
-/// The sums, and all of them together.
+/// The sums of all groups, and their total.
 #[derive(Debug)]
 pub struct Stats {
     by: Option<GroupBy>,
@@ -57,7 +57,7 @@ pub struct Stats {
     total: UsageSum,
 }
 
-/// Takes events and figures, and adds them up.
+/// Adds up events and figures.
 struct StatsBuilder<'h> {
     by: Option<GroupBy>,
     zone: TimeZone,
@@ -75,12 +75,12 @@ struct SessionState<'h> {
 /// A wait for the user's answer.
 struct Wait {
     agent: Option<String>,
-    /// A Notification told of it, which names no agent.
+    /// True if a Notification started the wait: it names no agent.
     of_any_agent: bool,
     since: i64,
 }
 
-/// Adds up what happened since then, in the sessions that are wanted.
+/// Adds up the use since a time, in the sessions that `wanted` selects.
 pub fn add_up(
     history: &History,
     by: Option<GroupBy>,
@@ -151,7 +151,7 @@ impl<'h> StatsBuilder<'h> {
             return;
         };
         let (number, facts) = (known.number, known.facts);
-        // A call that was allowed ran before its end was told.
+        // An allowed call ran between the permission and this event.
         let waited = match known.waited(event) {
             0 => 0,
             waited => (waited - ran_ms()).max(0),
@@ -191,7 +191,7 @@ impl<'h> StatsBuilder<'h> {
         })
     }
 
-    /// The local day.
+    /// Returns the local day of a time.
     fn day(&self, at: i64) -> Date {
         let moment = jiff::Timestamp::from_millisecond(at).unwrap_or_default();
         moment.to_zoned(self.zone.clone()).date()
@@ -219,7 +219,8 @@ impl<'h> StatsBuilder<'h> {
 }
 
 impl SessionState<'_> {
-    /// How long its agent had waited for the user, if this event shows that it goes on.
+    /// Returns the time that the agent of this event has waited for the user, if the event shows that it
+    /// continues.
     fn waited(&mut self, event: &Brief<'_>) -> i64 {
         let mine = |wait: &Wait| wait.of_any_agent || wait.agent.as_deref() == event.agent;
         let wait = || Wait {
@@ -234,7 +235,7 @@ impl SessionState<'_> {
                 }
                 0
             }
-            // In auto mode there is no other word of a dialog; else it repeats a question, of whatever agent.
+            // In auto mode only a Notification tells of a dialog. Else it repeats a question of any agent.
             "Notification" => {
                 if self.asked.is_empty() && is_question(event) {
                     self.asked.push(wait());
@@ -290,7 +291,7 @@ impl Stats {
         self.total == UsageSum::default()
     }
 
-    /// One row for each day, project or model, then all together; without these one row alone.
+    /// Formats a row for each group and one for the total, or only the total without groups.
     pub fn table(&self, look: &Look) -> String {
         let head = match self.by {
             None => Column::left("", 0),
@@ -322,7 +323,7 @@ impl Stats {
         grid(columns, &rows, look)
     }
 
-    /// For scripts: the same rows without the one of all together.
+    /// Returns the rows as JSON, without the total.
     pub fn json(&self) -> Vec<JsonUsageSum<'_>> {
         if self.by.is_none() {
             return vec![JsonUsageSum::of(None, None, &self.total)];
@@ -333,7 +334,7 @@ impl Stats {
     }
 }
 
-/// The fields in the order of the documentation.
+/// A row as JSON, with the fields in the order of the documentation.
 #[derive(Debug, Serialize)]
 pub struct JsonUsageSum<'a> {
     day: Option<String>,

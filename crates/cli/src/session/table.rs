@@ -1,4 +1,4 @@
-//! The table of `becket sessions`.
+//! Formats the table of `becket sessions`.
 
 use std::collections::HashMap;
 
@@ -10,13 +10,14 @@ use crate::ui::style::{BAD, BOLD, DIM, Glyphs, Look, WARN, style};
 use crate::ui::table::{Cell, Column, dearest_gone, grid};
 use crate::ui::{text, time};
 
-/// So many agents of one session are shown; `becket show` has them all.
+/// The number of agents of one session that are shown. `becket show` has all of them.
 const AGENTS: usize = 6;
-/// From here on a context window is nearly full, and full.
+/// The percentage from which a context window is nearly full.
 pub const CONTEXT_HIGH: f64 = 75.0;
+/// The percentage from which a context window is full.
 pub const CONTEXT_FULL: f64 = 90.0;
 
-/// The columns. What is least missed has the highest number, and goes first.
+/// The columns. The one with the highest number is left out first.
 const COLUMNS: [Column; 9] = [
     Column::left("STATE", 0),
     Column::left("PROJECT", 3).cut_to(8),
@@ -29,7 +30,7 @@ const COLUMNS: [Column; 9] = [
     Column::left("MODEL", 7),
     Column::left("ID", 2),
 ];
-/// The widest that these ever are.
+// The maximal widths of columns.
 const PROJECT: usize = 24;
 const SESSION: usize = 64;
 const DOING: usize = 48;
@@ -37,7 +38,7 @@ const MODEL: usize = 16;
 
 type Cells = [Cell; COLUMNS.len()];
 
-/// The sessions in the order given, each with its live agents below it, then how many there are.
+/// Formats the sessions in the given order, each with its live agents below it, then the totals.
 pub fn table(rows: &[SessionRow], look: &Look) -> String {
     let ids = words::ids(rows);
     let projects = words::projects(rows.iter().filter_map(|row| row.project.as_deref()));
@@ -52,7 +53,8 @@ pub fn table(rows: &[SessionRow], look: &Look) -> String {
     let fits = |columns: &_, lines: &[Cells]| {
         dearest_gone(columns, lines, look.width).is_none_or(|goes| goes > 5)
     };
-    // After cost and model the state's word goes, then columns become narrower, then more go.
+    // In a narrow terminal cost and model are left out first, then the state's word; then columns become
+    // narrower; then more are left out.
     let mut columns = COLUMNS;
     let mut cells = lines(true);
     if !fits(&columns, &cells) {
@@ -98,7 +100,7 @@ pub fn context_style(percent: f64) -> Style {
     }
 }
 
-/// Makes the lines, with or without the word of each state, cost and model.
+/// Makes the lines of the table, with or without the word of each state, cost and model.
 struct Sheet<'a> {
     look: &'a Look,
     has_word: bool,
@@ -139,7 +141,7 @@ impl Sheet<'_> {
         let mut doing = words::doing(row);
         let mut doing_style = if needs_you { state } else { text };
         if !self.has_word && doing.is_empty() {
-            // The word has to stand somewhere.
+            // Else the state's word would not be shown at all.
             doing = word.to_owned();
             doing_style = DIM;
         }
@@ -165,7 +167,7 @@ impl Sheet<'_> {
         ]
     }
 
-    /// The live agents; their names have the room of project and session together.
+    /// Formats the live agents. Their names take the columns of project and session.
     fn agents(&self, row: &SessionRow) -> Vec<Cells> {
         if row.ended_at.is_some() {
             return Vec::new();
@@ -204,7 +206,7 @@ impl Sheet<'_> {
     }
 }
 
-/// How many there are of each state, and what they cost together.
+/// Formats the number of sessions in each state, and their total cost.
 fn totals(rows: &[SessionRow], look: &Look) -> String {
     if rows.len() < 2 {
         return String::new();

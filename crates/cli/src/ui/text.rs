@@ -17,7 +17,7 @@ const MAX_LINE_CHARS: usize = 500;
 /// The number of characters that [`screen_line`] reads of a text: more than any line shows.
 const MAX_SCREEN_CHARS: usize = 2_000;
 /// The number of characters of an id that people read.
-const SHORT_ID_CHARS: usize = 8;
+pub const SHORT_ID_CHARS: usize = 8;
 
 /// Puts a foreign text on one line, without hidden characters.
 pub fn one_line(text: &str) -> String {

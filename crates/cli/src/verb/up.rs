@@ -110,16 +110,16 @@ impl Up {
             .iter()
             .find_map(|entry| entry.command.as_ref());
         let entry = entry.context("nothing is registered")?;
-        let flight = send_canary(world, Path::new(&entry.program), &entry.args, true)
+        let canary = send_canary(world, Path::new(&entry.program), &entry.args, true)
             .context("no event arrives")?;
         let took = format!(
             "{:.1} ms, kept as event {}",
-            flight.took.as_secs_f64() * 1e3,
-            flight.row.seq
+            canary.took.as_secs_f64() * 1e3,
+            canary.row.seq
         );
         step("sent an event through, and found it in the database", &took);
         let mut lines = Lines::new(Form::Person);
-        lines.print(&flight.row)?;
+        lines.print(&canary.row)?;
         lines.flush()?;
         if let Some(set) = notices(world, self.notice)? {
             step(&set, &world.place.config().display().to_string());
