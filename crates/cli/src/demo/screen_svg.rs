@@ -34,9 +34,10 @@ impl Ink {
             colour(cell.fg),
             (cell.bg != Color::Reset).then(|| colour(cell.bg)),
         );
-        let (text, paper) = match has(Modifier::REVERSED) {
-            true => (paper.unwrap_or(PAPER), Some(text)),
-            false => (text, paper),
+        let (text, paper) = if has(Modifier::REVERSED) {
+            (paper.unwrap_or(PAPER), Some(text))
+        } else {
+            (text, paper)
         };
         Self {
             text,

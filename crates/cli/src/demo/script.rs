@@ -101,58 +101,48 @@ struct StepContext<'a> {
 impl StepContext<'_> {
     fn expand(&self, step: &Step, line: &Value, events: &mut Vec<ScriptedEvent>) {
         let at = step.at * 1_000;
-        let mut add = |at: i64, payload: ScriptedPayload| {
-            events.push(ScriptedEvent {
-                at,
-                project: self.actor.cwd.clone(),
-                payload,
-            });
-        };
+        let mut payloads = Vec::new();
         if let Some((percent, cost)) = step.figures {
-            add(
-                at,
-                ScriptedPayload::StatusLine(self.status_line(percent, cost)),
-            );
+            let line = self.status_line(percent, cost);
+            payloads.push((at, ScriptedPayload::StatusLine(line)));
         }
         if let Some(event) = &step.event {
             let own = own_fields(event, line);
-            add(at, self.event(event, step, own));
+            payloads.push((at, self.event(event, step, own)));
         }
         if let Some(tool) = &step.call {
-            let call = |event: &str, own: &[(&str, Value)]| {
-                let mut fields = self.call(tool, step);
-                fields.extend(
-                    own.iter()
-                        .map(|(name, value)| ((*name).to_owned(), value.clone())),
-                );
-                self.event(event, step, fields)
-            };
-            add(at, call("PreToolUse", &[]));
+            payloads.push((at, self.call("PreToolUse", tool, step, &json!({}))));
             if step.asks {
-                add(at + 20, without_call_id(call("PermissionRequest", &[])));
+                let request = self.call("PermissionRequest", tool, step, &json!({}));
+                payloads.push((at + 20, without_call_id(request)));
             }
             if let Some(reason) = &step.denied {
-                add(
-                    at + 400,
-                    call("PermissionDenied", &[("reason", json!(reason))]),
-                );
+                let own = json!({"reason": reason});
+                payloads.push((at + 400, self.call("PermissionDenied", tool, step, &own)));
             }
             if let Some(error) = &step.error {
-                let own = [("error", json!(error)), ("is_interrupt", json!(false))];
-                add(at + 8_000, call("PostToolUseFailure", &own));
+                let own = json!({"error": error, "is_interrupt": false});
+                let failure = self.call("PostToolUseFailure", tool, step, &own);
+                payloads.push((at + 8_000, failure));
             }
             if let Some(took) = step.took {
-                let response = json!({"stdout": "", "stderr": "", "interrupted": false});
-                let own = [
-                    ("tool_response", response),
-                    ("duration_ms", json!(took * 1_000)),
-                ];
-                add(at + took * 1_000, call("PostToolUse", &own));
+                let own = json!({
+                    "tool_response": {"stdout": "", "stderr": "", "interrupted": false},
+                    "duration_ms": took * 1_000,
+                });
+                let result = self.call("PostToolUse", tool, step, &own);
+                payloads.push((at + took * 1_000, result));
             }
         }
+        events.extend(payloads.into_iter().map(|(at, payload)| ScriptedEvent {
+            at,
+            project: self.actor.cwd.clone(),
+            payload,
+        }));
     }
 
-    fn call(&self, tool: &str, step: &Step) -> Map<String, Value> {
+    /// Makes an event of a tool call with the fields that all of them have, and its own fields.
+    fn call(&self, event: &str, tool: &str, step: &Step, own: &Value) -> ScriptedPayload {
         let mut fields = Map::new();
         fields.insert("tool_name".into(), json!(tool));
         fields.insert("tool_input".into(), step.input.clone().unwrap_or_default());
@@ -160,7 +150,8 @@ impl StepContext<'_> {
             "tool_use_id".into(),
             json!(format!("toolu_demo_{:04}", self.number)),
         );
-        fields
+        fields.extend(own.as_object().cloned().unwrap_or_default());
+        self.event(event, step, fields)
     }
 
     /// Makes an event with the fields that all events have.

@@ -52,7 +52,7 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<Check> {
                 checks.push(Check::broken(
                     &name(file),
                     format!("{}: {why:#}", file.path.display()),
-                    format!("mend {} by hand", file.path.display()),
+                    format!("fix {} by hand", file.path.display()),
                 ));
             }
         }
@@ -136,26 +136,14 @@ fn overriding(file: &SettingsFile, inspection: &Inspection) -> Vec<Check> {
 fn complete(file: &SettingsFile, inspection: &Inspection) -> Check {
     let path = file.path.display();
     let total = inspection.entries.len();
-    let events = |state: Entry| {
-        let of_state = inspection
-            .entries
-            .iter()
-            .filter(|entry| entry.state == state);
-        of_state.map(|entry| entry.event).collect::<Vec<_>>()
-    };
-    let (missing, different) = (events(Entry::Missing), events(Entry::Different));
-    let list = |events: &[&str]| match events {
-        [some @ .., _, _] if some.len() > 3 => {
-            format!("{} and {} more", some[..3].join(", "), events.len() - 3)
-        }
-        all => all.join(", "),
-    };
+    let missing = events_in_state(inspection, Entry::Missing);
+    let different = events_in_state(inspection, Entry::Different);
     let strict = if inspection.strict { ", strict" } else { "" };
     if !missing.is_empty() {
         let what = format!(
             "{} of {total} events are not registered ({}) in {path}",
             missing.len(),
-            list(&missing)
+            first_names(&missing)
         );
         return Check::broken(&name(file), what, init(file.scope));
     }
@@ -164,11 +152,29 @@ fn complete(file: &SettingsFile, inspection: &Inspection) -> Check {
             1 => "hook entries was changed or is outdated",
             _ => "hook entries were changed or are outdated",
         };
-        let (many, list) = (different.len(), list(&different));
+        let (many, list) = (different.len(), first_names(&different));
         let what = format!("{many} of {total} {how} ({list}) in {path}");
         return Check::broken(&name(file), what, init(file.scope));
     }
     Check::good(&name(file), format!("{total} events{strict}, {path}"))
+}
+
+fn events_in_state(inspection: &Inspection, state: Entry) -> Vec<&'static str> {
+    let entries = inspection.entries.iter();
+    entries
+        .filter(|entry| entry.state == state)
+        .map(|entry| entry.event)
+        .collect()
+}
+
+/// Lists all names, or the first three and the number of the others.
+fn first_names(names: &[&str]) -> String {
+    match names {
+        [some @ .., _, _] if some.len() > 3 => {
+            format!("{} and {} more", some[..3].join(", "), names.len() - 3)
+        }
+        all => all.join(", "),
+    }
 }
 
 /// Sends an event through the command as it is written in the file.
@@ -270,12 +276,14 @@ pub(super) fn installed(world: &World, scope: Scope) -> Check {
         Scope::Project | Scope::Local => vec![scope, Scope::Project, Scope::Local],
         scope => vec![scope],
     };
-    let look = |scope| commands::install(world, scope, true);
-    let looked: Result<Vec<_>, _> = scopes.into_iter().map(look).collect();
-    match looked {
+    let scopes = scopes.into_iter();
+    let inspected: Result<Vec<_>, _> = scopes
+        .map(|scope| commands::install(world, scope, true))
+        .collect();
+    match inspected {
         Ok(all) => {
             let right = all.iter().find(|commands| commands.iter().all(is_right));
-            tell_commands(right.unwrap_or(&all[0]), scope)
+            check_commands(right.unwrap_or(&all[0]), scope)
         }
         Err(why) => Check::broken(COMMANDS, format!("{why:#}"), init(scope)),
     }
@@ -285,48 +293,49 @@ fn is_right(command: &commands::Command) -> bool {
     !command.changed() && !command.left_alone
 }
 
-fn tell_commands(commands: &[commands::Command], scope: Scope) -> Check {
+fn check_commands(commands: &[commands::Command], scope: Scope) -> Check {
     let first = commands.first().map(|command| command.path.as_path());
     let folder = first.and_then(|hook| hook.parent()?.parent());
     let folder = folder.unwrap_or(Path::new(""));
-    let name = |command: &commands::Command| {
-        let name = command.path.strip_prefix(folder).ok()?;
-        Some(name.to_string_lossy().into_owned())
-    };
-    let those = |is_so: fn(&commands::Command) -> bool| {
-        let names = commands.iter().filter(|command| is_so(command));
-        let names: Vec<_> = names.filter_map(name).collect();
-        (!names.is_empty()).then(|| names.join(", "))
-    };
-    let is_switch = |command: &&commands::Command| command.path.parent() != Some(folder);
     let shown = folder.display();
-    if let Some(missing) = those(|command| command.before.is_none()) {
+    let missing = names_of(commands, folder, |command| command.before.is_none());
+    if !missing.is_empty() {
         let what = format!("missing in {shown}: {missing}");
         return Check::warning(COMMANDS, what, init(scope));
     }
-    if let Some(old) = those(commands::Command::changed) {
-        let what = format!("written by another becket in {shown}: {old}");
+    let outdated = names_of(commands, folder, commands::Command::changed);
+    if !outdated.is_empty() {
+        let what = format!("written by another becket in {shown}: {outdated}");
         return Check::warning(COMMANDS, what, init(scope));
     }
     // A user's own command with the name of a skill is no problem.
-    let foreign = commands.iter().filter(is_switch);
-    let foreign: Vec<_> = foreign
-        .filter(|command| command.left_alone)
-        .filter_map(name)
-        .collect();
+    let foreign = names_of(commands, folder, |command| {
+        command.left_alone && command.path.parent() != Some(folder)
+    });
     if !foreign.is_empty() {
-        let foreign = foreign.join(", ");
         let what = format!("changed in {shown}: {foreign}");
-        let mend = format!(
+        let fix = format!(
             "keep it if it is yours; else remove it, then `{}`",
             init(scope)
         );
-        return Check::warning(COMMANDS, what, mend);
+        return Check::warning(COMMANDS, what, fix);
     }
     Check::good(
         COMMANDS,
         format!("/hook:disable, /hook:enable, /hook:status, {shown}/hook"),
     )
+}
+
+/// Lists the selected commands by their paths below `folder`.
+fn names_of(
+    commands: &[commands::Command],
+    folder: &Path,
+    is_selected: impl Fn(&commands::Command) -> bool,
+) -> String {
+    let selected = commands.iter().filter(|command| is_selected(command));
+    let paths = selected.filter_map(|command| command.path.strip_prefix(folder).ok());
+    let names: Vec<_> = paths.map(Path::to_string_lossy).collect();
+    names.join(", ")
 }
 
 /// The result of a canary event.

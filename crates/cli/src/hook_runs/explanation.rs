@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::ui::style::{BAD, BOLD, DIM, Look, WARN};
 use crate::ui::table::{Cell, Column, grid};
-use crate::ui::text::{one_line, wrap};
+use crate::ui::text::{indent, one_line, wrap};
 use crate::ui::time::{self, clock, moment};
 use crate::{hook_runs, line};
 
@@ -72,14 +72,12 @@ pub fn explain(why: &Why, look: &Look) -> String {
             "allow"
         );
     }
-    let inside = Look {
-        width: look.width.saturating_sub(2),
-        ..look.clone()
-    };
+    let inside = look.inside();
     if why.runs.is_empty() {
-        let none = match is_open(why, look) {
-            true => "No run of a hook is known yet",
-            false => "No hook ran",
+        let none = if is_open(why, look) {
+            "No run of a hook is known yet"
+        } else {
+            "No hook ran"
         };
         out += &format!("\n{BOLD}{none}{BOLD:#}\n");
     } else {
@@ -88,8 +86,9 @@ pub fn explain(why: &Why, look: &Look) -> String {
         out += &indent(&grid(RUNS, &rows, &inside));
     }
     if !why.skipped.is_empty() {
-        let row = |one: &Skipped| [Cell::new(&one.hook, BOLD), Cell::plain(&one.reason)];
-        let rows: Vec<_> = why.skipped.iter().map(row).collect();
+        let rows = why.skipped.iter();
+        let rows = rows.map(|hook| [Cell::new(&hook.hook, BOLD), Cell::plain(&hook.reason)]);
+        let rows: Vec<_> = rows.collect();
         out += &format!("\n{BOLD}Hooks that did not run{BOLD:#} {DIM}(by today's config){DIM:#}\n");
         out += &indent(&grid(SKIPPED, &rows, &inside));
     }
@@ -98,23 +97,22 @@ pub fn explain(why: &Why, look: &Look) -> String {
 
 /// Returns the title of the table of runs. A hook that could not be started is in the table too.
 fn title(runs: &[FoundRun]) -> &'static str {
-    let unstarted = |found: &FoundRun| found.run.outcome == "not started";
     if runs.iter().any(goes_on) {
         return "Hooks that run, or ran";
     }
-    match (runs.iter().all(unstarted), runs.iter().any(unstarted)) {
-        (true, _) => "Hooks that could not be started",
-        (_, true) => "Hooks that ran, or could not be started",
-        _ => "Hooks that ran",
+    let outcomes = runs.iter().map(|found| &*found.run.outcome);
+    let unstarted = outcomes.filter(|outcome| *outcome == "not started").count();
+    if unstarted == 0 {
+        "Hooks that ran"
+    } else if unstarted == runs.len() {
+        "Hooks that could not be started"
+    } else {
+        "Hooks that ran, or could not be started"
     }
 }
 
 fn goes_on(found: &FoundRun) -> bool {
     found.until.is_some()
-}
-
-fn indent(text: &str) -> String {
-    text.lines().map(|line| format!("  {line}\n")).collect()
 }
 
 /// Formats the answer and its author.

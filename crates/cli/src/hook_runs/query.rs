@@ -51,11 +51,11 @@ impl<'a> Runs<'a> {
     pub fn find_all(&self, query: &RunQuery) -> Result<Vec<FoundRun>> {
         let mut found = self.find(query)?;
         for RunFile { run, until, .. } in &self.current {
-            let same = |one: &FoundRun| key(one) == (run.event_id, run.hook.clone());
-            if !query.wants(run) || found.iter().any(|one| same(one) && !one.run.is_under_way()) {
+            let mut recorded = found.iter().filter(|one| is_same(&one.run, run));
+            if !query.wants(run) || recorded.any(|one| !one.run.is_under_way()) {
                 continue;
             }
-            found.retain(|one| !same(one));
+            found.retain(|one| !is_same(&one.run, run));
             found.push(FoundRun {
                 run: run.clone(),
                 tool: self.event(run.event_id)?.and_then(|row| row.tool),
@@ -77,8 +77,7 @@ impl<'a> Runs<'a> {
         };
         for record in &self.waiting {
             for run in record.runs.iter().filter(|run| query.wants(run)) {
-                let same = |one: &&mut FoundRun| key(one) == (run.event_id, run.hook.clone());
-                match found.iter_mut().find(same) {
+                match found.iter_mut().find(|one| is_same(&one.run, run)) {
                     // The end of a run replaces its start.
                     Some(_) if run.is_under_way() => {}
                     Some(one) => one.run = run.clone(),
@@ -151,6 +150,7 @@ fn tells(decision: Option<&Decision>, runs: &[RunRow]) -> bool {
         || runs.iter().any(RunRow::has_failed)
 }
 
-fn key(found: &FoundRun) -> (EventId, String) {
-    (found.run.event_id, found.run.hook.clone())
+/// Returns true if both rows are of one run of a hook.
+fn is_same(one: &RunRow, other: &RunRow) -> bool {
+    one.event_id == other.event_id && one.hook == other.hook
 }

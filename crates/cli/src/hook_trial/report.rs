@@ -294,25 +294,20 @@ const PROFILE: [Column; 9] = [
 pub fn profile(profiles: &[Profile], look: &Look) -> String {
     let rows: Vec<_> = profiles.iter().map(profile_row).collect();
     let mut out = grid(PROFILE, &rows, look);
-    let names = |is_so: fn(&Profile) -> bool| -> Vec<&str> {
-        let named = profiles.iter().filter(|profile| is_so(profile));
-        named.map(|profile| &*profile.hook).collect()
-    };
-    for (names, what) in [
-        (
-            names(|it| it.too_slow),
-            format!("slower than {}", time::took(TOO_SLOW)),
-        ),
-        (
-            names(|it| it.too_long),
-            format!("longer than {TOO_LONG} characters"),
-        ),
-    ] {
-        if !names.is_empty() {
-            let _ = writeln!(out, "{WARN}{what}: {}{WARN:#}", one_line(&names.join(", ")));
-        }
+    let slow = profiles.iter().filter(|profile| profile.too_slow);
+    let what = format!("slower than {}", time::took(TOO_SLOW));
+    out += &warning(&what, slow);
+    let long = profiles.iter().filter(|profile| profile.too_long);
+    let what = format!("longer than {TOO_LONG} characters");
+    out + &warning(&what, long)
+}
+
+fn warning<'p>(what: &str, profiles: impl Iterator<Item = &'p Profile>) -> String {
+    let names: Vec<&str> = profiles.map(|profile| &*profile.hook).collect();
+    if names.is_empty() {
+        return String::new();
     }
-    out
+    format!("{WARN}{what}: {}{WARN:#}\n", one_line(&names.join(", ")))
 }
 
 fn profile_row(profile: &Profile) -> [Cell; PROFILE.len()] {
@@ -320,10 +315,12 @@ fn profile_row(profile: &Profile) -> [Cell; PROFILE.len()] {
     let if_ran = |text: String| if ran { text } else { String::new() };
     let outcome = profile.outcome.as_deref().unwrap_or("not run");
     let failed = ran && !becket_wire::run::FINE.contains(&outcome);
-    let style = match (ran, failed) {
-        (false, _) => DIM,
-        (_, true) => BAD,
-        _ => crate::ui::style::GOOD,
+    let style = if failed {
+        BAD
+    } else if ran {
+        crate::ui::style::GOOD
+    } else {
+        DIM
     };
     let length = hook_runs::length(profile.characters);
     let event: Vec<&str> = [&profile.event, &profile.tool]

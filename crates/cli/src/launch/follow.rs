@@ -188,15 +188,14 @@ impl Follower<'_> {
         let handover = row.effort.as_ref().is_some_and(|effort| effort.handover);
         // The row of an ended session may lack its effort.
         state.followed.handover = handover || (ended && state.followed.handover);
-        state.fresh_at = match state.followed.handover && self.starts_fresh {
+        state.fresh_at = if !(state.followed.handover && self.starts_fresh) {
+            None
+        } else if row.status == Status::Idle && state.works {
             // Other hooks of the Stop may still run.
-            true if row.status == Status::Idle && state.works => {
-                Instant::now().checked_add(self.handover_grace / 3)
-            }
-            true => state
-                .fresh_at
-                .or_else(|| Instant::now().checked_add(self.handover_grace)),
-            false => None,
+            Instant::now().checked_add(self.handover_grace / 3)
+        } else {
+            let at = state.fresh_at;
+            at.or_else(|| Instant::now().checked_add(self.handover_grace))
         };
         if !ended {
             state.works = row.status != Status::Idle;
@@ -261,9 +260,9 @@ impl Follower<'_> {
         if state.limited.is_some() && state.followed.limit.is_none() {
             state.followed.limit = state.file.transcript_path.as_deref().and_then(limit_in);
         }
-        let late = |at: i64| now_ms() - at >= self.after_reset.as_millis() as i64;
         let stays = state.limited.is_some() && state.status == Status::Idle.word();
-        if self.resumes && stays && state.followed.limit.is_some_and(late) {
+        let due = |at: i64| now_ms() - at >= self.after_reset.as_millis() as i64;
+        if self.resumes && stays && state.followed.limit.is_some_and(due) {
             state.limited = None;
             state.followed.limit_over = true;
             child::end(self.child);

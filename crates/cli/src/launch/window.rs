@@ -58,9 +58,10 @@ pub fn open(world: &World, cwd: &Path, words: &[OsString], options: &[OsString])
     let new_window: &[&str] = &["new-window"];
     let new_session: &[&str] = &["new-session", "-d", "-s", "becket"];
     // Another launch may start the server at the same time, so that the session exists.
-    let ways: &[&[&str]] = match runs {
-        true => &[new_window],
-        false => &[new_session, new_window],
+    let ways: &[&[&str]] = if runs {
+        &[new_window]
+    } else {
+        &[new_session, new_window]
     };
     let name = cwd.file_name().unwrap_or_default();
     let format = "#{session_name}:#{window_index} #{pane_pid}";

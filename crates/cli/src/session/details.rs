@@ -36,6 +36,16 @@ impl Section {
         self.fields.push((name, value.into()));
     }
 
+    /// Adds a foreign text on one line.
+    fn foreign(&mut self, name: &'static str, value: Option<&str>) {
+        self.maybe(name, value.map(text::one_line));
+    }
+
+    /// Adds a number, unless it is 0.
+    fn count(&mut self, name: &'static str, number: u32) {
+        self.maybe(name, (number > 0).then(|| number.to_string()));
+    }
+
     fn maybe(&mut self, name: &'static str, value: Option<impl Into<String>>) {
         if let Some(value) = value {
             self.add(name, value);
@@ -100,10 +110,9 @@ fn headline(row: &SessionRow) -> String {
 
 fn doing(row: &SessionRow, look: &Look) -> Section {
     let mut section = Section::default();
-    let since = |ms: i64| when(ms, look);
     if row.ended_at.is_none() {
         section.add("state", words::sentence(row));
-        section.maybe("since", since(words::since(row)));
+        section.maybe("since", when(words::since(row), look));
     }
     // The main agent's own status, where a subagent's is more urgent.
     if row.waiting_for.as_deref().is_some_and(|id| id != MAIN) {
@@ -122,9 +131,8 @@ fn doing(row: &SessionRow, look: &Look) -> Section {
             .map(|why| format!("{BAD}{}{BAD:#}", text::one_line(why))),
     );
     section.maybe("interrupted", row.interrupted.then_some("by you"));
-    let many = |number: u32| (number > 0).then(|| number.to_string());
-    section.maybe("background", many(row.background_tasks));
-    section.maybe("failed tools", many(row.failed_tools));
+    section.count("background", row.background_tasks);
+    section.count("failed tools", row.failed_tools);
     if row.inferred {
         section.add(
             "inferred",
@@ -150,44 +158,42 @@ fn doing(row: &SessionRow, look: &Look) -> Section {
 
 fn place(row: &SessionRow, look: &Look) -> Section {
     let mut section = Section::default();
-    let text = |value: &Option<String>| value.as_deref().map(text::one_line);
     if !row.session_id.is_empty() {
         section.add("session", text::one_line(&row.session_id));
     }
-    section.maybe("goes on from", text(&row.prev_session_id));
-    section.maybe("project", text(&row.project));
+    section.foreign("goes on from", row.prev_session_id.as_deref());
+    section.foreign("project", row.project.as_deref());
     if row.cwd != row.project {
-        section.maybe("folder", text(&row.cwd));
+        section.foreign("folder", row.cwd.as_deref());
     }
-    section.maybe(
-        "process",
-        row.pid.map(|pid| match (row.alive, row.hooked) {
-            (true, true) => pid.to_string(),
-            (true, false) => format!("{pid}, without becket's hooks"),
-            (false, _) => format!("{pid}, gone"),
-        }),
-    );
-    section.maybe(
-        "tmux",
-        row.tmux_pane.as_deref().map(|pane| {
-            let socket = text(&row.tmux_socket).map(|socket| format!(" ({socket})"));
-            format!("{}{}", text::one_line(pane), socket.unwrap_or_default())
-        }),
-    );
+    if let Some(pid) = row.pid {
+        let note = if !row.alive {
+            ", gone"
+        } else if !row.hooked {
+            ", without becket's hooks"
+        } else {
+            ""
+        };
+        section.add("process", format!("{pid}{note}"));
+    }
+    if let Some(pane) = &row.tmux_pane {
+        let socket = row.tmux_socket.as_deref().map(text::one_line);
+        let socket = socket.map(|socket| format!(" ({socket})"));
+        let pane = text::one_line(pane);
+        section.add("tmux", format!("{pane}{}", socket.unwrap_or_default()));
+    }
     section.maybe("begun", when(row.started_at, look));
     section.maybe("last heard", when(row.last_activity, look));
-    section.maybe(
-        "ended",
-        row.ended_at.and_then(|at| when(at, look)).map(|at| {
-            let why = text(&row.end_reason).map(|why| format!(": {why}"));
-            format!("{at}{}", why.unwrap_or_default())
-        }),
-    );
-    section.maybe("mode", text(&row.permission_mode));
+    if let Some(at) = row.ended_at.and_then(|at| when(at, look)) {
+        let why = row.end_reason.as_deref().map(text::one_line);
+        let why = why.map(|why| format!(": {why}"));
+        section.add("ended", format!("{at}{}", why.unwrap_or_default()));
+    }
+    section.foreign("mode", row.permission_mode.as_deref());
     if row.hooked && !row.attended {
         section.add("attended", "no");
     }
-    section.maybe("transcript", text(&row.transcript_path));
+    section.foreign("transcript", row.transcript_path.as_deref());
     section
 }
 
@@ -229,19 +235,22 @@ fn figures(row: &SessionRow) -> Section {
     if let (Some(added), Some(removed)) = (figures.lines_added, figures.lines_removed) {
         section.add("lines", format!("+{added} -{removed}"));
     }
-    let long = |ms: u64| time::span(i64::try_from(ms).unwrap_or(i64::MAX));
-    section.maybe(
-        "time",
-        figures.duration_ms.map(|all| {
-            let model = figures.api_duration_ms.map(long);
-            let model = model.map(|time| format!(", {time} of it the model's"));
-            format!("{}{}", long(all), model.unwrap_or_default())
-        }),
-    );
+    if let Some(all) = figures.duration_ms {
+        let model = figures.api_duration_ms.map(span);
+        let model = model.map(|time| format!(", {time} of it the model's"));
+        section.add(
+            "time",
+            format!("{}{}", span(all), model.unwrap_or_default()),
+        );
+    }
     if figures.from_transcript && !section.fields.is_empty() {
         section.add("from", "the transcript; there is no status line");
     }
     section
+}
+
+fn span(ms: u64) -> String {
+    time::span(i64::try_from(ms).unwrap_or(i64::MAX))
 }
 
 /// Formats the live agents as a tree, and the number of ended ones.
@@ -251,26 +260,24 @@ fn agents(row: &SessionRow, look: &Look) -> String {
     }
     let mut out = heading("Agents");
     let live = branches(words::live_agents(row), look.glyphs);
-    let name = |lead: &str, name: String| format!("{lead}{name}");
-    let widest = live
+    let names: Vec<String> = live
         .iter()
-        .map(|branch| name(&branch.lead, words::agent_name(branch.agent)).width());
-    let widest = widest.max().unwrap_or(0);
-    for branch in &live {
+        .map(|branch| format!("{}{}", branch.lead, words::agent_name(branch.agent)))
+        .collect();
+    let widest = names.iter().map(|name| name.width()).max().unwrap_or(0);
+    for (branch, name) in live.iter().zip(&names) {
         let agent = branch.agent;
         let display = agent.display();
         let mark = look.glyphs.display(display);
         let style = style(display);
-        let named = name(&branch.lead, words::agent_name(agent));
-        let pad = " ".repeat(widest - named.width());
+        let pad = " ".repeat(widest - name.width());
         let since = match agent.status_since {
             0 => String::new(),
             at => format!(", {}", time::span(look.now_ms().saturating_sub(at))),
         };
         let doing = words::agent_doing(agent);
         let id = text::one_line(&agent.agent_id);
-        out +=
-            &format!("  {style}{mark}{style:#} {named}{pad}  {doing}{since}  {DIM}{id}{DIM:#}\n");
+        out += &format!("  {style}{mark}{style:#} {name}{pad}  {doing}{since}  {DIM}{id}{DIM:#}\n");
     }
     let ended = row.agents.len() - live.len();
     if ended > 0 {
@@ -327,7 +334,7 @@ pub fn turns_table(past: &Timeline, most: usize, look: &Look) -> String {
         let earlier = text::count(hidden, "earlier turn", "earlier turns");
         out += &format!("  {DIM}{earlier}: --turns all shows them{DIM:#}\n");
     }
-    out + &indented(&grid(TURNS, &rows, &inside(look)))
+    out + &text::indent(&grid(TURNS, &rows, &look.inside()))
 }
 
 fn turn_row(turn: &Turn, look: &Look) -> [Cell; TURNS.len()] {
@@ -355,23 +362,21 @@ fn turn_row(turn: &Turn, look: &Look) -> [Cell; TURNS.len()] {
 }
 
 fn tools(turn: &Turn) -> String {
-    let one = |(name, calls): &(String, u32)| match calls {
+    let tools = turn.tools.iter().map(|(name, calls)| match calls {
         1 => name.clone(),
         _ => format!("{name} {calls}"),
-    };
-    turn.tools.iter().map(one).collect::<Vec<_>>().join(", ")
+    });
+    tools.collect::<Vec<_>>().join(", ")
 }
 
 /// Formats the denied and failed calls and the decisions. Equal decisions are counted.
 fn notes(turn: &Turn) -> String {
     let mut notes = Vec::new();
-    let mut many = |count: u32, what: &str| {
+    for (count, what) in [(turn.denied, "denied"), (turn.failed, "failed")] {
         if count > 0 {
             notes.push(format!("{count} {what}"));
         }
-    };
-    many(turn.denied, "denied");
-    many(turn.failed, "failed");
+    }
     let mut alike: Vec<(String, u32)> = Vec::new();
     for said in turn.decisions.iter().map(answer) {
         match alike.iter_mut().find(|(known, _)| *known == said) {
@@ -400,17 +405,18 @@ pub fn files(past: &Timeline, project: Option<&str>, look: &Look) -> String {
     }
     let mut files: Vec<&TouchedFile> = past.files.iter().collect();
     files.sort_by(|a, b| b.edits.cmp(&a.edits).then_with(|| a.path.cmp(&b.path)));
-    let short = |path: &str| {
-        let inside = project.and_then(|project| Path::new(path).strip_prefix(project).ok());
-        inside.map_or_else(|| path.to_owned(), |path| path.display().to_string())
-    };
-    let row = |file: &&TouchedFile| {
+    let rows = files.iter().take(LISTED).map(|file| {
+        let path = Path::new(&file.path);
+        let inside = project.and_then(|project| path.strip_prefix(project).ok());
+        let path = inside.unwrap_or(path).display().to_string();
         let edits = text::count(file.edits as usize, "edit", "edits");
-        [Cell::plain(short(&file.path)), Cell::new(edits, DIM)]
-    };
-    let rows: Vec<_> = files.iter().take(LISTED).map(row).collect();
+        [Cell::plain(path), Cell::new(edits, DIM)]
+    });
+    let rows: Vec<_> = rows.collect();
     let columns = [Column::left("", 0).cut_to(20), Column::left("", 1)];
-    heading("Files") + &indented(&bare(columns, &rows, &inside(look))) + &more(files.len(), look)
+    heading("Files")
+        + &text::indent(&bare(columns, &rows, &look.inside()))
+        + &more(files.len(), look)
 }
 
 /// Formats the sessions that this one continues, and those that continue it.
@@ -418,7 +424,11 @@ pub fn chain(before: &[&SessionFacts], after: &[&SessionFacts], look: &Look) -> 
     if before.is_empty() && after.is_empty() {
         return String::new();
     }
-    let row = |word: &str, facts: &&SessionFacts| {
+    let skipped = before.len().saturating_sub(LISTED);
+    let before = before[skipped..].iter().map(|facts| ("before", facts));
+    let after = after.iter().take(LISTED);
+    let rows = before.chain(after.map(|facts| ("after", facts)));
+    let rows = rows.map(|(word, facts)| {
         let at = clock(facts.started_at, &look.now);
         let about = facts.title.as_deref().or(facts.last_prompt.as_deref());
         [
@@ -427,18 +437,15 @@ pub fn chain(before: &[&SessionFacts], after: &[&SessionFacts], look: &Look) -> 
             Cell::new(at, DIM),
             Cell::plain(about.unwrap_or_default()),
         ]
-    };
-    let skipped = before.len().saturating_sub(LISTED);
-    let before = before[skipped..].iter().map(|facts| row("before", facts));
-    let shown = after.iter().take(LISTED).map(|facts| row("after", facts));
-    let rows: Vec<_> = before.chain(shown).collect();
+    });
+    let rows: Vec<_> = rows.collect();
     let columns = [
         Column::left("", 0),
         Column::left("", 0),
         Column::left("", 2),
         Column::left("", 1).cut_to(12),
     ];
-    heading("Before and after") + &indented(&bare(columns, &rows, &inside(look)))
+    heading("Before and after") + &text::indent(&bare(columns, &rows, &look.inside()))
 }
 
 /// Formats the number of entries that are not listed.
@@ -447,18 +454,6 @@ fn more(all: usize, look: &Look) -> String {
         0 => String::new(),
         more => format!("  {DIM}{} {more} more{DIM:#}\n", look.glyphs.cut()),
     }
-}
-
-/// Returns the look of indented lines below a heading.
-fn inside(look: &Look) -> Look {
-    Look {
-        width: look.width.saturating_sub(2),
-        ..look.clone()
-    }
-}
-
-fn indented(lines: &str) -> String {
-    lines.lines().map(|line| format!("  {line}\n")).collect()
 }
 
 /// The history of a session as JSON, in the order of the documentation.
@@ -514,15 +509,18 @@ pub fn json_timeline<'a>(
     most: usize,
 ) -> JsonTimeline<'a> {
     let hidden = past.turns.len().saturating_sub(most);
-    let file = |file: &'a TouchedFile| JsonFile {
-        path: &file.path,
-        edits: file.edits,
-        last_at: moment(file.last_at),
-    };
     JsonTimeline {
         next_session_ids: after.iter().map(|facts| &*facts.session_id).collect(),
         turns: past.turns[hidden..].iter().map(json_turn).collect(),
-        files: past.files.iter().map(file).collect(),
+        files: past
+            .files
+            .iter()
+            .map(|file| JsonFile {
+                path: &file.path,
+                edits: file.edits,
+                last_at: moment(file.last_at),
+            })
+            .collect(),
     }
 }
 

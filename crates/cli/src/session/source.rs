@@ -72,17 +72,18 @@ fn again<T>(
     world: &World,
     mut ask: impl FnMut(&mut Client) -> Result<T>,
 ) -> Result<T> {
-    let went_away = |error: &anyhow::Error| {
-        let failure = error.downcast_ref::<Failure>();
-        failure.is_some_and(Failure::is_unreachable)
-    };
     match ask(client) {
-        Err(error) if went_away(&error) => {
+        Err(error) if is_unreachable(&error) => {
             *client = Client::next_daemon(world)?.ok_or(error)?;
             ask(client)
         }
         answer => answer,
     }
+}
+
+fn is_unreachable(error: &anyhow::Error) -> bool {
+    let failure = error.downcast_ref::<Failure>();
+    failure.is_some_and(Failure::is_unreachable)
 }
 
 /// Finds a session by its id, an unambiguous beginning of the id, or its title.

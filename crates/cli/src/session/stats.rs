@@ -198,23 +198,43 @@ impl<'h> StatsBuilder<'h> {
     }
 
     fn finish(self) -> Stats {
-        let finish = |mut sum: UsageSum| {
-            sum.sessions = std::mem::take(&mut sum.seen).len();
-            sum
-        };
         let mut sums: Vec<(GroupKey, UsageSum)> = self.sums.into_iter().collect();
         if self.by != Some(GroupBy::Day) {
-            let cost = |sum: &UsageSum| sum.cost_usd.unwrap_or(0.0);
-            sums.sort_by(|(_, a), (_, b)| cost(b).total_cmp(&cost(a)).then(b.turns.cmp(&a.turns)));
+            sums.sort_by(|(_, a), (_, b)| {
+                let (a_cost, b_cost) = (a.cost_usd.unwrap_or(0.0), b.cost_usd.unwrap_or(0.0));
+                b_cost.total_cmp(&a_cost).then(b.turns.cmp(&a.turns))
+            });
         }
         Stats {
             by: self.by,
             sums: sums
                 .into_iter()
-                .map(|(key, sum)| (key, finish(sum)))
+                .map(|(key, sum)| (key, sum.finish()))
                 .collect(),
-            total: finish(self.total),
+            total: self.total.finish(),
         }
+    }
+}
+
+impl UsageSum {
+    fn finish(mut self) -> Self {
+        self.sessions = std::mem::take(&mut self.seen).len();
+        self
+    }
+}
+
+impl Wait {
+    fn from_event(event: &Brief<'_>) -> Self {
+        Self {
+            agent: event.agent.map(str::to_owned),
+            of_any_agent: event.event == "Notification",
+            since: event.at,
+        }
+    }
+
+    /// Returns true if an event of this agent can end the wait.
+    fn concerns(&self, agent: Option<&str>) -> bool {
+        self.of_any_agent || self.agent.as_deref() == agent
     }
 }
 
@@ -222,23 +242,21 @@ impl SessionState<'_> {
     /// Returns the time that the agent of this event has waited for the user, if the event shows that it
     /// continues.
     fn waited(&mut self, event: &Brief<'_>) -> i64 {
-        let mine = |wait: &Wait| wait.of_any_agent || wait.agent.as_deref() == event.agent;
-        let wait = || Wait {
-            agent: event.agent.map(str::to_owned),
-            of_any_agent: event.event == "Notification",
-            since: event.at,
-        };
+        let mine = self
+            .asked
+            .iter()
+            .position(|wait| wait.concerns(event.agent));
         match event.event {
             "PermissionRequest" | "Elicitation" => {
-                if !is_answered(event) && !self.asked.iter().any(mine) {
-                    self.asked.push(wait());
+                if !is_answered(event) && mine.is_none() {
+                    self.asked.push(Wait::from_event(event));
                 }
                 0
             }
             // In auto mode only a Notification tells of a dialog. Else it repeats a question of any agent.
             "Notification" => {
                 if self.asked.is_empty() && is_question(event) {
-                    self.asked.push(wait());
+                    self.asked.push(Wait::from_event(event));
                 }
                 0
             }
@@ -250,7 +268,7 @@ impl SessionState<'_> {
             }
             "PostToolUse" | "PostToolUseFailure" | "PostToolBatch" | "PermissionDenied"
             | "ElicitationResult" | "UserPromptSubmit" | "Stop" | "StopFailure"
-            | "SubagentStop" => match self.asked.iter().position(mine) {
+            | "SubagentStop" => match mine {
                 Some(nth) => (event.at - self.asked.swap_remove(nth).since).max(0),
                 None => 0,
             },

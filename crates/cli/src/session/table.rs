@@ -42,31 +42,27 @@ type Cells = [Cell; COLUMNS.len()];
 pub fn table(rows: &[SessionRow], look: &Look) -> String {
     let ids = words::ids(rows);
     let projects = words::projects(rows.iter().filter_map(|row| row.project.as_deref()));
-    let lines = |has_word| -> Vec<Cells> {
-        let lines = rows.iter().flat_map(|row| {
-            let sheet = Sheet { look, has_word };
-            let session = sheet.session(row, &ids, &projects);
-            std::iter::once(session).chain(sheet.agents(row))
-        });
-        lines.collect()
-    };
-    let fits = |columns: &_, lines: &[Cells]| {
-        dearest_gone(columns, lines, look.width).is_none_or(|goes| goes > 5)
-    };
     // In a narrow terminal cost and model are left out first, then the state's word; then columns become
     // narrower; then more are left out.
     let mut columns = COLUMNS;
-    let mut cells = lines(true);
-    if !fits(&columns, &cells) {
+    let has_word = true;
+    let mut cells = Sheet { look, has_word }.lines(rows, &ids, &projects);
+    if !fits(&columns, &cells, look.width) {
         columns[0].head = "";
-        cells = lines(false);
+        let has_word = false;
+        cells = Sheet { look, has_word }.lines(rows, &ids, &projects);
     }
-    if !fits(&columns, &cells) {
+    if !fits(&columns, &cells, look.width) {
         columns[1].least = Some(6);
         columns[2].least = Some(10);
         columns[3].least = Some(19);
     }
     grid(columns, &cells, look) + &totals(rows, look)
+}
+
+/// Returns true if at most cost and model are left out.
+fn fits(columns: &[Column; COLUMNS.len()], lines: &[Cells], width: usize) -> bool {
+    dearest_gone(columns, lines, width).is_none_or(|goes| goes > 5)
 }
 
 pub fn glyph(row: &SessionRow, glyphs: Glyphs) -> &'static str {
@@ -107,6 +103,19 @@ struct Sheet<'a> {
 }
 
 impl Sheet<'_> {
+    fn lines(
+        &self,
+        rows: &[SessionRow],
+        ids: &HashMap<&str, String>,
+        projects: &HashMap<&str, String>,
+    ) -> Vec<Cells> {
+        let lines = rows.iter().flat_map(|row| {
+            let session = self.session(row, ids, projects);
+            std::iter::once(session).chain(self.agents(row))
+        });
+        lines.collect()
+    }
+
     fn session(
         &self,
         row: &SessionRow,
@@ -123,9 +132,10 @@ impl Sheet<'_> {
             let known = projects.get(path).cloned();
             known.unwrap_or_else(|| text::one_line(path))
         });
-        let titled = match row.title.is_some() && !is_over {
-            true => BOLD,
-            false => text,
+        let titled = if row.title.is_some() && !is_over {
+            BOLD
+        } else {
+            text
         };
         let id = match row.pid {
             Some(pid) if !row.hooked => format!("pid {pid}"),
@@ -134,9 +144,10 @@ impl Sheet<'_> {
         let since = words::since(row);
         let since = (since != 0).then(|| time::span(self.look.now_ms().saturating_sub(since)));
         let word = words::state(row);
-        let state_text = match self.has_word {
-            true => format!("{glyph} {word}"),
-            false => glyph.to_owned(),
+        let state_text = if self.has_word {
+            format!("{glyph} {word}")
+        } else {
+            glyph.to_owned()
         };
         let mut doing = words::doing(row);
         let mut doing_style = if needs_you { state } else { text };
@@ -147,9 +158,10 @@ impl Sheet<'_> {
         }
         let fit = |text: &str, width| text::fit(text, width, self.look.glyphs);
         let cost = row.figures.cost_usd.filter(|_| self.has_word);
-        let model = match self.has_word {
-            true => words::model(row),
-            false => String::new(),
+        let model = if self.has_word {
+            words::model(row)
+        } else {
+            String::new()
         };
         [
             Cell::new(state_text, state),

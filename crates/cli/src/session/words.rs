@@ -56,13 +56,13 @@ pub fn sentence(row: &SessionRow) -> String {
 
 /// Returns the question that the main agent or a subagent asks the user.
 pub fn question(row: &SessionRow) -> Option<String> {
-    let asks = |agent: &&AgentRow| agent.status.reason().is_some();
-    let by_agent = || live_agents(row).find(asks).map(agent_doing);
-    let shown = matches!(row.display, Display::Attention | Display::Checked);
-    let words = row.doing.as_deref().filter(|_| shown);
-    let reason = row.status.reason();
-    let main = reason.map(|reason| one_line(words.unwrap_or(reason)));
-    main.or_else(by_agent)
+    if let Some(reason) = row.status.reason() {
+        let shown = matches!(row.display, Display::Attention | Display::Checked);
+        let words = row.doing.as_deref().filter(|_| shown);
+        return Some(one_line(words.unwrap_or(reason)));
+    }
+    let asking = live_agents(row).find(|agent| agent.status.reason().is_some());
+    asking.map(agent_doing)
 }
 
 /// Returns the subagent that needs the user. None if it is the main agent.
@@ -121,11 +121,14 @@ pub fn model(row: &SessionRow) -> String {
     let id = row.model.as_deref().or(row.figures.model_id.as_deref());
     let id = one_line(id.unwrap_or_default());
     let id = id.strip_prefix("claude-").unwrap_or(&id);
-    let is_date = |end: &str| end.len() == 8 && end.bytes().all(|c| c.is_ascii_digit());
     match id.rsplit_once('-') {
         Some((short, end)) if is_date(end) => short.to_owned(),
         _ => id.to_owned(),
     }
+}
+
+fn is_date(text: &str) -> bool {
+    text.len() == 8 && text.bytes().all(|c| c.is_ascii_digit())
 }
 
 /// Returns the time since which the session is in its state.
@@ -141,19 +144,22 @@ pub fn since(row: &SessionRow) -> i64 {
 pub fn ids(rows: &[SessionRow]) -> HashMap<&str, String> {
     let all: BTreeSet<&str> = rows.iter().map(|row| &*row.session_id).collect();
     let all: Vec<&str> = all.into_iter().collect();
-    let common = |one: &str, other: &str| {
-        let same = one.chars().zip(other.chars());
-        same.take_while(|(a, b)| a == b).count()
-    };
-    let short = |(nth, id): (usize, &&str)| {
-        // Sorted, so only the neighbours can have more in common.
-        let before = nth.checked_sub(1).map_or(0, |nth| common(id, all[nth]));
-        let after = all.get(nth + 1).map_or(0, |next| common(id, next));
+    let mut short = HashMap::new();
+    for (nth, id) in all.iter().enumerate() {
+        // The ids are sorted, so only the neighbours can have more in common.
+        let before = nth.checked_sub(1).map_or(0, |nth| shared(id, all[nth]));
+        let after = all.get(nth + 1).map_or(0, |next| shared(id, next));
         let length = (before.max(after) + 1).max(SHORT_ID_CHARS);
-        one_line(&id.chars().take(length).collect::<String>())
-    };
-    let names = all.iter().enumerate();
-    names.map(|entry| (*entry.1, short(entry))).collect()
+        let beginning: String = id.chars().take(length).collect();
+        short.insert(*id, one_line(&beginning));
+    }
+    short
+}
+
+/// Returns the number of characters that both texts begin with.
+fn shared(one: &str, other: &str) -> usize {
+    let pairs = one.chars().zip(other.chars());
+    pairs.take_while(|(a, b)| a == b).count()
 }
 
 /// Returns the last component of each project's path, with as many parents as make it unambiguous.

@@ -440,7 +440,7 @@ mod tests {
                 .unwrap();
         }
 
-        /// Begins as every daemon does with somebody who watches.
+        /// Answers the first requests of a client that watches.
         fn watched(listener: &UnixListener, session: &str) -> Self {
             let mut caller = Self::accept(listener);
             assert_eq!(caller.asked(), Some(Ask::Status));

@@ -77,6 +77,14 @@ impl Look {
         }
     }
 
+    /// Returns the look of lines that [`indent`](super::text::indent) indents.
+    pub fn inside(&self) -> Self {
+        Self {
+            width: self.width.saturating_sub(2),
+            ..self.clone()
+        }
+    }
+
     pub fn now_ms(&self) -> i64 {
         self.now.timestamp().as_millisecond()
     }
@@ -147,9 +155,10 @@ impl Glyphs {
 
     /// The line that leads to a child in a tree.
     pub fn branch(self, is_last: bool) -> &'static str {
-        match is_last {
-            true => self.pick("└", "`-"),
-            false => self.pick("├", "|-"),
+        if is_last {
+            self.pick("└", "`-")
+        } else {
+            self.pick("├", "|-")
         }
     }
 

@@ -115,8 +115,9 @@ fn lines<const N: usize>(
     widths: &[usize; N],
     look: &Look,
 ) -> String {
-    let row = |cells| row(columns, cells, widths, look);
-    rows.iter().map(row).collect()
+    rows.iter()
+        .map(|cells| row(columns, cells, widths, look))
+        .collect()
 }
 
 /// Formats one row, in as many lines as its wrapped cells need.
@@ -134,9 +135,10 @@ fn row<const N: usize>(
     let mut out = String::new();
     for _ in 0..tall {
         let cells = std::array::from_fn(|nth| Cell {
-            text: match rest[nth].is_empty() {
-                true => String::new(),
-                false => rest[nth].remove(0),
+            text: if rest[nth].is_empty() {
+                String::new()
+            } else {
+                rest[nth].remove(0)
             },
             ..cells[nth].clone()
         });
@@ -188,12 +190,11 @@ fn widths<const N: usize>(columns: &[Column; N], rows: &[[Cell; N]], room: usize
 fn cut<const N: usize>(columns: &[Column; N], mut widths: [usize; N], room: usize) -> [usize; N] {
     let mut over = total(&widths).saturating_sub(room);
     while over > 0 {
-        let can = |nth: &usize| {
-            columns[*nth]
-                .least
-                .is_some_and(|least| widths[*nth] > least)
-        };
-        let Some(widest) = (0..N).filter(can).max_by_key(|nth| widths[*nth]) else {
+        let may_be_cut = (0..N).filter(|&nth| {
+            let least = columns[nth].least;
+            least.is_some_and(|least| widths[nth] > least)
+        });
+        let Some(widest) = may_be_cut.max_by_key(|nth| widths[*nth]) else {
             break;
         };
         widths[widest] -= 1;

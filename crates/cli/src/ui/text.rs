@@ -205,6 +205,11 @@ pub fn fit(text: &str, room: usize, glyphs: Glyphs) -> String {
     format!("{}{}", kept.trim_end(), glyphs.cut())
 }
 
+/// Indents each line by two cells.
+pub fn indent(lines: &str) -> String {
+    lines.lines().map(|line| format!("  {line}\n")).collect()
+}
+
 /// Formats dollars in a few characters.
 pub fn dollars(cost: f64) -> String {
     match cost {
