@@ -1,8 +1,8 @@
-//! The demo: a day of made-up sessions, played into a throw-away home through the road that real
-//! events take.
+//! The demo: a day of invented sessions, sent to a daemon with a temporary home in the way that real
+//! events are sent.
 
+mod screen_svg;
 mod script;
-mod svg;
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -20,13 +20,13 @@ use tempfile::TempDir;
 use crate::client::{self, Client};
 use crate::leave;
 use crate::line::{Form, Lines};
-use crate::tui::{self, Still, still};
+use crate::tui::{self, ViewSnapshot, render_snapshot};
 use crate::verb::daemon;
 use crate::world::{Said, World};
-pub use script::{Beat, What, day};
-use svg::svg;
+use screen_svg::svg;
+pub use script::{ScriptedEvent, ScriptedPayload, day};
 
-/// A throw-away home with a daemon of its own. Both go when it is dropped.
+/// A temporary home with a daemon of its own. Both are removed on drop.
 #[derive(Debug)]
 pub struct Stage {
     pub world: World,
@@ -37,7 +37,7 @@ impl Stage {
     pub fn build(world: &World) -> Result<Self> {
         let home = tempfile::Builder::new().prefix("becket-demo-").tempdir();
         let home = home.context("could not make a throw-away home")?;
-        // A demo that was killed leaves a daemon behind, which ends by itself.
+        // If the demo is killed, its daemon ends by itself.
         std::fs::write(
             home.path().join("config.toml"),
             "[daemon]\nidle = \"30m\"\n",
@@ -45,7 +45,7 @@ impl Stage {
         .context("could not write its configuration")?;
         let world = World {
             place: Place::new(home.path()),
-            // Claude Code's settings are none of the demo's business.
+            // The demo does not read the settings of Claude Code.
             claude_home: None,
             cwd: home.path().to_path_buf(),
             programs: world.programs.clone(),
@@ -59,7 +59,7 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // Without its home it ends by itself, only later.
+        // Without its home the daemon ends by itself later.
         drop(daemon::end(&self.world));
     }
 }
@@ -67,9 +67,9 @@ impl Drop for Stage {
 #[derive(Debug)]
 pub struct Player<'a> {
     pub world: &'a World,
-    /// Where the events come from, as `--from` of a registration says it.
+    /// The origin of the events, as in `--from` of a registration.
     from: &'static str,
-    /// How many times faster than it was.
+    /// The factor by which the playback is faster than the recording.
     pub speed: f64,
     sent: u64,
 }
@@ -84,12 +84,12 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Plays it all in the live view, until the user leaves that.
-    pub fn show(mut self, beats: &[Beat]) -> Result<()> {
+    /// Plays the script in the live view until the user leaves it.
+    pub fn show(mut self, script: &[ScriptedEvent]) -> Result<()> {
         let (stop, stopped) = channel();
         let world = self.world;
         std::thread::scope(|scope| {
-            let playing = scope.spawn(move || self.play(beats, &stopped, |_| Ok(())));
+            let playing = scope.spawn(move || self.play(script, &stopped, |_| Ok(())));
             let shown = tui::open(world, None);
             drop(stop);
             let played = playing.join().unwrap_or(Ok(()));
@@ -97,50 +97,50 @@ impl<'a> Player<'a> {
         })
     }
 
-    /// Plays it all and prints each event as a line.
-    pub fn print(mut self, beats: &[Beat]) -> Result<()> {
+    /// Plays the script and prints each event as a line.
+    pub fn print(mut self, script: &[ScriptedEvent]) -> Result<()> {
         let (stop, stopped) = channel();
         leave::when_asked(move || drop(stop));
         let mut lines = Lines::new(Form::Person);
-        self.play(beats, &stopped, |row| Ok(lines.print(row)?))?;
+        self.play(script, &stopped, |row| Ok(lines.print(row)?))?;
         Ok(lines.end()?)
     }
 
-    /// Plays it all: what lies before the curtain at once, the rest in its time. Something on
-    /// `stop`, or its end, ends the play.
+    /// Plays the script: events before second 0 at once, the others in time. A message on `stop`, or
+    /// its end, stops the playback.
     fn play(
         &mut self,
-        beats: &[Beat],
+        script: &[ScriptedEvent],
         stop: &Receiver<()>,
         mut tell: impl FnMut(&EventRow) -> Result<()>,
     ) -> Result<()> {
-        let (curtain, curtain_at) = (Instant::now(), now_ms());
-        for beat in beats {
-            let due = Duration::from_millis(beat.at.max(0) as u64).div_f64(self.speed);
-            let left = (curtain + due).saturating_duration_since(Instant::now());
+        let (start, start_at) = (Instant::now(), now_ms());
+        for scripted in script {
+            let due = Duration::from_millis(scripted.at.max(0) as u64).div_f64(self.speed);
+            let left = (start + due).saturating_duration_since(Instant::now());
             match stop.recv_timeout(left) {
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(()) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
-            // The past keeps its distance, so that what has waited for an hour looks so.
-            let at = if beat.at < 0 {
-                curtain_at + beat.at
+            // Past events keep their age: a session that has waited for an hour shows an hour.
+            let at = if scripted.at < 0 {
+                start_at + scripted.at
             } else {
                 now_ms()
             };
-            if let Some(row) = self.send(beat, at)? {
+            if let Some(row) = self.send(scripted, at)? {
                 tell(&row)?;
             }
         }
         Ok(())
     }
 
-    fn send(&mut self, beat: &Beat, at: i64) -> Result<Option<EventRow>> {
+    fn send(&mut self, scripted: &ScriptedEvent, at: i64) -> Result<Option<EventRow>> {
         self.sent += 1;
-        match &beat.what {
-            What::Event(name, payload) => {
+        match &scripted.payload {
+            ScriptedPayload::Event(name, payload) => {
                 let request = EventRequest {
-                    envelope: self.envelope(beat, Some(name), at),
+                    envelope: self.envelope(scripted, Some(name), at),
                     sent: now_ms(),
                     payload: serde_json::to_vec(payload)?,
                 };
@@ -151,9 +151,9 @@ impl<'a> Player<'a> {
                     .with_context(|| format!("could not play {name}"))?;
                 Ok(Some(row))
             }
-            What::StatusLine(payload) => {
+            ScriptedPayload::StatusLine(payload) => {
                 let line = EventRequest {
-                    envelope: self.envelope(beat, None, at),
+                    envelope: self.envelope(scripted, None, at),
                     sent: now_ms(),
                     payload: serde_json::to_vec(payload)?,
                 };
@@ -168,8 +168,8 @@ impl<'a> Player<'a> {
 }
 
 impl Player<'_> {
-    fn envelope(&self, beat: &Beat, event: Option<&str>, at: i64) -> Envelope {
-        let envelope = envelope(&self.world.place, beat, event, at, self.sent);
+    fn envelope(&self, scripted: &ScriptedEvent, event: Option<&str>, at: i64) -> Envelope {
+        let envelope = envelope(&self.world.place, scripted, event, at, self.sent);
         Envelope {
             from: Some(self.from.to_owned()),
             ..envelope
@@ -177,11 +177,11 @@ impl Player<'_> {
     }
 }
 
-/// What the shim would know of it. The process is no Claude Code, and says so: becket neither watches it
-/// nor sends it a signal. There is no pane, so that nothing reaches a real tmux.
+/// Makes the envelope that the shim would make. It is marked as not from Claude Code: becket neither
+/// watches this process nor sends it a signal. It has no pane, so that nothing reaches a real tmux.
 pub(super) fn envelope(
     place: &Place,
-    beat: &Beat,
+    scripted: &ScriptedEvent,
     event: Option<&str>,
     at: i64,
     number: u64,
@@ -198,7 +198,7 @@ pub(super) fn envelope(
         pid_is_claude: false,
         pid_parent: None,
         variables: [
-            ("CLAUDE_PROJECT_DIR", beat.project.as_str()),
+            ("CLAUDE_PROJECT_DIR", scripted.project.as_str()),
             ("CLAUDE_CODE_SESSION_ATTENDED", "1"),
             ("CLAUDE_CODE_ENTRYPOINT", "cli"),
         ]
@@ -208,7 +208,7 @@ pub(super) fn envelope(
     }
 }
 
-/// The event as the log will tell it.
+/// Makes the row that the log will have for an event.
 pub(super) fn row(request: &EventRequest, payload: &Value, number: u64) -> EventRow {
     let text = |field: &str| payload[field].as_str().map(str::to_owned);
     EventRow {
@@ -229,25 +229,25 @@ pub(super) fn row(request: &EventRequest, payload: &Value, number: u64) -> Event
     }
 }
 
-/// When the curtain rises in the picture: 2026-11-15T09:00:00Z.
-const CURTAIN: i64 = 1_794_733_200_000;
-/// The moment of the picture, in seconds after that.
-const LATER: i64 = 290;
+/// The time of second 0 in the picture: 2026-11-15T09:00:00Z.
+const PICTURE_START: i64 = 1_794_733_200_000;
+/// The second of the script that the picture shows.
+const PICTURE_SECONDS: i64 = 290;
 const SIZE: (u16, u16) = (120, 32);
 const HOME: &str = "/home/you";
 
-/// The live view at the day's end, as SVG.
+/// Draws the live view at the end of the day as SVG.
 pub fn picture() -> Result<String> {
-    let beats = day()?;
-    let now = CURTAIN + LATER * 1_000;
-    let (events, rows) = fold(&beats, now)?;
+    let script = day()?;
+    let now = PICTURE_START + PICTURE_SECONDS * 1_000;
+    let (events, rows) = apply_script(&script, now)?;
     let waiting = rows
         .iter()
         .find(|row| row.title.as_deref() == Some("Idempotent checkout"));
     let selected = waiting
         .map(|row| row.session_id.clone())
         .unwrap_or_default();
-    let buffer = still(Still {
+    let buffer = render_snapshot(ViewSnapshot {
         rows,
         events: &events,
         selected: &selected,
@@ -261,16 +261,16 @@ pub fn picture() -> Result<String> {
     ))
 }
 
-/// The events as the log would tell them, and the live sessions that come of them.
-fn fold(beats: &[Beat], now: i64) -> Result<(Vec<EventRow>, Vec<SessionRow>)> {
+/// Returns the events as the log would have them, and the live sessions that follow from them.
+fn apply_script(script: &[ScriptedEvent], now: i64) -> Result<(Vec<EventRow>, Vec<SessionRow>)> {
     let place = Place::new(format!("{HOME}/.becket"));
     let mut events = Vec::new();
     let mut sessions: BTreeMap<String, Session> = BTreeMap::new();
-    for (number, beat) in (1..).zip(beats) {
-        let at = CURTAIN + beat.at;
-        let (event, payload) = match &beat.what {
-            What::Event(event, payload) => (Some(event.as_str()), payload),
-            What::StatusLine(line) => (None, line),
+    for (number, scripted) in (1..).zip(script) {
+        let at = PICTURE_START + scripted.at;
+        let (event, payload) = match &scripted.payload {
+            ScriptedPayload::Event(event, payload) => (Some(event.as_str()), payload),
+            ScriptedPayload::StatusLine(line) => (None, line),
         };
         let id = payload["session_id"].as_str().unwrap_or_default();
         let session = sessions.entry(id.to_owned());
@@ -280,7 +280,7 @@ fn fold(beats: &[Beat], now: i64) -> Result<(Vec<EventRow>, Vec<SessionRow>)> {
             continue;
         }
         let request = EventRequest {
-            envelope: envelope(&place, beat, event, at, number),
+            envelope: envelope(&place, scripted, event, at, number),
             sent: at,
             payload: serde_json::to_vec(payload)?,
         };

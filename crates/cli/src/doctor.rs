@@ -1,7 +1,7 @@
-//! What doctor looks at: one function a part, each giving a line, and a way to mend it.
+//! The checks of `becket doctor`: one function for each part, with a result and a fix.
 
-mod mods;
-pub mod registration;
+mod mod_checks;
+pub mod settings_checks;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -20,7 +20,7 @@ use crate::claude::{self, version_of};
 use crate::client::Client;
 use crate::coverage::last_day;
 use crate::failure::Failure;
-use crate::run::source::Runs;
+use crate::hook_runs::query::Runs;
 use crate::ui::style::counts;
 use crate::ui::text;
 use crate::ui::time::moment;
@@ -28,55 +28,56 @@ use crate::world::{World, project_of};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum CheckState {
     Good,
     Warning,
     Broken,
 }
 
-/// One part, and how it is.
+/// The result of one check.
 #[derive(Debug, Clone, Serialize)]
 pub struct Check {
     pub name: String,
-    pub state: State,
+    pub state: CheckState,
     pub what: String,
-    /// The command that mends it.
-    pub mend: Option<String>,
+    /// The command that fixes the problem.
+    #[serde(rename = "mend")]
+    pub fix: Option<String>,
 }
 
 impl Check {
     fn good(name: &str, what: impl Into<String>) -> Self {
         Self {
             name: name.to_owned(),
-            state: State::Good,
+            state: CheckState::Good,
             what: what.into(),
-            mend: None,
+            fix: None,
         }
     }
 
-    fn warning(name: &str, what: impl Into<String>, mend: impl Into<String>) -> Self {
+    fn warning(name: &str, what: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
             name: name.to_owned(),
-            state: State::Warning,
+            state: CheckState::Warning,
             what: what.into(),
-            mend: Some(mend.into()),
+            fix: Some(fix.into()),
         }
     }
 
-    fn broken(name: &str, what: impl Into<String>, mend: impl Into<String>) -> Self {
+    fn broken(name: &str, what: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
-            state: State::Broken,
-            ..Self::warning(name, what, mend)
+            state: CheckState::Broken,
+            ..Self::warning(name, what, fix)
         }
     }
 }
 
-/// Looks at everything, in the order in which one part stands on another.
+/// Runs all checks, in the order in which one part depends on another.
 pub fn examine(world: &World) -> Vec<Check> {
     let mut checks = programs(world);
     checks.push(claude());
     checks.extend(folders(world));
-    // Doctor makes no home.
+    // Without a home the other checks have no object, and doctor makes none.
     if world.place.home().exists() {
         let snapshot = world.loader(None).current();
         checks.push(config(&snapshot));
@@ -86,12 +87,12 @@ pub fn examine(world: &World) -> Vec<Check> {
         checks.extend(database(world));
         checks.extend(lost_events(world));
         checks.push(spool(world));
-        // A daemon that does not answer is waited for once.
+        // Without an answer each of these would wait for the daemon again.
         if answers || world.no_daemon {
             checks.extend(failing_hooks(world));
         }
-        checks.extend(registration::settings(world, answers));
-        checks.extend(mods::mods(world));
+        checks.extend(settings_checks::settings(world, answers));
+        checks.extend(mod_checks::mods(world));
         // After doctor's own event: calls before the first event do not count.
         if answers || world.no_daemon {
             checks.extend(coverage(world));
@@ -100,7 +101,7 @@ pub fn examine(world: &World) -> Vec<Check> {
     checks
 }
 
-/// Both programs, side by side and of one version.
+/// Checks that both programs are in one folder and have one version.
 pub(super) fn programs(world: &World) -> Vec<Check> {
     let ours = Version::current();
     let shim = world.shim();
@@ -134,7 +135,7 @@ pub(super) fn programs(world: &World) -> Vec<Check> {
     ]
 }
 
-/// Claude Code itself. becket can be set up before it.
+/// Checks Claude Code. A missing one is only a warning: becket can be set up first.
 pub(super) fn claude() -> Check {
     let name = "Claude Code";
     let Some(said) = claude::says() else {
@@ -152,14 +153,15 @@ fn mode_of(path: &Path) -> u32 {
     std::fs::metadata(path).map_or(0, |meta| meta.mode())
 }
 
-/// Whether the folder that the file really stands in is closed to others.
+/// Returns true if the real folder of a file is closed to other users.
 fn is_out_of_reach(file: &Path) -> bool {
     let real = file.canonicalize().unwrap_or_else(|_| file.to_path_buf());
     real.parent()
         .is_some_and(|folder| mode_of(folder) & 0o077 == 0)
 }
 
-/// The home and what is in it: there, ours, closed to others, and writable.
+/// Checks that the home and its content exist, belong to the user, are closed to others, and can be
+/// written.
 pub(super) fn folders(world: &World) -> Vec<Check> {
     let place = &world.place;
     let home = place.home();
@@ -193,23 +195,27 @@ pub(super) fn folders(world: &World) -> Vec<Check> {
         place.sessions(),
     ];
     let files = [place.database(), place.config(), place.mask_key()];
-    let folders = folders.into_iter().map(|path| (path, 0o700, State::Broken));
-    let files = files.into_iter().map(|path| (path, 0o600, State::Warning));
+    let folders = folders
+        .into_iter()
+        .map(|path| (path, 0o700, CheckState::Broken));
+    let files = files
+        .into_iter()
+        .map(|path| (path, 0o600, CheckState::Warning));
     for (path, wanted, state) in folders.chain(files) {
         let mode = mode_of(&path);
-        // A person's editor makes it as it makes all files; in a closed folder that is well.
+        // Editors make files readable for all. In a closed folder that does no harm.
         let out_of_reach = path == place.config() && is_out_of_reach(&path);
         if mode & 0o077 != 0 && !out_of_reach {
             let path = path.display();
             let what = format!("{path} is open to others (mode {:o})", mode & 0o777);
-            let mend = format!("chmod {wanted:o} {path}");
+            let fix = format!("chmod {wanted:o} {path}");
             checks.push(Check {
                 state,
-                ..Check::warning(name, what, mend)
+                ..Check::warning(name, what, fix)
             });
         }
     }
-    // On a full disk a file can often be made, and nothing put into it.
+    // On a full disk a file can often be created but not written.
     let written = tempfile::NamedTempFile::new_in(place.home())
         .and_then(|mut file| file.write_all(&[0; 4096]));
     if let Err(why) = written {
@@ -229,7 +235,7 @@ pub(super) fn folders(world: &World) -> Vec<Check> {
     checks
 }
 
-/// Faults of so long count, in milliseconds: 7 days.
+/// The age of the faults that count, in milliseconds: 7 days.
 const FAULTS_OF: i64 = 7 * 24 * 60 * 60 * 1000;
 
 pub(super) fn config(snapshot: &Snapshot) -> Check {
@@ -241,7 +247,7 @@ pub(super) fn config(snapshot: &Snapshot) -> Check {
     }
 }
 
-/// Whether the project that doctor was called in counts; nothing where that makes no difference.
+/// Checks the trust of the current project. Returns None if the project needs no trust.
 pub(super) fn trust(world: &World) -> Option<Check> {
     let snapshot = world.loader(Some(project_of(&world.cwd))).current();
     let project = snapshot.project.as_ref()?;
@@ -261,7 +267,7 @@ pub(super) fn trust(world: &World) -> Option<Check> {
     trusted.then(|| Check::good("trust", format!("{} is trusted", project.folder.display())))
 }
 
-/// Whether the files switch masking off.
+/// Warns if the configuration switches masking off.
 fn masking(world: &World) -> Option<Check> {
     let config = Loader::read_only(&world.place).current();
     if config.config.mask.enabled {
@@ -280,7 +286,7 @@ fn masking(world: &World) -> Option<Check> {
     ))
 }
 
-/// The daemon: started if need be, and asked how it is. Says whether it answered.
+/// Checks the daemon, which is started if needed. Returns true if it answered.
 pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<Check>) {
     if world.no_daemon {
         let what = "not used: BECKET_NO_DAEMON is set, so every event is judged without it";
@@ -346,7 +352,8 @@ pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<Check>) {
     (true, checks)
 }
 
-/// How to get a daemon that answers: what it answered for is kept, so a hung one may be killed.
+/// Returns the fix for a daemon that does not answer. A hung one may be killed: everything that it
+/// answered is stored.
 fn awake(world: &World, error: &anyhow::Error) -> String {
     let failure = error.downcast_ref::<Failure>();
     if let Some(hint) = failure
@@ -450,7 +457,7 @@ pub(super) fn database(world: &World) -> Vec<Check> {
     checks
 }
 
-/// Whether guards saw the tool calls of the last day. Nothing where there were none.
+/// Checks that guards saw the tool calls of the last day. Returns None if there were none.
 fn coverage(world: &World) -> Option<Check> {
     let name = "coverage";
     match last_day(world) {
@@ -468,11 +475,12 @@ fn coverage(world: &World) -> Option<Check> {
     }
 }
 
-/// A hook's last so many runs of the last day are looked at, in milliseconds.
+/// The number of last runs of a hook that are checked.
 const LAST_RUNS: usize = 5;
+/// The age of the runs that are checked, in milliseconds: a day.
 const RUNS_OF: i64 = 24 * 60 * 60 * 1000;
 
-/// The hooks that failed in all of their last runs.
+/// Warns of hooks that failed in all of their last runs.
 fn failing_hooks(world: &World) -> Vec<Check> {
     let query = RunQuery {
         since: Some(now_ms() - RUNS_OF),
@@ -480,14 +488,11 @@ fn failing_hooks(world: &World) -> Vec<Check> {
     };
     let found = Runs::open(world).and_then(|runs| runs.find(&query));
     let mut by_hook: BTreeMap<String, Vec<RunRow>> = BTreeMap::new();
-    // The others were ended, or go on: they say nothing of the hook.
-    let tells = |run: &RunRow| {
-        let untold = [CANCELLED, RUNNING, UNDER_WAY, CUT_OFF, ORPHANED];
-        !untold.contains(&&*run.outcome)
-    };
-    for LoggedRun { run, .. } in found.unwrap_or_default() {
+    // Runs with these outcomes were ended or go on. They say nothing about the hook.
+    let unfinished = [CANCELLED, RUNNING, UNDER_WAY, CUT_OFF, ORPHANED];
+    for FoundRun { run, .. } in found.unwrap_or_default() {
         let last = by_hook.entry(run.hook.clone()).or_default();
-        if last.len() < LAST_RUNS && tells(&run) {
+        if last.len() < LAST_RUNS && !unfinished.contains(&&*run.outcome) {
             last.push(run);
         }
     }
@@ -500,13 +505,13 @@ fn failing_hooks(world: &World) -> Vec<Check> {
         };
         let why = text::one_line(newest.note.as_deref().unwrap_or(&newest.outcome));
         let what = format!("{hook} failed in {often}: {why}");
-        let mend = format!("becket recent --hook {hook} shows them");
-        failed.then(|| Check::warning("hooks", what, mend))
+        let fix = format!("becket recent --hook {hook} shows them");
+        failed.then(|| Check::warning("hooks", what, fix))
     });
     failing.collect()
 }
 
-/// The events that neither the database nor the spool took.
+/// Warns of events that could be written neither to the database nor to the spool.
 fn lost_events(world: &World) -> Option<Check> {
     let place = &world.place;
     let lost = lost::counted(place);
@@ -519,8 +524,8 @@ fn lost_events(world: &World) -> Option<Check> {
     let files: Vec<String> = files.map(|file| file.display().to_string()).collect();
     let what =
         format!("{what} could not be kept anywhere: the disk or the spool was full, or read-only");
-    let mend = format!("make room on the disk; then: rm {}", files.join(" "));
-    (lost > 0).then(|| Check::broken("events", what, mend))
+    let fix = format!("make room on the disk; then: rm {}", files.join(" "));
+    (lost > 0).then(|| Check::broken("events", what, fix))
 }
 
 pub(super) fn spool(world: &World) -> Check {

@@ -1,13 +1,13 @@
 //! `becket run`: Claude Code as a child in this terminal, its session followed through the daemon.
 //!
-//! `arguments` and `settings` make its command line, `child` starts it and waits for it, `follow`
-//! keeps the launch file (`state`), `restart` decides what comes after its end, and `window` opens
-//! all of that in tmux.
+//! `arguments` makes its command line, `child` starts it, waits for its end and decides about a
+//! restart, `follow` keeps the launch file (`launch_file`) current, and `window` opens all of that in
+//! tmux.
 
 pub mod arguments;
 mod child;
 mod follow;
-pub mod state;
+pub mod launch_file;
 pub mod window;
 
 use std::ffi::OsString;
@@ -27,26 +27,28 @@ use crate::client::Client;
 use crate::failure::{Code, Failure};
 use crate::tui::feed::{self, Message, QUEUE};
 use crate::ui::time::{self, clock};
-use crate::unhooked::NO_SESSIONS;
+use crate::unhooked_processes::NO_SESSIONS;
 use crate::world::World;
 use arguments::InlineRegistration;
-pub use child::Policy;
-use child::{Ending, Exit, MOST, Next, Process, Restarts, SavedTerminal, SignalForwarder};
+pub use child::RestartPolicy;
+use child::{
+    Ending, Exit, MAX_RESTARTS, NextStep, Process, Restarts, SavedTerminal, SignalForwarder,
+};
 use follow::{AFTER_RESET, Followed, Follower, HANDOVER_GRACE};
 pub use follow::{NoObserver, Observer};
-use state::LaunchFile;
+use launch_file::LaunchFile;
 
-/// So long the first session may take, unless the user says otherwise.
+/// The default time for the first session to start.
 pub const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(30);
-/// What the session is told when its turn was cut off by a crash or a rate limit.
+/// The prompt for a session whose turn was cut off by a crash or a rate limit.
 const GO_ON: &str = "continue";
-/// What a fresh Claude Code is told after a handover; the effort is in its context.
+/// The prompt for a fresh Claude Code after a handover. The effort is in its context.
 const GO_ON_WITH_EFFORT: &str = "Go on with the effort where the last context window left it.";
 
-/// What to launch, and how.
+/// The options of a launch.
 #[derive(Debug, Clone)]
 pub struct Launch {
-    /// What the user typed after `--`: program and arguments.
+    /// The program and arguments that follow `--`.
     pub words: Vec<OsString>,
     /// becket's own arguments for Claude Code, before the user's.
     pub options: Vec<OsString>,
@@ -54,11 +56,11 @@ pub struct Launch {
     pub cwd: PathBuf,
     pub agent_id: Option<String>,
     pub establish_timeout: Duration,
-    pub policy: Policy,
+    pub policy: RestartPolicy,
 }
 
 impl Launch {
-    /// Runs Claude Code until its end, and ends as it does.
+    /// Runs Claude Code until it ends. Returns its exit code.
     pub fn run(self, world: &World, observer: &mut dyn Observer) -> Result<ExitCode> {
         let world = &World {
             cwd: self.cwd.clone(),
@@ -82,14 +84,14 @@ impl Launch {
                 hint("claude update");
             }
         }
-        state::sweep(&world.place);
+        launch_file::sweep(&world.place);
         if let Some((_, session)) = arguments::value(&words, "--resume") {
             must_be_closed(world, session)?;
         }
         let me = std::process::id();
         let launcher = Process {
             pid: me,
-            start: state::start_of(me).unwrap_or(0),
+            start: launch_file::start_of(me).unwrap_or(0),
         };
         let running = Running {
             launch: &self,
@@ -102,9 +104,9 @@ impl Launch {
     }
 }
 
-/// Two Claude Codes on one session would write into one transcript.
+/// Refuses a session that is open in another launch: two Claude Codes would write one transcript.
 fn must_be_closed(world: &World, session: &str) -> Result<()> {
-    let Some(launcher) = state::launcher_of(&world.place, session) else {
+    let Some(launcher) = launch_file::launcher_of(&world.place, session) else {
         return Ok(());
     };
     let what = format!("the session {session} is open already, in becket run {launcher}");
@@ -112,7 +114,7 @@ fn must_be_closed(world: &World, session: &str) -> Result<()> {
     Err(Failure::new(Code::Failed, what).hint(hint).into())
 }
 
-/// Without a terminal Claude Code can only print.
+/// Refuses an interactive Claude Code without a terminal.
 fn must_have_terminal(words: &[OsString]) -> Result<()> {
     let prints = arguments::has(words, &["-p", "--print", "-h", "--help", "-v", "--version"]);
     let no_session = words
@@ -127,7 +129,7 @@ fn must_have_terminal(words: &[OsString]) -> Result<()> {
     Err(Failure::new(Code::Usage, what).hint(hint).into())
 }
 
-/// A launch whose command line is made.
+/// A launch with its complete command line.
 struct Running<'a> {
     launch: &'a Launch,
     world: &'a World,
@@ -160,14 +162,14 @@ impl Running<'_> {
             let next = restarts.next(self.launch.policy, &ending, Instant::now());
             tell_end(&followed, exit, &next);
             let (after, limit) = match next {
-                Next::Again { after, limit, .. } => (after, limit),
-                Next::Fresh => {
+                NextStep::Again { after, limit, .. } => (after, limit),
+                NextStep::Fresh => {
                     terminal.restore();
                     words = arguments::to_go_on(&self.words);
                     words = with_prompt(words, Some(GO_ON_WITH_EFFORT));
                     continue;
                 }
-                Next::End | Next::GiveUp => return Ok(ExitCode::from(exit.code())),
+                NextStep::End | NextStep::GiveUp => return Ok(ExitCode::from(exit.code())),
             };
             let at = (now_ms() + after.as_millis() as i64).max(limit.unwrap_or(0));
             self.show_wait(at);
@@ -182,7 +184,7 @@ impl Running<'_> {
         }
     }
 
-    /// One Claude Code, from its start to its end.
+    /// Runs one Claude Code from its start to its end.
     fn once(
         &self,
         words: &[OsString],
@@ -190,7 +192,7 @@ impl Running<'_> {
         observer: &mut dyn Observer,
     ) -> Result<(Exit, Followed)> {
         let Process { pid, start } = self.launcher;
-        let restarts = self.launch.policy != Policy::Never;
+        let restarts = self.launch.policy != RestartPolicy::Never;
         let mark = if restarts { ":restart" } else { "" };
         let mut variables = vec![(LAUNCH, format!("{pid}:{start}{mark}"))];
         if let Some(agent_id) = &self.launch.agent_id {
@@ -205,14 +207,14 @@ impl Running<'_> {
             cwd: &self.launch.cwd,
             agent_id: self.launch.agent_id.clone(),
             establish_timeout: self.launch.establish_timeout,
-            resumes: self.launch.policy == Policy::AfterDeathOrLimit,
+            resumes: self.launch.policy == RestartPolicy::AfterDeathOrLimit,
             starts_fresh: restarts,
             handover_grace: HANDOVER_GRACE,
             after_reset: AFTER_RESET,
         };
         let (to, heard) = sync_channel(QUEUE);
         let (watching, sender) = (self.world.clone(), to.clone());
-        std::thread::spawn(move || feed::watch(&watching, &sender));
+        std::thread::spawn(move || feed::follow_sessions(&watching, &sender));
         let (exit, followed) = std::thread::scope(|scope| {
             let last_rows = || self.rows_at_the_end().unwrap_or_default();
             let following = scope.spawn(move || follower.run(&heard, observer, last_rows));
@@ -224,7 +226,7 @@ impl Running<'_> {
         Ok((exit.context("could not wait for Claude Code")?, followed))
     }
 
-    /// What the daemon knows now, ended sessions too. None is started for it.
+    /// Returns the sessions of a running daemon, ended ones too. Starts no daemon.
     fn rows_at_the_end(&self) -> Option<Vec<SessionRow>> {
         let query = SessionQuery {
             all: true,
@@ -234,7 +236,7 @@ impl Running<'_> {
         Client::connect(self.world).ok()??.sessions(query).ok()
     }
 
-    /// The views list a launch that waits to go on.
+    /// Writes a launch file for the wait, so that views list the launch.
     fn show_wait(&self, at: i64) {
         let file = LaunchFile {
             started_at: time::moment(now_ms()),
@@ -247,8 +249,8 @@ impl Running<'_> {
         drop(file.write(&self.world.place, self.launcher.pid));
     }
 
-    /// The same session once more, and its turn, if that was cut off. What never wrote a transcript
-    /// begins anew.
+    /// Returns the arguments that continue the session, and its turn if that was cut off. A session
+    /// without a transcript starts again.
     fn words_to_go_on(&self, followed: &Followed) -> Vec<OsString> {
         let Some(session) = followed.session.as_ref().filter(|_| followed.resumable) else {
             return with_prompt(self.words.clone(), self.launch.prompt.as_deref());
@@ -259,7 +261,7 @@ impl Running<'_> {
     }
 }
 
-/// A prompt stands last, after `--`: an option that takes a list would swallow it.
+/// Appends the prompt after `--`: an option that takes a list would take it as a value.
 fn with_prompt(mut words: Vec<OsString>, prompt: Option<&str>) -> Vec<OsString> {
     if let Some(prompt) = prompt {
         if words.iter().all(|word| word != "--") {
@@ -278,8 +280,8 @@ fn hint(what: &str) {
     anstream::eprintln!("hint: {what}");
 }
 
-/// What the user has to know when Claude Code has ended.
-fn tell_end(followed: &Followed, exit: Exit, next: &Next) {
+/// Prints the messages for the user after the end of Claude Code.
+fn tell_end(followed: &Followed, exit: Exit, next: &NextStep) {
     if let Some(trouble) = &followed.trouble {
         say(trouble);
         hint("becket doctor; a wrapper script called claude must exec the real one");
@@ -292,22 +294,22 @@ fn tell_end(followed: &Followed, exit: Exit, next: &Next) {
         Exit::Signal(signal) => format!("signal {signal}"),
     };
     match next {
-        Next::End => {}
-        Next::Fresh => {
+        NextStep::End => {}
+        NextStep::Fresh => {
             say("the context was handed over; a fresh Claude Code goes on with the effort");
         }
-        Next::GiveUp => {
+        NextStep::GiveUp => {
             say(&format!(
-                "Claude Code ended ({how}); gave up after {MOST} restarts in 10 minutes"
+                "Claude Code ended ({how}); gave up after {MAX_RESTARTS} restarts in 10 minutes"
             ));
             let session = followed.session.as_deref().unwrap_or_default();
             hint(&format!("becket run --resume {session}"));
         }
-        Next::Again { limit: Some(_), .. } => {
+        NextStep::Again { limit: Some(_), .. } => {
             say("going on with the session after that; press Ctrl-C to stop");
         }
-        Next::Again { nth, after, .. } => say(&format!(
-            "Claude Code ended ({how}); restarting the session in {} s ({nth} of {MOST}), press Ctrl-C to stop",
+        NextStep::Again { nth, after, .. } => say(&format!(
+            "Claude Code ended ({how}); restarting the session in {} s ({nth} of {MAX_RESTARTS}), press Ctrl-C to stop",
             after.as_secs()
         )),
     }

@@ -1,11 +1,9 @@
-//! Sessions as people and scripts see them: where they come from, their JSON, their table, their
-//! words.
+//! Sessions as people and scripts see them: queries, history, statistics, tables, JSON.
 
-pub mod full;
+pub mod details;
 pub mod history;
 pub mod source;
 pub mod stats;
-pub mod stored;
 pub mod table;
 pub mod words;
 
@@ -20,8 +18,8 @@ pub fn sort(rows: &mut [SessionRow]) {
     rows.sort_by(|one, other| urgency(one).cmp(&urgency(other)));
 }
 
-/// Sorts: those that need the user first, and of them the longest wait; of the others the last change.
-/// Then those that only run, then those that have ended.
+/// Returns the sort key of a session. Sessions that need the user come first, the longest wait first;
+/// then the others, the last change first; then those without hooks; then those that have ended.
 pub fn urgency(row: &SessionRow) -> impl Ord {
     let waits = matches!(
         row.display,

@@ -13,8 +13,8 @@ use becket_wire::id::parse_uuid;
 use becket_wire::session::{SessionQuery, SessionRow};
 
 use crate::failure::{Code, Failure};
-use crate::session::source::Source;
-use crate::session::stored::sessions_without_daemon;
+use crate::session::source::SessionSource;
+use crate::session::source::sessions_without_daemon;
 use crate::session::{self, words};
 use crate::ui::style::WARN;
 use crate::ui::text::visible;
@@ -125,7 +125,7 @@ impl Meant {
                 Ok(Self::of(world, id, row.as_ref()))
             }
             Some(beginning) => {
-                let row = Source::open(world).one(&beginning)?;
+                let row = SessionSource::open(world).one(&beginning)?;
                 Ok(Self::of(world, row.session_id.clone(), Some(&row)))
             }
             None => {
@@ -180,7 +180,9 @@ fn stored(world: &World, session: &str) -> Option<SessionRow> {
 /// The sessions that live in this project or below it, and the project.
 fn living_here(world: &World) -> (Vec<SessionRow>, PathBuf) {
     let query = SessionQuery::default();
-    let mut rows = Source::open(world).sessions(&query).unwrap_or_default();
+    let mut rows = SessionSource::open(world)
+        .sessions(&query)
+        .unwrap_or_default();
     let here = world.cwd.canonicalize();
     let here = here.unwrap_or_else(|_| world.cwd.clone());
     let project = project_of(&here);

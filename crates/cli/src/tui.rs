@@ -1,14 +1,14 @@
-//! The live view: a model of the sessions, keys that change it, a pure drawing of it, and the
-//! terminal around all that.
+//! The live view: a model of the sessions, the keys that change it, a pure function that draws it,
+//! and the event loop that owns the terminal.
 
 mod draw;
+mod effect;
+mod event_loop;
 pub mod feed;
 mod input;
-mod look;
 mod model;
-mod paste;
-mod run;
-mod update;
+mod paste_detection;
+mod theme;
 
 pub use crate::ui::time::lasted;
-pub use run::{Still, open, still, suits_terminal};
+pub use event_loop::{ViewSnapshot, open, render_snapshot, suits_terminal};

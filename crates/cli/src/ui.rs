@@ -1,4 +1,4 @@
-//! What every verb prints with: tables, styles, times, text.
+//! The presentation layer of all verbs: tables, styles, times, text.
 
 pub mod style;
 pub mod table;
@@ -7,12 +7,12 @@ pub mod time;
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-/// Whether a person can be asked.
+/// Returns true if the user can be asked.
 pub fn is_attended() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
-/// Asks the person; the line that they typed.
+/// Asks the user. Returns the line that they typed.
 pub fn ask(question: &str) -> io::Result<String> {
     let mut out = anstream::stdout();
     write!(out, "{question}")?;
@@ -22,7 +22,7 @@ pub fn ask(question: &str) -> io::Result<String> {
     Ok(line)
 }
 
-/// Asks for a yes.
+/// Asks the user to agree.
 pub fn agrees(question: &str) -> io::Result<bool> {
     let answer = ask(&format!("{question} [y/N] "))?;
     Ok(matches!(&*answer.trim().to_lowercase(), "y" | "yes"))

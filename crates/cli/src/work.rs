@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::client::Client;
 use crate::failure::{Code, Failure};
-use crate::session::source::Source;
+use crate::session::source::SessionSource;
 use crate::ui::time::moment;
 use crate::world::{World, own_session, project_of};
 
@@ -66,9 +66,9 @@ pub fn caller(world: &World, which: &Which) -> Result<Caller> {
     };
     let named = which.session.as_deref();
     let row = match (named, own_session()) {
-        (Some(named), _) => Some(Source::open(world).one(named)?),
+        (Some(named), _) => Some(SessionSource::open(world).one(named)?),
         (None, Some(own)) => {
-            let row = Source::open_quietly(world).one(&own).ok();
+            let row = SessionSource::open_quietly(world).one(&own).ok();
             caller.session_id = Some(own);
             row
         }

@@ -1,4 +1,4 @@
-//! The script of the day: one line a step, made into the payloads that Claude Code sends.
+//! The script of the demo: reads one step per line and makes the payloads that Claude Code sends.
 
 use std::collections::HashMap;
 
@@ -6,30 +6,30 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// Times in seconds; before 0 is what has happened when the curtain rises.
+/// The steps with their times in seconds. Steps before 0 are past when the demo starts.
 const DAY: &str = include_str!("day.jsonl");
 
-/// One thing that happens.
+/// An event or a status line of the script.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Beat {
-    /// Milliseconds after the curtain rises, or before.
+pub struct ScriptedEvent {
+    /// The time in milliseconds after the start of the demo, or before it if negative.
     pub at: i64,
     pub project: String,
-    pub what: What,
+    pub payload: ScriptedPayload,
 }
 
-impl Beat {
-    /// Whether it is the event of this name.
+impl ScriptedEvent {
+    /// Returns true if this is the event of this name.
     pub fn is(&self, event: &str) -> bool {
-        matches!(&self.what, What::Event(name, _) if name == event)
+        matches!(&self.payload, ScriptedPayload::Event(name, _) if name == event)
     }
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum What {
+pub enum ScriptedPayload {
     /// An event: its name and payload.
     Event(String, Value),
-    /// What Claude Code tells its status line.
+    /// The input of a status line command.
     StatusLine(Value),
 }
 
@@ -42,30 +42,30 @@ struct Actor {
     mode: Option<String>,
 }
 
-/// One line of the script, besides the fields of the event itself.
+/// One line of the script, without the fields of the event itself.
 #[derive(Debug, Clone, Deserialize)]
 struct Step {
     at: i64,
     who: String,
     event: Option<String>,
-    /// A tool call: its PreToolUse and what follows.
+    /// The tool of a call, which makes a PreToolUse and the events after it.
     call: Option<String>,
     input: Option<Value>,
-    /// Seconds until it succeeds; else it fails, is denied, or goes on.
+    /// The seconds until the call succeeds. Without it the call fails, is denied, or goes on.
     took: Option<i64>,
     error: Option<String>,
     denied: Option<String>,
     #[serde(default)]
     asks: bool,
     agent: Option<(String, String)>,
-    /// Context in percent, cost in dollars.
+    /// The context in percent and the cost in dollars.
     figures: Option<(f64, f64)>,
 }
 
-/// The whole day, in order.
-pub fn day() -> Result<Vec<Beat>> {
+/// Reads the whole script, in order of time.
+pub fn day() -> Result<Vec<ScriptedEvent>> {
     let mut actors: HashMap<String, (Actor, u32)> = HashMap::new();
-    let mut beats = Vec::new();
+    let mut events = Vec::new();
     for (number, line) in (1..).zip(DAY.lines()) {
         let context = || format!("line {number} of the demo's script");
         let value: Value = serde_json::from_str(line).with_context(context)?;
@@ -79,78 +79,70 @@ pub fn day() -> Result<Vec<Beat>> {
         if step.event.as_deref() == Some("UserPromptSubmit") {
             *prompts += 1;
         }
-        let scene = Scene {
+        let context = StepContext {
             actor,
             prompt: *prompts,
             number,
         };
-        scene.expand(&step, &value, &mut beats);
+        context.expand(&step, &value, &mut events);
     }
-    // Stable: what stands earlier in the script comes first.
-    beats.sort_by_key(|beat| beat.at);
-    Ok(beats)
+    // A stable sort: of two events at the same time, the earlier line comes first.
+    events.sort_by_key(|event| event.at);
+    Ok(events)
 }
 
-struct Scene<'a> {
+struct StepContext<'a> {
     actor: &'a Actor,
     prompt: u32,
-    /// The line of the script: what ids are made of.
+    /// The number of the line, from which ids are made.
     number: u32,
 }
 
-impl Scene<'_> {
-    fn expand(&self, step: &Step, line: &Value, beats: &mut Vec<Beat>) {
+impl StepContext<'_> {
+    fn expand(&self, step: &Step, line: &Value, events: &mut Vec<ScriptedEvent>) {
         let at = step.at * 1_000;
-        let mut add = |at: i64, what: What| {
-            beats.push(Beat {
-                at,
-                project: self.actor.cwd.clone(),
-                what,
-            });
-        };
+        let mut payloads = Vec::new();
         if let Some((percent, cost)) = step.figures {
-            add(at, What::StatusLine(self.status_line(percent, cost)));
+            let line = self.status_line(percent, cost);
+            payloads.push((at, ScriptedPayload::StatusLine(line)));
         }
         if let Some(event) = &step.event {
             let own = own_fields(event, line);
-            add(at, self.event(event, step, own));
+            payloads.push((at, self.event(event, step, own)));
         }
         if let Some(tool) = &step.call {
-            let call = |event: &str, own: &[(&str, Value)]| {
-                let mut fields = self.call(tool, step);
-                fields.extend(
-                    own.iter()
-                        .map(|(name, value)| ((*name).to_owned(), value.clone())),
-                );
-                self.event(event, step, fields)
-            };
-            add(at, call("PreToolUse", &[]));
+            payloads.push((at, self.call("PreToolUse", tool, step, &json!({}))));
             if step.asks {
-                let WithoutId(asked) = WithoutId::of(call("PermissionRequest", &[]));
-                add(at + 20, asked);
+                let request = self.call("PermissionRequest", tool, step, &json!({}));
+                payloads.push((at + 20, without_call_id(request)));
             }
             if let Some(reason) = &step.denied {
-                add(
-                    at + 400,
-                    call("PermissionDenied", &[("reason", json!(reason))]),
-                );
+                let own = json!({"reason": reason});
+                payloads.push((at + 400, self.call("PermissionDenied", tool, step, &own)));
             }
             if let Some(error) = &step.error {
-                let own = [("error", json!(error)), ("is_interrupt", json!(false))];
-                add(at + 8_000, call("PostToolUseFailure", &own));
+                let own = json!({"error": error, "is_interrupt": false});
+                let failure = self.call("PostToolUseFailure", tool, step, &own);
+                payloads.push((at + 8_000, failure));
             }
             if let Some(took) = step.took {
-                let response = json!({"stdout": "", "stderr": "", "interrupted": false});
-                let own = [
-                    ("tool_response", response),
-                    ("duration_ms", json!(took * 1_000)),
-                ];
-                add(at + took * 1_000, call("PostToolUse", &own));
+                let own = json!({
+                    "tool_response": {"stdout": "", "stderr": "", "interrupted": false},
+                    "duration_ms": took * 1_000,
+                });
+                let result = self.call("PostToolUse", tool, step, &own);
+                payloads.push((at + took * 1_000, result));
             }
         }
+        events.extend(payloads.into_iter().map(|(at, payload)| ScriptedEvent {
+            at,
+            project: self.actor.cwd.clone(),
+            payload,
+        }));
     }
 
-    fn call(&self, tool: &str, step: &Step) -> Map<String, Value> {
+    /// Makes an event of a tool call with the fields that all of them have, and its own fields.
+    fn call(&self, event: &str, tool: &str, step: &Step, own: &Value) -> ScriptedPayload {
         let mut fields = Map::new();
         fields.insert("tool_name".into(), json!(tool));
         fields.insert("tool_input".into(), step.input.clone().unwrap_or_default());
@@ -158,11 +150,12 @@ impl Scene<'_> {
             "tool_use_id".into(),
             json!(format!("toolu_demo_{:04}", self.number)),
         );
-        fields
+        fields.extend(own.as_object().cloned().unwrap_or_default());
+        self.event(event, step, fields)
     }
 
-    /// An event with the fields that all of them have.
-    fn event(&self, event: &str, step: &Step, own: Map<String, Value>) -> What {
+    /// Makes an event with the fields that all events have.
+    fn event(&self, event: &str, step: &Step, own: Map<String, Value>) -> ScriptedPayload {
         let actor = self.actor;
         let folder = actor.cwd.replace('/', "-");
         let mut payload = Map::new();
@@ -196,7 +189,7 @@ impl Scene<'_> {
             put("agent_type", json!(kind));
         }
         payload.extend(own);
-        What::Event(event.to_owned(), Value::Object(payload))
+        ScriptedPayload::Event(event.to_owned(), Value::Object(payload))
     }
 
     fn status_line(&self, percent: f64, cost: f64) -> Value {
@@ -227,19 +220,15 @@ impl Scene<'_> {
     }
 }
 
-/// A permission is asked for without the call's id.
-struct WithoutId(What);
-
-impl WithoutId {
-    fn of(mut what: What) -> Self {
-        if let What::Event(_, Value::Object(payload)) = &mut what {
-            payload.remove("tool_use_id");
-        }
-        Self(what)
+/// Removes the id of the call: a permission request has none.
+fn without_call_id(mut payload: ScriptedPayload) -> ScriptedPayload {
+    if let ScriptedPayload::Event(_, Value::Object(fields)) = &mut payload {
+        fields.remove("tool_use_id");
     }
+    payload
 }
 
-/// The fields that only this event has: those of the line, and those that Claude Code always sends.
+/// Returns the fields of this kind of event: those of the line, and those that Claude Code always sends.
 fn own_fields(event: &str, line: &Value) -> Map<String, Value> {
     let mut own = match event {
         "Stop" => json!({"stop_hook_active": false, "background_tasks": [], "session_crons": []}),
@@ -266,10 +255,10 @@ mod tests {
 
     use super::*;
 
-    fn events(beats: &[Beat]) -> Vec<(&str, &Value)> {
-        let told = beats.iter().filter_map(|beat| match &beat.what {
-            What::Event(name, payload) => Some((name.as_str(), payload)),
-            What::StatusLine(_) => None,
+    fn events(events: &[ScriptedEvent]) -> Vec<(&str, &Value)> {
+        let told = events.iter().filter_map(|event| match &event.payload {
+            ScriptedPayload::Event(name, payload) => Some((name.as_str(), payload)),
+            ScriptedPayload::StatusLine(_) => None,
         });
         told.collect()
     }

@@ -1,5 +1,5 @@
-//! Claude Code as a child of this process: the same terminal, process group and signals as without
-//! becket, and the same exit code; and whether it is started again after its end.
+//! Runs Claude Code as a child of this process, with the same terminal, process group, signals and
+//! exit code as without becket, and decides whether to restart it.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -24,20 +24,21 @@ use signal_hook::iterator::Signals;
 
 use crate::failure::{Code, Failure};
 use crate::launch::follow::{TICK, until};
-use crate::launch::state::{is_alive, start_of};
+use crate::launch::launch_file::{is_alive, start_of};
 
-/// Between SIGTERM and SIGKILL.
+/// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(5);
-const LOOK: Duration = Duration::from_millis(20);
+/// The interval in which an ending process is checked.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A process by pid and start time: a pid alone is used again.
+/// A process by pid and start time: a pid alone may be reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Process {
     pub pid: u32,
     pub start: u64,
 }
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     Code(u8),
@@ -45,7 +46,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// As a shell gives it.
+    /// Returns the exit code as a shell reports it.
     pub fn code(self) -> u8 {
         match self {
             Self::Code(code) => code,
@@ -66,7 +67,7 @@ pub fn spawn(
         .envs(variables.iter().map(|(name, value)| (name, value)))
         .spawn();
     match child {
-        // Nobody waits for it before `wait`, so its pid stays its own.
+        // Only `wait` reaps the child, so its pid is not reused before.
         Ok(child) => Ok(Process {
             pid: child.id(),
             start: start_of(child.id()).unwrap_or(0),
@@ -113,12 +114,12 @@ pub fn end(child: Process) {
         send(child, signal);
         let until = Instant::now() + GRACE;
         while is_alive(child.pid, child.start) && Instant::now() < until {
-            std::thread::park_timeout(LOOK);
+            std::thread::park_timeout(CHECK_INTERVAL);
         }
     }
 }
 
-/// Only to that very process.
+/// Sends a signal if the process is still the same one.
 fn send(child: Process, signal: Signal) {
     if is_alive(child.pid, child.start)
         && let Some(pid) = Pid::from_raw(child.pid.cast_signed())
@@ -137,7 +138,7 @@ pub struct SignalForwarder {
 
 impl SignalForwarder {
     pub fn listen() -> io::Result<Self> {
-        // What is ignored (nohup) stays so, here and in the child.
+        // Signals that are ignored (nohup) stay ignored, here and in the child.
         let ignored = ignored_signals();
         let mut wanted = vec![SIGINT, SIGQUIT, SIGTERM, SIGHUP];
         wanted.retain(|signal| ignored & (1 << (signal - 1)) == 0);
@@ -161,18 +162,18 @@ impl SignalForwarder {
         Ok(Self { child, heard })
     }
 
-    /// Which process gets what is passed on.
+    /// Sets the process to which signals are passed on.
     pub fn pass_to(&self, child: Option<Process>) {
         *self.child.lock().unwrap_or_else(PoisonError::into_inner) = child;
     }
 
-    /// Whether the launcher itself was told to end since the last call.
+    /// Returns true if the launcher itself got SIGTERM or SIGHUP since the last call.
     pub fn told_to_end(&self) -> bool {
         let mut heard = self.heard.try_iter();
         heard.any(|signal| signal == SIGTERM || signal == SIGHUP)
     }
 
-    /// Waits until then (milliseconds since 1970), unless a signal ends that. False if one did.
+    /// Waits until a time (milliseconds since 1970). Returns false if a signal arrived before.
     pub fn wait_until(&self, at: i64) -> bool {
         while now_ms() < at {
             if self.heard.recv_timeout(until(at).min(TICK)).is_ok() {
@@ -183,7 +184,7 @@ impl SignalForwarder {
     }
 }
 
-/// The signals that this process ignores, as a bit mask: what the shell told it.
+/// Returns the signals that this process ignores, as a bit mask.
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -191,7 +192,7 @@ fn ignored_signals() -> u64 {
         .unwrap_or(0)
 }
 
-/// The terminal's settings, to be put back after a Claude Code that could not do so itself.
+/// The settings of the terminal, which are restored after a Claude Code that was killed.
 #[derive(Debug)]
 pub struct SavedTerminal(Option<Termios>);
 
@@ -200,7 +201,7 @@ impl SavedTerminal {
         Self(tcgetattr(rustix::stdio::stdin()).ok())
     }
 
-    /// Claude Code could not leave the other screen, nor give mouse and cursor back.
+    /// Leaves the alternate screen, and restores mouse, cursor and settings.
     pub fn restore(&self) {
         if io::stdout().is_terminal() {
             let _ = execute!(
@@ -220,47 +221,47 @@ impl SavedTerminal {
     }
 }
 
-/// At most so many restarts within this time.
-pub const MOST: usize = 5;
-const WITHIN: Duration = Duration::from_secs(600);
+/// The number of restarts within [`RESTART_WINDOW`].
+pub const MAX_RESTARTS: usize = 5;
+const RESTART_WINDOW: Duration = Duration::from_secs(600);
 
-/// What `--restart` asks for.
+/// The restarts that `--restart` allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Policy {
+pub enum RestartPolicy {
     Never,
     AfterDeath,
     AfterDeathOrLimit,
 }
 
-/// How one Claude Code ended.
+/// The end of one Claude Code.
 #[derive(Debug, Clone)]
 pub struct Ending {
     pub exit: Exit,
-    /// There is a session to go on with.
+    /// True if there is a session to continue.
     pub has_session: bool,
-    /// What SessionEnd said.
+    /// The reason that SessionEnd gave.
     pub reason: Option<String>,
-    /// The launcher was told to end.
+    /// True if the launcher got SIGTERM or SIGHUP.
     pub told_to_end: bool,
-    /// When the rate limit that the last turn ran into ends: milliseconds since 1970.
+    /// The end of the rate limit of the last turn, in milliseconds since 1970.
     pub limit: Option<i64>,
-    /// The launcher ended it, to go on after the limit.
+    /// True if the launcher ended Claude Code to continue after the limit.
     pub limit_over: bool,
-    /// The context of its effort was handed over.
+    /// True if the context of its effort was handed over.
     pub handover: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Next {
+pub enum NextStep {
     End,
-    /// It died too often.
+    /// Claude Code died too often.
     GiveUp,
-    /// Another session goes on with its effort.
+    /// Starts another session, which continues the effort.
     Fresh,
     Again {
         nth: usize,
         after: Duration,
-        /// The turn was ended by a limit, which ends then: it is to be gone on with.
+        /// The end of the rate limit that cut off the turn.
         limit: Option<i64>,
     },
 }
@@ -270,26 +271,26 @@ pub enum Next {
 pub struct Restarts(Vec<Instant>);
 
 impl Restarts {
-    pub fn next(&mut self, policy: Policy, ending: &Ending, now: Instant) -> Next {
+    pub fn next(&mut self, policy: RestartPolicy, ending: &Ending, now: Instant) -> NextStep {
         let fresh = ending.handover && !ending.is_left();
         let own = ending.is_the_users_own() && !ending.limit_over && !fresh;
-        let unwanted = ending.limit.is_some() && policy == Policy::AfterDeath;
-        // What ends at once with an error of its own is not worth another try.
+        let unwanted = ending.limit.is_some() && policy == RestartPolicy::AfterDeath;
+        // A Claude Code that fails at once with an error of its own would fail again.
         let begun = ending.has_session || matches!(ending.exit, Exit::Signal(_));
-        if policy == Policy::Never || !begun || own || unwanted {
-            return Next::End;
+        if policy == RestartPolicy::Never || !begun || own || unwanted {
+            return NextStep::End;
         }
         self.0
-            .retain(|at| now.saturating_duration_since(*at) < WITHIN);
-        if self.0.len() >= MOST {
-            return Next::GiveUp;
+            .retain(|at| now.saturating_duration_since(*at) < RESTART_WINDOW);
+        if self.0.len() >= MAX_RESTARTS {
+            return NextStep::GiveUp;
         }
         let after = Duration::from_secs(1 << self.0.len());
         self.0.push(now);
         if fresh {
-            return Next::Fresh;
+            return NextStep::Fresh;
         }
-        Next::Again {
+        NextStep::Again {
             nth: self.0.len(),
             after,
             limit: ending.limit.or(ending.limit_over.then_some(0)),
@@ -298,13 +299,13 @@ impl Restarts {
 }
 
 impl Ending {
-    /// The user left it, or told the launcher to end.
+    /// Returns true if the user left Claude Code or ended the launcher.
     fn is_left(&self) -> bool {
         let left = matches!(self.reason.as_deref(), Some("prompt_input_exit" | "logout"));
         left || self.told_to_end
     }
 
-    /// `/exit`, Ctrl-C, a closed terminal, or a plain `kill`: nothing unexpected.
+    /// Returns true for an expected end: `/exit`, Ctrl-C, a closed terminal, or a plain `kill`.
     fn is_the_users_own(&self) -> bool {
         self.is_left()
             || match self.exit {
@@ -318,7 +319,7 @@ impl Ending {
 mod tests {
     use super::*;
 
-    const ON: Policy = Policy::AfterDeathOrLimit;
+    const ON: RestartPolicy = RestartPolicy::AfterDeathOrLimit;
 
     fn killed() -> Ending {
         Ending {
@@ -343,14 +344,17 @@ mod tests {
             ..killed()
         };
         let left = handed_over(Some("prompt_input_exit"));
-        assert_eq!(restarts.next(ON, &left, now), Next::End);
+        assert_eq!(restarts.next(ON, &left, now), NextStep::End);
         let ended = handed_over(Some("other"));
-        assert_eq!(restarts.next(Policy::Never, &ended, now), Next::End);
+        assert_eq!(
+            restarts.next(RestartPolicy::Never, &ended, now),
+            NextStep::End
+        );
         // A context that is full at once does not start one after the other for ever.
-        for _ in 0..MOST {
-            assert_eq!(restarts.next(ON, &ended, now), Next::Fresh);
+        for _ in 0..MAX_RESTARTS {
+            assert_eq!(restarts.next(ON, &ended, now), NextStep::Fresh);
         }
-        assert_eq!(restarts.next(ON, &ended, now), Next::GiveUp);
+        assert_eq!(restarts.next(ON, &ended, now), NextStep::GiveUp);
     }
 
     #[test]
@@ -378,9 +382,12 @@ mod tests {
                 ..exit(Exit::Code(1))
             },
         ] {
-            assert_eq!(restarts.next(ON, &ending, now), Next::End, "{ending:?}");
+            assert_eq!(restarts.next(ON, &ending, now), NextStep::End, "{ending:?}");
         }
-        assert_eq!(restarts.next(Policy::Never, &killed(), now), Next::End);
+        assert_eq!(
+            restarts.next(RestartPolicy::Never, &killed(), now),
+            NextStep::End
+        );
     }
 
     #[test]
@@ -390,16 +397,16 @@ mod tests {
         let mut at = |seconds| restarts.next(ON, &killed(), began + Duration::from_secs(seconds));
         for (nth, seconds) in (1..).zip([1, 2, 4, 8, 16]) {
             let after = Duration::from_secs(seconds);
-            let again = Next::Again {
+            let again = NextStep::Again {
                 nth,
                 after,
                 limit: None,
             };
             assert_eq!(at(60 * nth as u64), again);
         }
-        assert_eq!(at(599), Next::GiveUp);
+        assert_eq!(at(599), NextStep::GiveUp);
         // The first one was ten minutes ago.
-        assert!(matches!(at(661), Next::Again { nth: 5, .. }));
+        assert!(matches!(at(661), NextStep::Again { nth: 5, .. }));
     }
 
     #[test]
@@ -413,14 +420,14 @@ mod tests {
         };
         let failed = limited(Exit::Code(1));
         let limit_of = |next| match next {
-            Next::Again { limit, .. } => limit,
+            NextStep::Again { limit, .. } => limit,
             other => panic!("{other:?}"),
         };
         assert_eq!(limit_of(restarts.next(ON, &failed, now)), Some(7));
         let left = limited(Exit::Code(0));
-        assert_eq!(restarts.next(ON, &left, now), Next::End);
-        let next = restarts.next(Policy::AfterDeath, &failed, now);
-        assert_eq!(next, Next::End);
+        assert_eq!(restarts.next(ON, &left, now), NextStep::End);
+        let next = restarts.next(RestartPolicy::AfterDeath, &failed, now);
+        assert_eq!(next, NextStep::End);
         let over = Ending {
             limit_over: true,
             limit: None,

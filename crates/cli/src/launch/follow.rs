@@ -10,26 +10,26 @@ use becket_wire::Place;
 use becket_wire::session::{SessionRow, Status};
 
 use super::child::{self, Process};
-use super::state::LaunchFile;
+use crate::launch::launch_file::LaunchFile;
 use crate::tui::feed::Message;
 
-/// Claude Code 2.1.325 goes on by itself, about 100 seconds after a limit's end (measured): becket
-/// acts only where it did not.
+/// The time after the end of a rate limit before becket acts. Claude Code 2.1.325 continues by itself
+/// after about 100 seconds (measured).
 pub const AFTER_RESET: Duration = Duration::from_secs(300);
-/// A turn that handed its context over may end by itself until then.
+/// The time for a turn that handed its context over to end by itself.
 pub const HANDOVER_GRACE: Duration = Duration::from_secs(5);
-/// A limit's end may be hours away, and a machine may sleep meanwhile: the clock is looked at so often.
+/// The interval in which the clock is checked: a machine may sleep before the end of a limit.
 pub const TICK: Duration = Duration::from_secs(60);
-/// A limit's message is rounded down to the minute: milliseconds.
+/// A minute in milliseconds. The message about a limit rounds its end down to the minute.
 const MINUTE: i64 = 60_000;
 
-/// Told of every session that the launch has, one after the other.
+/// An observer of the sessions of a launch, one after the other.
 pub trait Observer: Send {
     fn began(&mut self, row: &SessionRow);
     fn ended(&mut self, session_id: &str, at: i64);
 }
 
-/// For a launch that no other record is kept of.
+/// The observer of a launch of which no other record is kept.
 #[derive(Debug)]
 pub struct NoObserver;
 
@@ -38,27 +38,27 @@ impl Observer for NoObserver {
     fn ended(&mut self, _: &str, _: i64) {}
 }
 
-/// What is known of a launch when its Claude Code has ended.
+/// The result of following a launch.
 #[derive(Debug, Default)]
 pub struct Followed {
     pub session: Option<String>,
-    /// What SessionEnd said.
+    /// The reason that SessionEnd gave.
     pub reason: Option<String>,
-    /// Why there is no session, or no launch file.
+    /// The reason why there is no session or no launch file.
     pub trouble: Option<String>,
-    /// Its transcript is there, so that it can be resumed.
+    /// True if the session has a transcript, so that it can be resumed.
     pub resumable: bool,
-    /// Its last turn did not end by itself.
+    /// True if the last turn did not end by itself.
     pub cut_off: bool,
-    /// When the rate limit ends that the last turn ran into: milliseconds since 1970.
+    /// The end of the rate limit of the last turn, in milliseconds since 1970.
     pub limit: Option<i64>,
-    /// Claude Code was ended to go on after that limit.
+    /// True if Claude Code was ended to continue after that limit.
     pub limit_over: bool,
-    /// The context of its effort was handed over to a fresh Claude Code.
+    /// True if the context of the effort was handed over to a fresh Claude Code.
     pub handover: bool,
 }
 
-/// One launch.
+/// Follows one launch.
 #[derive(Debug)]
 pub struct Follower<'a> {
     pub place: &'a Place,
@@ -67,36 +67,38 @@ pub struct Follower<'a> {
     pub cwd: &'a Path,
     pub agent_id: Option<String>,
     pub establish_timeout: Duration,
-    /// Go on with the session after a rate limit.
+    /// True if the session is continued after a rate limit.
     pub resumes: bool,
-    /// How long after the limit's end.
+    /// The time after the end of the limit before the session is continued.
     pub after_reset: Duration,
-    /// End a Claude Code whose context was handed over, as long after that.
+    /// True if a Claude Code whose context was handed over is replaced.
     pub starts_fresh: bool,
+    /// The time after the handover before Claude Code is ended.
     pub handover_grace: Duration,
 }
 
 struct FollowState {
     file: LaunchFile,
     followed: Followed,
-    /// Until when the first session has to be there.
+    /// The deadline for the first session.
     establish: Option<Instant>,
-    /// When the current session began, and its status as last written.
+    /// The start of the current session.
     began: i64,
+    /// The status that was last written.
     status: &'static str,
-    /// It was working when it was last heard of alive.
+    /// True if the session was working in its last live row.
     works: bool,
-    /// The message of the limit that the last turn ran into.
+    /// The message about the rate limit of the last turn.
     limited: Option<String>,
-    /// When a Claude Code is ended whose context was handed over.
+    /// The time at which a Claude Code is ended whose context was handed over.
     fresh_at: Option<Instant>,
-    /// Why the daemon cannot be heard.
+    /// The reason why the daemon cannot be reached.
     lost: Option<String>,
 }
 
 impl Follower<'_> {
-    /// Follows until `Leave` comes: Claude Code has ended. What the daemon's stream had not said by
-    /// then is in `last_rows`.
+    /// Follows until `Leave` arrives, because Claude Code has ended. `last_rows` returns the rows that the
+    /// stream of the daemon may not have sent by then.
     pub fn run(
         &self,
         heard: &Receiver<Message>,
@@ -116,9 +118,9 @@ impl Follower<'_> {
         };
         loop {
             match heard.recv_timeout(self.next_look(&state)) {
-                Ok(Message::All(rows)) => self.hear_all(rows, &mut state, observer),
-                Ok(Message::One(row)) => self.hear_all(vec![*row], &mut state, observer),
-                Ok(Message::Lost(why)) => state.lost = Some(why),
+                Ok(Message::Sessions(rows)) => self.hear_all(rows, &mut state, observer),
+                Ok(Message::SessionChanged(row)) => self.hear_all(vec![*row], &mut state, observer),
+                Ok(Message::Disconnected(why)) => state.lost = Some(why),
                 Ok(Message::Leave) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             }
@@ -126,7 +128,7 @@ impl Follower<'_> {
         }
         self.hear_all(last_rows(), &mut state, observer);
         drop(std::fs::remove_file(self.place.launch(self.launcher.pid)));
-        // The transcript has the time to the second, but is written after the event.
+        // The transcript has the exact end, but is written after the event.
         let exact = state.file.transcript_path.as_deref().and_then(limit_in);
         state.followed.limit = exact.or(state.followed.limit).filter(|at| *at > now_ms());
         let transcript = state.file.transcript_path.as_deref();
@@ -168,7 +170,7 @@ impl Follower<'_> {
 
     fn hear(&self, row: &SessionRow, state: &mut FollowState, observer: &mut dyn Observer) {
         let known = state.followed.session.as_ref() == Some(&row.session_id);
-        // The session before `/clear`.
+        // This is the session before `/clear`.
         if !known && row.ended_at.is_some() && row.started_at <= state.began {
             return;
         }
@@ -184,17 +186,16 @@ impl Follower<'_> {
         state.followed.reason = row.end_reason.clone().filter(|_| ended);
         look_for_limit(row, state);
         let handover = row.effort.as_ref().is_some_and(|effort| effort.handover);
-        // An ended session may be told without its effort.
+        // The row of an ended session may lack its effort.
         state.followed.handover = handover || (ended && state.followed.handover);
-        state.fresh_at = match state.followed.handover && self.starts_fresh {
+        state.fresh_at = if !(state.followed.handover && self.starts_fresh) {
+            None
+        } else if row.status == Status::Idle && state.works {
             // Other hooks of the Stop may still run.
-            true if row.status == Status::Idle && state.works => {
-                Instant::now().checked_add(self.handover_grace / 3)
-            }
-            true => state
-                .fresh_at
-                .or_else(|| Instant::now().checked_add(self.handover_grace)),
-            false => None,
+            Instant::now().checked_add(self.handover_grace / 3)
+        } else {
+            let at = state.fresh_at;
+            at.or_else(|| Instant::now().checked_add(self.handover_grace))
         };
         if !ended {
             state.works = row.status != Status::Idle;
@@ -219,7 +220,7 @@ impl Follower<'_> {
         self.keep(state);
     }
 
-    /// Where nothing can be written, the session goes on without its file.
+    /// Writes the launch file. If that fails, the session goes on without it.
     fn keep(&self, state: &mut FollowState) {
         if let Err(why) = state.file.write(self.place, self.launcher.pid) {
             let file = self.place.launch(self.launcher.pid);
@@ -259,9 +260,9 @@ impl Follower<'_> {
         if state.limited.is_some() && state.followed.limit.is_none() {
             state.followed.limit = state.file.transcript_path.as_deref().and_then(limit_in);
         }
-        let late = |at: i64| now_ms() - at >= self.after_reset.as_millis() as i64;
         let stays = state.limited.is_some() && state.status == Status::Idle.word();
-        if self.resumes && stays && state.followed.limit.is_some_and(late) {
+        let due = |at: i64| now_ms() - at >= self.after_reset.as_millis() as i64;
+        if self.resumes && stays && state.followed.limit.is_some_and(due) {
             state.limited = None;
             state.followed.limit_over = true;
             child::end(self.child);
@@ -269,7 +270,7 @@ impl Follower<'_> {
     }
 }
 
-/// A turn that ran into a rate limit says when it ends, until something else happens.
+/// Updates the rate limit from the error of the last turn.
 fn look_for_limit(row: &SessionRow, state: &mut FollowState) {
     let is_limit = |error: &&str| limit::is_limit(error.split(':').next().unwrap_or_default());
     let error = row.error.as_deref().filter(is_limit);
@@ -282,12 +283,12 @@ fn look_for_limit(row: &SessionRow, state: &mut FollowState) {
     state.followed.limit = at.map(|at| at + MINUTE);
 }
 
-/// When the limit ends that the last answer of a transcript tells of.
+/// Returns the end of the limit in the last answer of a transcript.
 fn limit_in(transcript: &str) -> Option<i64> {
     limit::at_end(Path::new(transcript))
 }
 
-/// How long it is until then.
+/// Returns the time until `at`.
 pub fn until(at: i64) -> Duration {
     Duration::from_millis(u64::try_from(at - now_ms()).unwrap_or(0))
 }
@@ -305,8 +306,8 @@ mod tests {
 
     use becket_wire::effort::EffortBrief;
 
-    use super::super::state::start_of;
     use super::*;
+    use crate::launch::launch_file::start_of;
 
     fn follower<'a>(place: &'a Place, child: &std::process::Child) -> Follower<'a> {
         let process = |pid: u32| Process {
@@ -342,17 +343,19 @@ mod tests {
         };
         let limited = |reset: i64| {
             let error = format!("rate_limit: limit reached|{reset}");
-            Message::One(Box::new(SessionRow {
+            Message::SessionChanged(Box::new(SessionRow {
                 error: Some(error),
                 ..row.clone()
             }))
         };
         let (to, heard) = channel();
         let soon = now_ms() / 1000 - 59;
-        to.send(Message::One(Box::new(row.clone()))).unwrap();
+        to.send(Message::SessionChanged(Box::new(row.clone())))
+            .unwrap();
         to.send(limited(soon)).unwrap();
         // The user went on before that.
-        to.send(Message::One(Box::new(row.clone()))).unwrap();
+        to.send(Message::SessionChanged(Box::new(row.clone())))
+            .unwrap();
         to.send(Message::Leave).unwrap();
         let followed = follower.run(&heard, &mut NoObserver, Vec::new);
         assert_eq!((followed.limit, followed.limit_over), (None, false));
@@ -390,7 +393,8 @@ mod tests {
         };
         let (to, heard) = channel();
         for handover in [false, true] {
-            to.send(Message::One(Box::new(row(handover)))).unwrap();
+            to.send(Message::SessionChanged(Box::new(row(handover))))
+                .unwrap();
         }
         let last = SessionRow {
             ended_at: Some(1),

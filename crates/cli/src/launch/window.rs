@@ -1,4 +1,4 @@
-//! `becket run --tmux`: the launch in a tmux window of its own, for scripts.
+//! `becket run --tmux`: opens the launch in a tmux window of its own, for scripts.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,23 +12,24 @@ use becket_engine::replace::make_folder;
 use becket_wire::session::SessionRow;
 use serde::{Deserialize, Serialize};
 
-use super::state::{LaunchFile, is_alive, start_of};
 use crate::claude;
 use crate::failure::{Code, Failure};
 use crate::launch::arguments;
-use crate::session::source::Source;
+use crate::launch::launch_file::{LaunchFile, is_alive, start_of};
+use crate::session::source::SessionSource;
 use crate::world::World;
 
-/// How often the launch file is looked for.
-const LOOK: Duration = Duration::from_millis(20);
+/// The interval in which the launch file is read.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Variables that the window itself sets.
-const OF_THE_WINDOW: [&str; 5] = ["TMUX", "TMUX_PANE", "TERM", "TERM_PROGRAM", "COLORTERM"];
+/// The variables that the window itself sets.
+const WINDOW_VARIABLES: [&str; 5] = ["TMUX", "TMUX_PANE", "TERM", "TERM_PROGRAM", "COLORTERM"];
 
-/// What is to be run in the window: tmux bounds the length of a command line, and would give it the
-/// environment of its server. The file is the user's alone, and is removed when it is read.
+/// The command for the window. It is passed in a file, because tmux bounds the length of a command line
+/// and would use the environment of its server. Only the user can read the file, and it is removed when
+/// it is read.
 #[derive(Debug, Serialize, Deserialize)]
-struct Order {
+struct WindowCommand {
     words: Vec<String>,
     environment: Vec<(String, String)>,
 }
@@ -45,7 +46,7 @@ pub struct Window {
 pub fn open(world: &World, cwd: &Path, words: &[OsString], options: &[OsString]) -> Result<Window> {
     let (named, words) = arguments::split(words);
     let path = std::env::var_os("PATH");
-    // What cannot start would close its window before anybody reads why.
+    // A program that cannot start would close its window before the user reads the error.
     let program = claude::find(named.as_deref(), path.as_deref(), cwd)?;
     let mut line: Vec<OsString> = vec!["--home".into(), world.place.home().into(), "run".into()];
     line.extend(options.iter().cloned());
@@ -56,10 +57,11 @@ pub fn open(world: &World, cwd: &Path, words: &[OsString], options: &[OsString])
     let runs = inside || tmux(&["has-session".into()])?.status.success();
     let new_window: &[&str] = &["new-window"];
     let new_session: &[&str] = &["new-session", "-d", "-s", "becket"];
-    // Another launch may start the server at the same moment.
-    let ways: &[&[&str]] = match runs {
-        true => &[new_window],
-        false => &[new_session, new_window],
+    // Another launch may start the server at the same time, so that the session exists.
+    let ways: &[&[&str]] = if runs {
+        &[new_window]
+    } else {
+        &[new_session, new_window]
     };
     let name = cwd.file_name().unwrap_or_default();
     let format = "#{session_name}:#{window_index} #{pane_pid}";
@@ -91,7 +93,7 @@ fn write_order(world: &World, words: Vec<OsString>) -> Result<PathBuf> {
         let text = word.into_string();
         text.map_err(|word| anyhow!("{} is not UTF-8", word.display()))
     };
-    let order = Order {
+    let order = WindowCommand {
         words: words.into_iter().map(text).collect::<Result<_>>()?,
         environment: std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -105,12 +107,12 @@ fn write_order(world: &World, words: Vec<OsString>) -> Result<PathBuf> {
     Ok(file.keep()?.1)
 }
 
-/// Becomes what the order says. The process stays the same, and so does its pid.
+/// Replaces this process by the command of the file. The pid stays the same.
 pub fn carry_out(order: &Path) -> Result<ExitCode> {
     let text = fs::read(order).with_context(|| format!("could not read {}", order.display()))?;
     drop(fs::remove_file(order));
-    let Order { words, environment } = serde_json::from_slice(&text)?;
-    let own = OF_THE_WINDOW
+    let WindowCommand { words, environment } = serde_json::from_slice(&text)?;
+    let own = WINDOW_VARIABLES
         .iter()
         .filter_map(|name| Some((name, std::env::var_os(name)?)));
     let mut becket = Command::new(std::env::current_exe()?);
@@ -140,8 +142,8 @@ fn failed(what: &str) -> anyhow::Error {
         .into()
 }
 
-/// Waits until the launch has a session, and that its first prompt, if there is one: before, it would
-/// be taken for idle.
+/// Waits until the launch has a session, and its first prompt if there is one: before, the session
+/// would look idle.
 pub fn wait_session(
     world: &World,
     window: &Window,
@@ -151,7 +153,7 @@ pub fn wait_session(
     let began = Instant::now();
     let launcher = window.launcher;
     let start = start_of(launcher).unwrap_or(0);
-    let mut source = Source::open(world);
+    let mut source = SessionSource::open(world);
     while began.elapsed() < timeout {
         let file = LaunchFile::of(&world.place, launcher);
         if let Some(session) = file.and_then(|file| file.session_id)
@@ -166,7 +168,7 @@ pub fn wait_session(
             let hint = "run it without --tmux to see why";
             return Err(Failure::new(Code::Failed, what).hint(hint).into());
         }
-        std::thread::park_timeout(LOOK);
+        std::thread::park_timeout(CHECK_INTERVAL);
     }
     let what = format!(
         "no session within {timeout:?} from tmux window {}",

@@ -1,4 +1,5 @@
-//! Where the past of sessions comes from: the database and the spool. Nothing is written.
+//! Reads the past of sessions from the database and the spool, and groups it into turns. Writes
+//! nothing.
 
 use std::collections::HashMap;
 
@@ -19,13 +20,13 @@ use crate::world::World;
 #[derive(Debug, Default)]
 pub struct History {
     database: Option<Connection>,
-    /// Events that wait to be written.
+    /// The events in the spool.
     waiting: Vec<EventRow>,
     facts: HashMap<String, SessionFacts>,
 }
 
 impl History {
-    /// A daemon that runs takes in the spool first; without one it is read where it lies.
+    /// Opens the database and reads the spool, which a running daemon takes in first.
     pub fn open(world: &World) -> Result<Self> {
         Client::take_in_or_warn(world);
         let masker = log::masker(world);
@@ -45,7 +46,7 @@ impl History {
         })
     }
 
-    /// A database alone.
+    /// Makes a history of a database without a spool.
     #[cfg(test)]
     pub fn of(database: Connection) -> Self {
         let facts = store::session_facts(&database)
@@ -60,7 +61,7 @@ impl History {
         }
     }
 
-    /// Calls `each` with the events of a session, or of all since then; duplicates are left out.
+    /// Calls `each` with the events of a session, or of all sessions, since a time. Skips duplicates.
     pub fn events(
         &self,
         session: Option<&str>,
@@ -81,7 +82,7 @@ impl History {
         Ok(())
     }
 
-    /// The figures of a session's turns, or of all sessions', each session's in order.
+    /// Returns the figures of the turns of one session, or of all sessions, each in order.
     pub fn figures(&self, session: Option<&str>) -> Result<Vec<TurnFigures>> {
         let Some(connection) = &self.database else {
             return Ok(Vec::new());
@@ -89,8 +90,9 @@ impl History {
         store::figures(connection, session).context("could not read the figures of turns")
     }
 
-    /// How long a tool call ran that this event is the end of, in milliseconds; 0 if that is not known.
-    pub fn ran_ms(&self, event: &EventBrief<'_>) -> i64 {
+    /// Returns the run time of the tool call that this event ends, in milliseconds, or 0 if it is not
+    /// known.
+    pub fn ran_ms(&self, event: &Brief<'_>) -> i64 {
         if !event.event.starts_with("PostToolUse") {
             return 0;
         }
@@ -104,7 +106,7 @@ impl History {
         self.facts.get(session)
     }
 
-    /// What the session had cost when it began: a fork goes on with the cost of the other.
+    /// Returns the cost of the session at its start: a fork starts with the cost of its parent.
     pub fn cost_before(&self, session: &str, began: i64) -> Result<f64> {
         let Some(parent) = self.facts(session).and_then(SessionFacts::forked_from) else {
             return Ok(0.0);
@@ -117,7 +119,7 @@ impl History {
             .unwrap_or(0.0))
     }
 
-    /// The sessions that this one goes on from, the first one first.
+    /// Returns the chain of sessions that this one continues, the oldest first.
     pub fn before(&self, session: &str) -> Vec<&SessionFacts> {
         let mut chain: Vec<&SessionFacts> = Vec::new();
         let mut prev = self
@@ -134,7 +136,7 @@ impl History {
         chain
     }
 
-    /// The sessions that go on from this one itself, in the order of their beginnings.
+    /// Returns the sessions that continue this one directly, in the order of their start.
     pub fn after(&self, session: &str) -> Vec<&SessionFacts> {
         let goes_on = |facts: &&SessionFacts| facts.prev_session_id.as_deref() == Some(session);
         let mut next: Vec<&SessionFacts> = self.facts.values().filter(goes_on).collect();
@@ -142,7 +144,7 @@ impl History {
         next
     }
 
-    /// All sessions that go on from this one, nearest first.
+    /// Returns all sessions that continue this one, directly or not, the nearest first.
     pub fn after_all(&self, session: &str) -> Vec<&SessionFacts> {
         let mut all = self.after(session);
         let mut nth = 0;
@@ -156,33 +158,33 @@ impl History {
     }
 }
 
-/// More files than this are not kept.
+/// The number of files that are kept.
 const MOST_FILES: usize = 1000;
 
-/// One prompt of the user and what came of it. Times are milliseconds since 1970.
+/// One prompt of the user and the work on it. Times are milliseconds since 1970.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Turn {
-    /// The first one is 1.
+    /// The number of the turn, from 1.
     pub number: usize,
     pub began: i64,
-    /// Its last sign of work.
+    /// The time of the last event of work.
     pub ended: i64,
-    /// None where retention dropped it.
+    /// None if retention deleted it.
     pub prompt: Option<String>,
-    /// Calls by tool, in the order of the first call.
+    /// The number of calls of each tool, in the order of the first call.
     pub tools: Vec<(String, u32)>,
     pub failed: u32,
     pub denied: u32,
-    /// What hooks and guards said.
-    pub decisions: Vec<Answered>,
+    /// The decisions of hooks and guards.
+    pub decisions: Vec<RecordedDecision>,
     pub cost_usd: Option<f64>,
     pub input_tokens: u64,
     pub output_tokens: u64,
 }
 
-/// An answer that was not silence.
+/// A decision of a hook or guard.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Answered {
+pub struct RecordedDecision {
     pub at: i64,
     pub event: String,
     pub tool: Option<String>,
@@ -199,16 +201,16 @@ pub struct TouchedFile {
     pub last_at: i64,
 }
 
-/// What a session did, event by event.
+/// The turns and files of a session, built event by event.
 #[derive(Debug, Default)]
-pub struct Past {
+pub struct Timeline {
     pub turns: Vec<Turn>,
     pub files: Vec<TouchedFile>,
 }
 
-impl Past {
-    /// Takes the next event of the session.
-    pub fn add(&mut self, event: &EventBrief<'_>) {
+impl Timeline {
+    /// Adds the next event of the session.
+    pub fn add(&mut self, event: &Brief<'_>) {
         if begins_turn(event) {
             let turn = self.begin(event.at);
             turn.prompt = event.payload.as_deref().and_then(prompt);
@@ -226,7 +228,7 @@ impl Past {
                 | "Stop"
                 | "StopFailure"
         );
-        // A command that the user ran with `!` works without a prompt.
+        // A command that the user ran with `!` has no prompt.
         if self.turns.is_empty() && event.event == "PreToolUse" {
             self.begin(event.at);
         }
@@ -267,10 +269,10 @@ impl Past {
         }
     }
 
-    /// Gives each turn its cost and its tokens. `before` is what the session had cost at its beginning.
+    /// Sets the cost and tokens of each turn. `before` is the cost of the session at its start.
     pub fn price(&mut self, figures: &[TurnFigures], before: f64) {
         for (figures, cost) in figures.iter().zip(spent(figures, before)) {
-            // A prompt's time in the figures is that of its arrival: a moment later.
+            // The figures have the time at which a prompt arrived, which is slightly later.
             let of = |turn: &&mut Turn| turn.began <= figures.began;
             if let Some(turn) = self.turns.iter_mut().rev().find(of) {
                 turn.cost_usd = match (turn.cost_usd, cost) {
@@ -300,7 +302,7 @@ impl Turn {
         if let Some(decision) = &event.decision
             && is_explainable(&decision.answer, decision.by.as_deref())
         {
-            self.decisions.push(Answered {
+            self.decisions.push(RecordedDecision {
                 at: event.at,
                 event: event.event.to_owned(),
                 tool: event.tool.map(str::to_owned),
@@ -312,9 +314,9 @@ impl Turn {
     }
 }
 
-/// Whether a user's prompt was sent with this event: one that was blocked was not, nor is one that
-/// Claude Code made itself.
-pub fn begins_turn(event: &EventBrief<'_>) -> bool {
+/// Returns true if this event is a prompt of the user. A blocked prompt does not count, nor does one
+/// that Claude Code made itself.
+pub fn begins_turn(event: &Brief<'_>) -> bool {
     let answer = event.decision.as_ref().map(|decision| &*decision.answer);
     let head = event.payload.as_deref().and_then(|it| Head::read(it).ok());
     event.event == "UserPromptSubmit"
@@ -323,14 +325,14 @@ pub fn begins_turn(event: &EventBrief<'_>) -> bool {
         && !head.is_some_and(|head| is_machine_made(&head))
 }
 
-/// Whether a tool call was refused: by a hook or a guard, or by auto mode.
-pub fn is_denial(event: &EventBrief<'_>) -> bool {
+/// Returns true if a hook, a guard or auto mode denied a tool call.
+pub fn is_denial(event: &Brief<'_>) -> bool {
     let answer = event.decision.as_ref().map(|decision| &*decision.answer);
     answer == Some("deny") || event.event == "PermissionDenied"
 }
 
-/// What each turn of one session cost. Their figures say what the whole session had cost by then;
-/// where that falls, Claude Code has begun to count anew.
+/// Computes the cost of each turn of one session. The figures have the cost of the whole session so
+/// far; where it falls, Claude Code has started to count again.
 pub fn spent(figures: &[TurnFigures], before: f64) -> impl Iterator<Item = Option<f64>> {
     let mut before = before;
     figures.iter().map(move |turn| {
@@ -341,14 +343,14 @@ pub fn spent(figures: &[TurnFigures], before: f64) -> impl Iterator<Item = Optio
     })
 }
 
-/// The first line of a prompt that says something.
+/// Returns the first line of a prompt.
 fn prompt(payload: &[u8]) -> Option<String> {
     let head = Head::read(payload).ok()?;
     let line = head.prompt.as_deref()?.trim().lines().next();
     line.map(|line| line.trim().to_owned())
 }
 
-/// The file that a tool wrote.
+/// Returns the file that a tool wrote.
 fn file(payload: &[u8]) -> Option<String> {
     let input: Value = serde_json::from_str(Head::read(payload).ok()?.tool_input?).ok()?;
     let path = input["file_path"]
@@ -422,8 +424,8 @@ mod tests {
 
     #[test]
     fn a_turn_is_a_prompt_that_a_user_sent_and_what_came_of_it() {
-        let mut past = Past::default();
-        let denied = EventBrief {
+        let mut past = Timeline::default();
+        let denied = Brief {
             decision: answered("deny", "hook:no-prod"),
             ..event(30, "PreToolUse", "Bash")
         };
@@ -473,7 +475,7 @@ mod tests {
             figures(31, Some(2.25)),
             figures(41, Some(0.25)),
         ];
-        let mut past = Past::default();
+        let mut past = Timeline::default();
         for at in [10, 20, 30, 40, 50] {
             past.add(&prompted(at, "go"));
         }

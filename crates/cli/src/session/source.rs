@@ -1,23 +1,25 @@
-//! Where sessions and their events come from: the daemon, or the database where there is none.
+//! Reads sessions and their events from the daemon, or from the database without one.
 
-use anyhow::Result;
-use becket_wire::rpc::{EventQuery, EventRow, Told};
+use anyhow::{Context, Result};
+use becket_daemon::life::now_ms;
+use becket_daemon::store::{self, Which};
+use becket_wire::rpc::{EventQuery, EventRow, Told, complete_session};
 use becket_wire::session::{SessionQuery, SessionRow};
 
-use super::stored::sessions_without_daemon;
 use crate::client::Client;
 use crate::failure::{Code, Failure};
 use crate::log;
 use crate::world::World;
 
 #[derive(Debug)]
-pub enum Source<'a> {
+pub enum SessionSource<'a> {
     Daemon(Client, &'a World),
     Database(&'a World),
 }
 
-impl<'a> Source<'a> {
-    /// The daemon, started if need be; the database if it cannot be reached or must not be.
+impl<'a> SessionSource<'a> {
+    /// Opens the daemon, which is started if needed, or the database if the daemon is not reachable or
+    /// not wanted.
     pub fn open(world: &'a World) -> Self {
         if world.no_daemon {
             return Self::Database(world);
@@ -31,7 +33,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The daemon that runs, else the database. Nothing is started, and nothing said.
+    /// Opens a running daemon, else the database. Starts and prints nothing.
     pub fn open_quietly(world: &'a World) -> Self {
         let running = (!world.no_daemon).then(|| Client::connect(world).ok().flatten());
         match running.flatten() {
@@ -58,24 +60,20 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The session that is meant: see [`one`].
+    /// Finds one session: see [`one`].
     pub fn one(&mut self, meant: &str) -> Result<SessionRow> {
         one(meant, |query| self.sessions(&query))
     }
 }
 
-/// Asks the next daemon once, if this one ends in the middle of it.
+/// Asks a daemon, and once more the next one if this daemon ends before its answer.
 fn again<T>(
     client: &mut Client,
     world: &World,
     mut ask: impl FnMut(&mut Client) -> Result<T>,
 ) -> Result<T> {
-    let went_away = |error: &anyhow::Error| {
-        let failure = error.downcast_ref::<Failure>();
-        failure.is_some_and(Failure::is_unreachable)
-    };
     match ask(client) {
-        Err(error) if went_away(&error) => {
+        Err(error) if is_unreachable(&error) => {
             *client = Client::next_daemon(world)?.ok_or(error)?;
             ask(client)
         }
@@ -83,7 +81,12 @@ fn again<T>(
     }
 }
 
-/// The session that is meant by its id, by a beginning that only it has, or by its title.
+fn is_unreachable(error: &anyhow::Error) -> bool {
+    let failure = error.downcast_ref::<Failure>();
+    failure.is_some_and(Failure::is_unreachable)
+}
+
+/// Finds a session by its id, an unambiguous beginning of the id, or its title.
 pub fn one(
     meant: &str,
     mut sessions: impl FnMut(SessionQuery) -> Result<Vec<SessionRow>>,
@@ -119,7 +122,7 @@ fn is_missing(error: &anyhow::Error) -> bool {
     failure.is_some_and(Failure::is_missing)
 }
 
-/// The one that has this title; one that lives goes before those that have ended.
+/// Finds the session with this title. A live session wins over ended ones.
 fn titled(rows: Vec<SessionRow>, title: &str) -> Result<Option<SessionRow>> {
     let named = rows
         .into_iter()
@@ -139,6 +142,42 @@ fn titled(rows: Vec<SessionRow>, title: &str) -> Result<Option<SessionRow>> {
             Err(failure.hint(format!("one of: {}", ids.join(", "))).into())
         }
     }
+}
+
+/// The number of ended sessions, unless the query asks for more.
+const ENDED_SESSIONS: u32 = 200;
+
+/// Reads the sessions of a query from the database, which is not changed.
+pub fn sessions_without_daemon(world: &World, query: &SessionQuery) -> Result<Vec<SessionRow>> {
+    let mut found = match store::open_to_read(&world.place.database())? {
+        Some(connection) => read(&connection, query).context("could not read the sessions")?,
+        None => Vec::new(),
+    };
+    let Some(prefix) = &query.session else {
+        return Ok(found);
+    };
+    let id = complete_session(prefix, found.iter().map(|row| &*row.session_id));
+    let id = id.map_err(log::refusal)?;
+    found.retain(|row| row.session_id == id);
+    Ok(found)
+}
+
+fn read(
+    connection: &rusqlite::Connection,
+    query: &SessionQuery,
+) -> rusqlite::Result<Vec<SessionRow>> {
+    let mut sessions = match &query.session {
+        Some(prefix) => store::sessions(connection, Which::Like(prefix))?,
+        None => store::sessions(connection, Which::Live)?,
+    };
+    if query.all && query.session.is_none() {
+        let limit = query.limit.unwrap_or(ENDED_SESSIONS);
+        sessions.extend(store::sessions(connection, Which::Ended(limit))?);
+    }
+    let now = now_ms();
+    let mut rows: Vec<SessionRow> = sessions.iter().map(|session| session.row(now)).collect();
+    rows.sort_by_key(|row| (row.ended_at.is_some(), row.display));
+    Ok(rows)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What sessions came to: turns, tools, waiting, cost, tokens, by day, project or model.
+//! Adds up the use of sessions: turns, tools, waiting, cost, tokens, by day, project or model.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -18,30 +18,30 @@ use crate::ui::style::{BOLD, DIM, Look};
 use crate::ui::table::{Cell, Column, grid};
 use crate::ui::{text, time};
 
-/// What the sums are made for.
+/// The unit for which sums are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum By {
+pub enum GroupBy {
     Day,
     Project,
     Model,
 }
 
-/// A day, a project or a model; none where it is not known.
+/// A day, or the name of a project or model, if it is known.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Key {
+enum GroupKey {
     Day(Date),
     Name(Option<String>),
 }
 
-/// What was done and used.
+/// The use of one group of sessions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Sum {
+pub struct UsageSum {
     pub sessions: usize,
     pub turns: u64,
     pub tools: u64,
     pub denials: u64,
     pub waiting_ms: i64,
-    /// None where nothing is known of it.
+    /// None if the cost is not known.
     pub cost_usd: Option<f64>,
     pub input_tokens: u64,
     pub output_tokens: u64,
@@ -49,24 +49,24 @@ pub struct Sum {
     seen: HashSet<usize>,
 }
 
-/// The sums, and all of them together.
+/// The sums of all groups, and their total.
 #[derive(Debug)]
 pub struct Stats {
-    by: Option<By>,
-    sums: Vec<(Key, Sum)>,
-    total: Sum,
+    by: Option<GroupBy>,
+    sums: Vec<(GroupKey, UsageSum)>,
+    total: UsageSum,
 }
 
-/// Takes events and figures, and adds them up.
-struct Adder<'h> {
-    by: Option<By>,
+/// Adds up events and figures.
+struct StatsBuilder<'h> {
+    by: Option<GroupBy>,
     zone: TimeZone,
-    sessions: HashMap<String, Known<'h>>,
-    sums: BTreeMap<Key, Sum>,
-    total: Sum,
+    sessions: HashMap<String, SessionState<'h>>,
+    sums: BTreeMap<GroupKey, UsageSum>,
+    total: UsageSum,
 }
 
-struct Known<'h> {
+struct SessionState<'h> {
     number: usize,
     facts: Option<&'h SessionFacts>,
     asked: Vec<Wait>,
@@ -75,33 +75,33 @@ struct Known<'h> {
 /// A wait for the user's answer.
 struct Wait {
     agent: Option<String>,
-    /// A Notification told of it, which names no agent.
+    /// True if a Notification started the wait: it names no agent.
     of_any_agent: bool,
     since: i64,
 }
 
-/// Adds up what happened since then, in the sessions that are wanted.
+/// Adds up the use since a time, in the sessions that `wanted` selects.
 pub fn add_up(
     history: &History,
-    by: Option<By>,
+    by: Option<GroupBy>,
     since: i64,
     zone: &TimeZone,
     wanted: &dyn Fn(Option<&SessionFacts>) -> bool,
 ) -> Result<Stats> {
-    let mut adder = Adder {
+    let mut builder = StatsBuilder {
         by,
         zone: zone.clone(),
         sessions: HashMap::new(),
         sums: BTreeMap::new(),
-        total: Sum::default(),
+        total: UsageSum::default(),
     };
     history.events(None, since, &mut |event| {
         let Some(session) = event.session.filter(|_| event.event != CANARY) else {
             return;
         };
         let facts = || history.facts(session);
-        if adder.sessions.contains_key(session) || wanted(facts()) {
-            adder.event(session, facts, &event, &|| history.ran_ms(&event));
+        if builder.sessions.contains_key(session) || wanted(facts()) {
+            builder.event(session, facts, &event, &|| history.ran_ms(&event));
         }
     })?;
     let figures = history.figures(None)?;
@@ -112,11 +112,11 @@ pub fn add_up(
             continue;
         }
         let before = history.cost_before(session, began)?;
-        let number = adder.sessions.get(session).map(|known| known.number);
+        let number = builder.sessions.get(session).map(|known| known.number);
         for (turn, cost) in turns.iter().zip(spent(turns, before)) {
             if turn.at >= since {
-                let key = adder.key(facts, turn.model.as_deref(), turn.at);
-                adder.add(key, |sum| {
+                let key = builder.key(facts, turn.model.as_deref(), turn.at);
+                builder.add(key, |sum| {
                     sum.seen.extend(number);
                     sum.input_tokens += turn.input_tokens;
                     sum.output_tokens += turn.output_tokens;
@@ -127,10 +127,10 @@ pub fn add_up(
             }
         }
     }
-    Ok(adder.finish())
+    Ok(builder.finish())
 }
 
-impl<'h> Adder<'h> {
+impl<'h> StatsBuilder<'h> {
     fn event(
         &mut self,
         session: &str,
@@ -140,7 +140,7 @@ impl<'h> Adder<'h> {
     ) {
         let count = self.sessions.len();
         if !self.sessions.contains_key(session) {
-            let known = Known {
+            let known = SessionState {
                 number: count,
                 facts: facts(),
                 asked: Vec::new(),
@@ -151,7 +151,7 @@ impl<'h> Adder<'h> {
             return;
         };
         let (number, facts) = (known.number, known.facts);
-        // A call that was allowed ran before its end was told.
+        // An allowed call ran between the permission and this event.
         let waited = match known.waited(event) {
             0 => 0,
             waited => (waited - ran_ms()).max(0),
@@ -173,7 +173,7 @@ impl<'h> Adder<'h> {
         });
     }
 
-    fn add(&mut self, key: Option<Key>, add: impl Fn(&mut Sum)) {
+    fn add(&mut self, key: Option<GroupKey>, add: impl Fn(&mut UsageSum)) {
         add(&mut self.total);
         if let Some(key) = key {
             match self.sums.get_mut(&key) {
@@ -183,61 +183,80 @@ impl<'h> Adder<'h> {
         }
     }
 
-    fn key(&self, facts: Option<&SessionFacts>, model: Option<&str>, at: i64) -> Option<Key> {
+    fn key(&self, facts: Option<&SessionFacts>, model: Option<&str>, at: i64) -> Option<GroupKey> {
         Some(match self.by? {
-            By::Day => Key::Day(self.day(at)),
-            By::Project => Key::Name(facts.and_then(|facts| facts.project.clone())),
-            By::Model => Key::Name(model.map(str::to_owned)),
+            GroupBy::Day => GroupKey::Day(self.day(at)),
+            GroupBy::Project => GroupKey::Name(facts.and_then(|facts| facts.project.clone())),
+            GroupBy::Model => GroupKey::Name(model.map(str::to_owned)),
         })
     }
 
-    /// The local day.
+    /// Returns the local day of a time.
     fn day(&self, at: i64) -> Date {
         let moment = jiff::Timestamp::from_millisecond(at).unwrap_or_default();
         moment.to_zoned(self.zone.clone()).date()
     }
 
     fn finish(self) -> Stats {
-        let finish = |mut sum: Sum| {
-            sum.sessions = std::mem::take(&mut sum.seen).len();
-            sum
-        };
-        let mut sums: Vec<(Key, Sum)> = self.sums.into_iter().collect();
-        if self.by != Some(By::Day) {
-            let cost = |sum: &Sum| sum.cost_usd.unwrap_or(0.0);
-            sums.sort_by(|(_, a), (_, b)| cost(b).total_cmp(&cost(a)).then(b.turns.cmp(&a.turns)));
+        let mut sums: Vec<(GroupKey, UsageSum)> = self.sums.into_iter().collect();
+        if self.by != Some(GroupBy::Day) {
+            sums.sort_by(|(_, a), (_, b)| {
+                let (a_cost, b_cost) = (a.cost_usd.unwrap_or(0.0), b.cost_usd.unwrap_or(0.0));
+                b_cost.total_cmp(&a_cost).then(b.turns.cmp(&a.turns))
+            });
         }
         Stats {
             by: self.by,
             sums: sums
                 .into_iter()
-                .map(|(key, sum)| (key, finish(sum)))
+                .map(|(key, sum)| (key, sum.finish()))
                 .collect(),
-            total: finish(self.total),
+            total: self.total.finish(),
         }
     }
 }
 
-impl Known<'_> {
-    /// How long its agent had waited for the user, if this event shows that it goes on.
-    fn waited(&mut self, event: &EventBrief<'_>) -> i64 {
-        let mine = |wait: &Wait| wait.of_any_agent || wait.agent.as_deref() == event.agent;
-        let wait = || Wait {
+impl UsageSum {
+    fn finish(mut self) -> Self {
+        self.sessions = std::mem::take(&mut self.seen).len();
+        self
+    }
+}
+
+impl Wait {
+    fn from_event(event: &Brief<'_>) -> Self {
+        Self {
             agent: event.agent.map(str::to_owned),
             of_any_agent: event.event == "Notification",
             since: event.at,
-        };
+        }
+    }
+
+    /// Returns true if an event of this agent can end the wait.
+    fn concerns(&self, agent: Option<&str>) -> bool {
+        self.of_any_agent || self.agent.as_deref() == agent
+    }
+}
+
+impl SessionState<'_> {
+    /// Returns the time that the agent of this event has waited for the user, if the event shows that it
+    /// continues.
+    fn waited(&mut self, event: &Brief<'_>) -> i64 {
+        let mine = self
+            .asked
+            .iter()
+            .position(|wait| wait.concerns(event.agent));
         match event.event {
             "PermissionRequest" | "Elicitation" => {
-                if !is_answered(event) && !self.asked.iter().any(mine) {
-                    self.asked.push(wait());
+                if !is_answered(event) && mine.is_none() {
+                    self.asked.push(Wait::from_event(event));
                 }
                 0
             }
-            // In auto mode there is no other word of a dialog; else it repeats a question, of whatever agent.
+            // In auto mode only a Notification tells of a dialog. Else it repeats a question of any agent.
             "Notification" => {
                 if self.asked.is_empty() && is_question(event) {
-                    self.asked.push(wait());
+                    self.asked.push(Wait::from_event(event));
                 }
                 0
             }
@@ -249,7 +268,7 @@ impl Known<'_> {
             }
             "PostToolUse" | "PostToolUseFailure" | "PostToolBatch" | "PermissionDenied"
             | "ElicitationResult" | "UserPromptSubmit" | "Stop" | "StopFailure"
-            | "SubagentStop" => match self.asked.iter().position(mine) {
+            | "SubagentStop" => match mine {
                 Some(nth) => (event.at - self.asked.swap_remove(nth).since).max(0),
                 None => 0,
             },
@@ -287,27 +306,27 @@ const NUMBERS: [Column; 8] = [
 
 impl Stats {
     pub fn is_empty(&self) -> bool {
-        self.total == Sum::default()
+        self.total == UsageSum::default()
     }
 
-    /// One row for each day, project or model, then all together; without these one row alone.
+    /// Formats a row for each group and one for the total, or only the total without groups.
     pub fn table(&self, look: &Look) -> String {
         let head = match self.by {
             None => Column::left("", 0),
-            Some(By::Day) => Column::left("DAY", 0),
-            Some(By::Project) => Column::left("PROJECT", 0).cut_to(16),
-            Some(By::Model) => Column::left("MODEL", 0).cut_to(16),
+            Some(GroupBy::Day) => Column::left("DAY", 0),
+            Some(GroupBy::Project) => Column::left("PROJECT", 0).cut_to(16),
+            Some(GroupBy::Model) => Column::left("MODEL", 0).cut_to(16),
         };
         let [a, b, c, d, e, f, g, h] = NUMBERS;
         let columns = [head, a, b, c, d, e, f, g, h];
         let short = words::projects(self.sums.iter().filter_map(|(key, _)| match key {
-            Key::Name(Some(project)) if self.by == Some(By::Project) => Some(&**project),
+            GroupKey::Name(Some(project)) if self.by == Some(GroupBy::Project) => Some(&**project),
             _ => None,
         }));
-        let name = |key: &Key| match key {
-            Key::Day(day) => Cell::plain(day.to_string()),
-            Key::Name(Some(name)) => Cell::new(short.get(&**name).unwrap_or(name), BOLD),
-            Key::Name(None) => Cell::new("unknown", DIM),
+        let name = |key: &GroupKey| match key {
+            GroupKey::Day(day) => Cell::plain(day.to_string()),
+            GroupKey::Name(Some(name)) => Cell::new(short.get(&**name).unwrap_or(name), BOLD),
+            GroupKey::Name(None) => Cell::new("unknown", DIM),
         };
         let mut rows: Vec<_> = self
             .sums
@@ -322,44 +341,44 @@ impl Stats {
         grid(columns, &rows, look)
     }
 
-    /// For scripts: the same rows without the one of all together.
-    pub fn json(&self) -> Vec<JsonSum<'_>> {
+    /// Returns the rows as JSON, without the total.
+    pub fn json(&self) -> Vec<JsonUsageSum<'_>> {
         if self.by.is_none() {
-            return vec![JsonSum::of(None, None, &self.total)];
+            return vec![JsonUsageSum::of(None, None, &self.total)];
         }
         let all = self.sums.iter();
-        all.map(|(key, sum)| JsonSum::of(self.by, Some(key), sum))
+        all.map(|(key, sum)| JsonUsageSum::of(self.by, Some(key), sum))
             .collect()
     }
 }
 
-/// The fields in the order of the documentation.
+/// A row as JSON, with the fields in the order of the documentation.
 #[derive(Debug, Serialize)]
-pub struct JsonSum<'a> {
+pub struct JsonUsageSum<'a> {
     day: Option<String>,
     project: Option<&'a str>,
     model: Option<&'a str>,
     #[serde(flatten)]
-    sum: &'a Sum,
+    sum: &'a UsageSum,
 }
 
-impl<'a> JsonSum<'a> {
-    fn of(by: Option<By>, key: Option<&'a Key>, sum: &'a Sum) -> Self {
+impl<'a> JsonUsageSum<'a> {
+    fn of(by: Option<GroupBy>, key: Option<&'a GroupKey>, sum: &'a UsageSum) -> Self {
         let (day, name) = match key {
-            Some(Key::Day(day)) => (Some(day.to_string()), None),
-            Some(Key::Name(name)) => (None, name.as_deref()),
+            Some(GroupKey::Day(day)) => (Some(day.to_string()), None),
+            Some(GroupKey::Name(name)) => (None, name.as_deref()),
             None => (None, None),
         };
         Self {
             day,
-            project: name.filter(|_| by == Some(By::Project)),
-            model: name.filter(|_| by == Some(By::Model)),
+            project: name.filter(|_| by == Some(GroupBy::Project)),
+            model: name.filter(|_| by == Some(GroupBy::Model)),
             sum,
         }
     }
 }
 
-fn cells(name: Cell, sum: &Sum) -> [Cell; 9] {
+fn cells(name: Cell, sum: &UsageSum) -> [Cell; 9] {
     let waited = match sum.waiting_ms {
         0 => "-".to_owned(),
         ms => time::span(ms),
@@ -490,10 +509,10 @@ pub mod tests {
         let later = TimeZone::fixed(jiff::tz::offset(3));
         let midnight = NOW / (24 * HOUR) * 24 * HOUR;
         let all = [
-            shown(Some(By::Day), &utc, 0),
-            shown(Some(By::Day), &later, 0),
-            shown(Some(By::Project), &utc, 0),
-            shown(Some(By::Model), &utc, 0),
+            shown(Some(GroupBy::Day), &utc, 0),
+            shown(Some(GroupBy::Day), &later, 0),
+            shown(Some(GroupBy::Project), &utc, 0),
+            shown(Some(GroupBy::Model), &utc, 0),
             shown(None, &utc, midnight),
         ];
         insta::assert_snapshot!(all.join("\n"), @"

@@ -1,4 +1,4 @@
-//! The table of `becket sessions`.
+//! Formats the table of `becket sessions`.
 
 use std::collections::HashMap;
 
@@ -10,13 +10,14 @@ use crate::ui::style::{BAD, BOLD, DIM, Glyphs, Look, WARN, style};
 use crate::ui::table::{Cell, Column, dearest_gone, grid};
 use crate::ui::{text, time};
 
-/// So many agents of one session are shown; `becket show` has them all.
+/// The number of agents of one session that are shown. `becket show` has all of them.
 const AGENTS: usize = 6;
-/// From here on a context window is nearly full, and full.
+/// The percentage from which a context window is nearly full.
 pub const CONTEXT_HIGH: f64 = 75.0;
+/// The percentage from which a context window is full.
 pub const CONTEXT_FULL: f64 = 90.0;
 
-/// The columns. What is least missed has the highest number, and goes first.
+/// The columns. The one with the highest number is left out first.
 const COLUMNS: [Column; 9] = [
     Column::left("STATE", 0),
     Column::left("PROJECT", 3).cut_to(8),
@@ -29,7 +30,7 @@ const COLUMNS: [Column; 9] = [
     Column::left("MODEL", 7),
     Column::left("ID", 2),
 ];
-/// The widest that these ever are.
+// The maximal widths of columns.
 const PROJECT: usize = 24;
 const SESSION: usize = 64;
 const DOING: usize = 48;
@@ -37,34 +38,31 @@ const MODEL: usize = 16;
 
 type Cells = [Cell; COLUMNS.len()];
 
-/// The sessions in the order given, each with its live agents below it, then how many there are.
+/// Formats the sessions in the given order, each with its live agents below it, then the totals.
 pub fn table(rows: &[SessionRow], look: &Look) -> String {
     let ids = words::ids(rows);
     let projects = words::projects(rows.iter().filter_map(|row| row.project.as_deref()));
-    let lines = |has_word| -> Vec<Cells> {
-        let lines = rows.iter().flat_map(|row| {
-            let sheet = Sheet { look, has_word };
-            let session = sheet.session(row, &ids, &projects);
-            std::iter::once(session).chain(sheet.agents(row))
-        });
-        lines.collect()
-    };
-    let fits = |columns: &_, lines: &[Cells]| {
-        dearest_gone(columns, lines, look.width).is_none_or(|goes| goes > 5)
-    };
-    // After cost and model the state's word goes, then columns become narrower, then more go.
+    // In a narrow terminal cost and model are left out first, then the state's word; then columns become
+    // narrower; then more are left out.
     let mut columns = COLUMNS;
-    let mut cells = lines(true);
-    if !fits(&columns, &cells) {
+    let has_word = true;
+    let mut cells = Sheet { look, has_word }.lines(rows, &ids, &projects);
+    if !fits(&columns, &cells, look.width) {
         columns[0].head = "";
-        cells = lines(false);
+        let has_word = false;
+        cells = Sheet { look, has_word }.lines(rows, &ids, &projects);
     }
-    if !fits(&columns, &cells) {
+    if !fits(&columns, &cells, look.width) {
         columns[1].least = Some(6);
         columns[2].least = Some(10);
         columns[3].least = Some(19);
     }
     grid(columns, &cells, look) + &totals(rows, look)
+}
+
+/// Returns true if at most cost and model are left out.
+fn fits(columns: &[Column; COLUMNS.len()], lines: &[Cells], width: usize) -> bool {
+    dearest_gone(columns, lines, width).is_none_or(|goes| goes > 5)
 }
 
 pub fn glyph(row: &SessionRow, glyphs: Glyphs) -> &'static str {
@@ -98,13 +96,26 @@ pub fn context_style(percent: f64) -> Style {
     }
 }
 
-/// Makes the lines, with or without the word of each state, cost and model.
+/// Makes the lines of the table, with or without the word of each state, cost and model.
 struct Sheet<'a> {
     look: &'a Look,
     has_word: bool,
 }
 
 impl Sheet<'_> {
+    fn lines(
+        &self,
+        rows: &[SessionRow],
+        ids: &HashMap<&str, String>,
+        projects: &HashMap<&str, String>,
+    ) -> Vec<Cells> {
+        let lines = rows.iter().flat_map(|row| {
+            let session = self.session(row, ids, projects);
+            std::iter::once(session).chain(self.agents(row))
+        });
+        lines.collect()
+    }
+
     fn session(
         &self,
         row: &SessionRow,
@@ -121,9 +132,10 @@ impl Sheet<'_> {
             let known = projects.get(path).cloned();
             known.unwrap_or_else(|| text::one_line(path))
         });
-        let titled = match row.title.is_some() && !is_over {
-            true => BOLD,
-            false => text,
+        let titled = if row.title.is_some() && !is_over {
+            BOLD
+        } else {
+            text
         };
         let id = match row.pid {
             Some(pid) if !row.hooked => format!("pid {pid}"),
@@ -132,22 +144,24 @@ impl Sheet<'_> {
         let since = words::since(row);
         let since = (since != 0).then(|| time::span(self.look.now_ms().saturating_sub(since)));
         let word = words::state(row);
-        let state_text = match self.has_word {
-            true => format!("{glyph} {word}"),
-            false => glyph.to_owned(),
+        let state_text = if self.has_word {
+            format!("{glyph} {word}")
+        } else {
+            glyph.to_owned()
         };
         let mut doing = words::doing(row);
         let mut doing_style = if needs_you { state } else { text };
         if !self.has_word && doing.is_empty() {
-            // The word has to stand somewhere.
+            // Else the state's word would not be shown at all.
             doing = word.to_owned();
             doing_style = DIM;
         }
         let fit = |text: &str, width| text::fit(text, width, self.look.glyphs);
         let cost = row.figures.cost_usd.filter(|_| self.has_word);
-        let model = match self.has_word {
-            true => words::model(row),
-            false => String::new(),
+        let model = if self.has_word {
+            words::model(row)
+        } else {
+            String::new()
         };
         [
             Cell::new(state_text, state),
@@ -165,7 +179,7 @@ impl Sheet<'_> {
         ]
     }
 
-    /// The live agents; their names have the room of project and session together.
+    /// Formats the live agents. Their names take the columns of project and session.
     fn agents(&self, row: &SessionRow) -> Vec<Cells> {
         if row.ended_at.is_some() {
             return Vec::new();
@@ -204,7 +218,7 @@ impl Sheet<'_> {
     }
 }
 
-/// How many there are of each state, and what they cost together.
+/// Formats the number of sessions in each state, and their total cost.
 fn totals(rows: &[SessionRow], look: &Look) -> String {
     if rows.len() < 2 {
         return String::new();

@@ -13,8 +13,8 @@ use proptest::prelude::*;
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
-use crate::session::full::{self, full};
-use crate::session::history::{Answered, Past, TouchedFile, Turn};
+use crate::session::details::{self, details};
+use crate::session::history::{RecordedDecision, Timeline, TouchedFile, Turn};
 use crate::session::table::table;
 use crate::session::{sort, stats};
 use crate::ui::style::{Glyphs, Look};
@@ -397,7 +397,7 @@ proptest! {
             prop_assert!(line.width() <= width, "{} > {width}: {line:?}", line.width());
         }
         prop_assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
-        prop_assert!(!plain(&full(&rows[0], "", &[], &look(width))).chars().any(|c| c.is_control() && c != '\n'));
+        prop_assert!(!plain(&details(&rows[0], "", &[], &look(width))).chars().any(|c| c.is_control() && c != '\n'));
     }
 }
 
@@ -419,7 +419,7 @@ fn one_in_full() {
         duplicate_of: None,
         payload: Some(br#"{"tool_input": {"command": "cargo test --workspace"}}"#.to_vec()),
     };
-    insta::assert_snapshot!(plain(&full(&asks(), "", &[event], &look(100))), @"
+    insta::assert_snapshot!(plain(&details(&asks(), "", &[event], &look(100))), @"
     ◆ waiting  Mend the flaky login test
 
     What it does
@@ -481,10 +481,10 @@ fn the_page_names_every_field_and_no_other() {
         .filter_map(|row| Some(row.split_once('`')?.0.to_owned()))
         .collect();
     let mut said = BTreeSet::new();
-    let past = Past {
+    let past = Timeline {
         turns: vec![Turn {
             tools: vec![("Bash".to_owned(), 1)],
-            decisions: vec![Answered::default()],
+            decisions: vec![RecordedDecision::default()],
             ..Turn::default()
         }],
         files: vec![TouchedFile::default()],
@@ -497,7 +497,7 @@ fn the_page_names_every_field_and_no_other() {
     };
     for value in [
         serde_json::to_value(json(&row)).unwrap(),
-        serde_json::to_value(full::json_past(&past, &[], 1)).unwrap(),
+        serde_json::to_value(details::json_timeline(&past, &[], 1)).unwrap(),
         serde_json::to_value(&stats.json()[0]).unwrap(),
     ] {
         fields(&value, "", &mut said);

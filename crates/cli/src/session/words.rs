@@ -1,14 +1,14 @@
-//! What is said of a session in words: what it does, what it is about, how long, how much; the
-//! shortest names that tell sessions and projects apart; its agents as a tree.
+//! Formats a session for people: state, activity, title, model; the shortest unique names of sessions
+//! and projects; the tree of agents.
 
 use std::collections::{BTreeSet, HashMap};
 
 use becket_wire::session::{AgentRow, Display, MAIN, SessionRow, Status};
 
 use crate::ui::style::Glyphs;
-use crate::ui::text::{count, one_line};
+use crate::ui::text::{SHORT_ID_CHARS, count, one_line};
 
-/// The state in one word: the display's, unless there is none.
+/// Returns the state in one word.
 pub fn state(row: &SessionRow) -> &'static str {
     match row {
         row if row.ended_at.is_some() => "ended",
@@ -17,7 +17,7 @@ pub fn state(row: &SessionRow) -> &'static str {
     }
 }
 
-/// What it does, waits for or died of; empty if there is nothing to say beyond its state.
+/// Returns the activity, the question or the error of a session. Empty if the state says it all.
 pub fn doing(row: &SessionRow) -> String {
     if row.ended_at.is_some() {
         return match row.end_reason.as_deref().unwrap_or_default() {
@@ -41,7 +41,7 @@ pub fn doing(row: &SessionRow) -> String {
     said
 }
 
-/// The state and what it does; also whose permission it is, where no line of that agent's follows.
+/// Returns the state and the activity, and the subagent that waits for the user.
 pub fn sentence(row: &SessionRow) -> String {
     let doing = doing(row);
     let mut said = state(row).to_owned();
@@ -54,18 +54,18 @@ pub fn sentence(row: &SessionRow) -> String {
     }
 }
 
-/// What the person is asked, by the main agent or a subagent: the words, where any are known.
+/// Returns the question that the main agent or a subagent asks the user.
 pub fn question(row: &SessionRow) -> Option<String> {
-    let asks = |agent: &&AgentRow| agent.status.reason().is_some();
-    let by_agent = || live_agents(row).find(asks).map(agent_doing);
-    let shown = matches!(row.display, Display::Attention | Display::Checked);
-    let words = row.doing.as_deref().filter(|_| shown);
-    let reason = row.status.reason();
-    let main = reason.map(|reason| one_line(words.unwrap_or(reason)));
-    main.or_else(by_agent)
+    if let Some(reason) = row.status.reason() {
+        let shown = matches!(row.display, Display::Attention | Display::Checked);
+        let words = row.doing.as_deref().filter(|_| shown);
+        return Some(one_line(words.unwrap_or(reason)));
+    }
+    let asking = live_agents(row).find(|agent| agent.status.reason().is_some());
+    asking.map(agent_doing)
 }
 
-/// The subagent that needs the person, if it is not the main agent.
+/// Returns the subagent that needs the user. None if it is the main agent.
 pub fn waiting_agent(row: &SessionRow) -> Option<&AgentRow> {
     let waits = row.waiting_for.as_deref().filter(|id| *id != MAIN)?;
     row.agents.iter().find(|agent| agent.agent_id == waits)
@@ -74,7 +74,7 @@ pub fn waiting_agent(row: &SessionRow) -> Option<&AgentRow> {
 fn working(row: &SessionRow) -> String {
     match row.status {
         Status::Working { .. } => String::new(),
-        // It is not the main agent that works.
+        // Only subagents work.
         _ => count(live_agents(row).count(), "agent", "agents"),
     }
 }
@@ -87,7 +87,7 @@ fn done(row: &SessionRow) -> String {
     }
 }
 
-/// Those that have not ended.
+/// Returns the agents that have not ended.
 pub fn live_agents(row: &SessionRow) -> impl Iterator<Item = &AgentRow> {
     row.agents.iter().filter(|agent| agent.ended_at.is_none())
 }
@@ -101,19 +101,19 @@ pub fn agent_name(agent: &AgentRow) -> String {
     }
 }
 
-/// What an agent does, in words.
+/// Returns the activity of an agent, else its state.
 pub fn agent_doing(agent: &AgentRow) -> String {
     let state = agent.display().label();
     one_line(agent.doing.as_deref().unwrap_or(state))
 }
 
-/// What it is about: its title, else the last prompt.
+/// Returns the title of a session, else its last prompt.
 pub fn about(row: &SessionRow) -> String {
     let said = row.title.as_deref().or(row.last_prompt.as_deref());
     said.map(one_line).unwrap_or_default()
 }
 
-/// The model by a short name: `Opus 4.5`, or `opus-4-5` of `claude-opus-4-5-20251101`.
+/// Returns a short name of the model: `Opus 4.5`, or `opus-4-5` for `claude-opus-4-5-20251101`.
 pub fn model(row: &SessionRow) -> String {
     if let Some(name) = &row.figures.model_name {
         return one_line(name);
@@ -121,14 +121,17 @@ pub fn model(row: &SessionRow) -> String {
     let id = row.model.as_deref().or(row.figures.model_id.as_deref());
     let id = one_line(id.unwrap_or_default());
     let id = id.strip_prefix("claude-").unwrap_or(&id);
-    let is_date = |end: &str| end.len() == 8 && end.bytes().all(|c| c.is_ascii_digit());
     match id.rsplit_once('-') {
         Some((short, end)) if is_date(end) => short.to_owned(),
         _ => id.to_owned(),
     }
 }
 
-/// Since when it is what it is.
+fn is_date(text: &str) -> bool {
+    text.len() == 8 && text.bytes().all(|c| c.is_ascii_digit())
+}
+
+/// Returns the time since which the session is in its state.
 pub fn since(row: &SessionRow) -> i64 {
     match row.ended_at {
         Some(ended) => ended,
@@ -137,29 +140,29 @@ pub fn since(row: &SessionRow) -> i64 {
     }
 }
 
-/// Shorter beginnings of an id say nothing to a person.
-const SHORTEST: usize = 8;
-
-/// A beginning of each id that no other id has, at least eight characters.
+/// Returns an unambiguous beginning of each id, with at least [`SHORT_ID_CHARS`] characters.
 pub fn ids(rows: &[SessionRow]) -> HashMap<&str, String> {
     let all: BTreeSet<&str> = rows.iter().map(|row| &*row.session_id).collect();
     let all: Vec<&str> = all.into_iter().collect();
-    let common = |one: &str, other: &str| {
-        let same = one.chars().zip(other.chars());
-        same.take_while(|(a, b)| a == b).count()
-    };
-    let short = |(nth, id): (usize, &&str)| {
-        // Sorted, so only the neighbours can have more in common.
-        let before = nth.checked_sub(1).map_or(0, |nth| common(id, all[nth]));
-        let after = all.get(nth + 1).map_or(0, |next| common(id, next));
-        let length = (before.max(after) + 1).max(SHORTEST);
-        one_line(&id.chars().take(length).collect::<String>())
-    };
-    let names = all.iter().enumerate();
-    names.map(|entry| (*entry.1, short(entry))).collect()
+    let mut short = HashMap::new();
+    for (nth, id) in all.iter().enumerate() {
+        // The ids are sorted, so only the neighbours can have more in common.
+        let before = nth.checked_sub(1).map_or(0, |nth| shared(id, all[nth]));
+        let after = all.get(nth + 1).map_or(0, |next| shared(id, next));
+        let length = (before.max(after) + 1).max(SHORT_ID_CHARS);
+        let beginning: String = id.chars().take(length).collect();
+        short.insert(*id, one_line(&beginning));
+    }
+    short
 }
 
-/// The last part of each project's path, with as many of those before it as tell it from another.
+/// Returns the number of characters that both texts begin with.
+fn shared(one: &str, other: &str) -> usize {
+    let pairs = one.chars().zip(other.chars());
+    pairs.take_while(|(a, b)| a == b).count()
+}
+
+/// Returns the last component of each project's path, with as many parents as make it unambiguous.
 pub fn projects<'p>(paths: impl Iterator<Item = &'p str>) -> HashMap<&'p str, String> {
     let all: BTreeSet<&str> = paths.collect();
     let all: Vec<&str> = all.into_iter().collect();
@@ -202,14 +205,14 @@ fn tail(path: &str, parts: usize) -> String {
     }
 }
 
-/// An agent and what leads to it.
+/// An agent and the lines of the tree before its name.
 #[derive(Debug)]
 pub struct Branch<'a> {
     pub agent: &'a AgentRow,
     pub lead: String,
 }
 
-/// Every agent once; one whose parent is not among them stands at the top.
+/// Makes a tree of agents, each of them once. An agent without a known parent is at the top.
 pub fn branches<'a>(agents: impl Iterator<Item = &'a AgentRow>, glyphs: Glyphs) -> Vec<Branch<'a>> {
     let mut left: Vec<&AgentRow> = agents.collect();
     left.sort_by_key(|agent| {
@@ -224,7 +227,7 @@ pub fn branches<'a>(agents: impl Iterator<Item = &'a AgentRow>, glyphs: Glyphs) 
     let mut found = Vec::new();
     loop {
         grow(&top, &mut below, 0, glyphs, &mut found);
-        // Agents that are each other's parents: foreign data may say anything.
+        // The rest are agents that are each other's parents, which foreign data may contain.
         if below.is_empty() {
             return found;
         }

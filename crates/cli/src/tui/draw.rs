@@ -1,7 +1,7 @@
-//! Draws the model: pure, from model, look, moment and area to a buffer.
+//! Draws the model into a buffer: a pure function of model, theme, time and area.
 
-mod list;
-mod pane;
+mod session_list;
+mod session_pane;
 
 #[cfg(test)]
 pub mod tests;
@@ -15,61 +15,62 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Clear, Widget};
 
 use crate::session::words::question;
-use crate::tui::input::{Field, HELP};
-use crate::tui::look::{Look, Tone, fit, tone, visible, width, wrap};
-use crate::tui::model::{self, Focus, Mode, Model, short_id};
-use crate::ui::text::{dollars, tokens};
+use crate::tui::input::{HELP, TextField};
+use crate::tui::model::{self, Focus, Mode, Model};
+use crate::tui::theme::{Theme, Tone, tone};
+use crate::ui::style::Glyphs;
+use crate::ui::text::{dollars, fit, screen_line, short_id, tokens, width, wrap_to};
 use crate::ui::time::lasted;
 
-/// From here on the events stand beside the list, not below it.
+/// The width from which the events are beside the list, not below it.
 const WIDE: u16 = 150;
 
-/// What was drawn where, and when it will look different by itself.
+/// The layout of a drawn frame, and the time of its next change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Drawn {
+pub struct DrawnFrame {
     pub list: Rect,
     pub events: Rect,
-    /// The first row of the list in sight.
+    /// The first visible row of the list.
     pub top: usize,
-    /// Something in sight moves.
+    /// True if something visible moves.
     pub moves: bool,
-    /// In so many milliseconds some time in sight reads differently.
+    /// The milliseconds until a visible duration changes.
     pub next_in: Option<i64>,
 }
 
-impl Drawn {
-    /// A span of time is in sight that is told to the second, or to the minute.
+impl DrawnFrame {
+    /// Records that a duration is visible that is shown in steps of `unit` milliseconds.
     fn ticks(&mut self, span_ms: i64, unit: i64) {
         let left = unit - span_ms.max(0).rem_euclid(unit);
         self.next_in = Some(self.next_in.map_or(left, |next| next.min(left)));
     }
 }
 
-/// What every part of the drawing needs.
+/// The input of every part of the drawing.
 #[derive(Debug, Clone, Copy)]
-struct Scene<'a> {
+struct DrawContext<'a> {
     model: &'a Model,
-    look: &'a Look,
+    theme: &'a Theme,
     now: i64,
 }
 
-/// The model has to be settled.
-pub fn draw(model: &Model, look: &Look, now: i64, area: Rect, buffer: &mut Buffer) -> Drawn {
-    let mut drawn = Drawn {
+/// Draws a settled model.
+pub fn draw(model: &Model, theme: &Theme, now: i64, area: Rect, buffer: &mut Buffer) -> DrawnFrame {
+    let mut drawn = DrawnFrame {
         top: model.top,
-        ..Drawn::default()
+        ..DrawnFrame::default()
     };
     let area = area.intersection(buffer.area);
     if area.is_empty() {
         return drawn;
     }
-    let scene = Scene { model, look, now };
-    let troubled = scene.trouble().is_some() && area.height > 3;
+    let ctx = DrawContext { model, theme, now };
+    let troubled = ctx.trouble().is_some() && area.height > 3;
     let head = Rect {
         height: 1 + u16::from(troubled),
         ..area
     };
-    draw_head(scene, head, buffer, &mut drawn);
+    draw_head(ctx, head, buffer, &mut drawn);
     let foot_height = u16::from(area.height > head.height + 1);
     let foot = Rect {
         y: area.bottom() - foot_height,
@@ -82,16 +83,16 @@ pub fn draw(model: &Model, look: &Look, now: i64, area: Rect, buffer: &mut Buffe
         ..area
     };
     let (list, pane) = split(body, model.focus, model.rows().is_empty());
-    list::draw(scene, list, buffer, &mut drawn);
+    session_list::draw(ctx, list, buffer, &mut drawn);
     if !pane.is_empty() {
-        pane::draw(scene, pane, buffer, &mut drawn);
+        session_pane::draw(ctx, pane, buffer, &mut drawn);
     }
-    draw_foot(scene, foot, buffer, &mut drawn);
-    draw_over(scene, area, buffer);
+    draw_foot(ctx, foot, buffer, &mut drawn);
+    draw_over(ctx, area, buffer);
     drawn
 }
 
-/// The list, and the pane of the selected session where there is room for it.
+/// Splits the body into the list and the pane of the selected session, if there is room for it.
 fn split(body: Rect, focus: Focus, empty: bool) -> (Rect, Rect) {
     let none = Rect::default();
     if empty {
@@ -131,21 +132,22 @@ fn split(body: Rect, focus: Focus, empty: bool) -> (Rect, Rect) {
     (list, pane)
 }
 
-pub(super) struct Strip<'a> {
+/// Writes cells into one row of the buffer, from left to right.
+pub(super) struct RowWriter<'a> {
     buffer: &'a mut Buffer,
-    look: &'a Look,
+    theme: &'a Theme,
     x: u16,
     y: u16,
     end: u16,
 }
 
-impl<'a> Strip<'a> {
-    /// The row `y` of an area; one that it does not have takes nothing.
-    pub fn new(buffer: &'a mut Buffer, look: &'a Look, area: Rect, y: u16) -> Self {
+impl<'a> RowWriter<'a> {
+    /// Makes a writer for the row `y` of an area. Outside of the area it writes nothing.
+    pub fn new(buffer: &'a mut Buffer, theme: &'a Theme, area: Rect, y: u16) -> Self {
         let inside = (area.top()..area.bottom()).contains(&y);
         Self {
             buffer,
-            look,
+            theme,
             x: area.x,
             y,
             end: if inside { area.right() } else { area.x },
@@ -156,9 +158,9 @@ impl<'a> Strip<'a> {
         usize::from(self.end.saturating_sub(self.x))
     }
 
-    /// Our own text, as it is; cut where the room ends.
+    /// Writes becket's own text, and cuts it at the end of the row.
     pub fn own(&mut self, text: &str, tone: Tone) -> &mut Self {
-        let style = self.look.style(tone);
+        let style = self.theme.style(tone);
         self.styled(text, style)
     }
 
@@ -171,14 +173,14 @@ impl<'a> Strip<'a> {
         self
     }
 
-    /// Foreign text, in at most so many cells.
+    /// Writes foreign text in at most `most` cells.
     pub fn foreign(&mut self, text: &str, most: usize, tone: Tone) -> &mut Self {
-        let text = visible(text, self.look.unicode);
-        let text = fit(&text, most.min(self.room()), self.look.unicode);
+        let text = screen_line(text, self.theme.glyphs);
+        let text = fit(&text, most.min(self.room()), self.theme.glyphs);
         self.own(&text, tone)
     }
 
-    /// Foreign text in a column of so many cells, and a space.
+    /// Writes foreign text in a column of `cells` cells, and a space after it.
     pub fn column(&mut self, text: &str, cells: usize, tone: Tone) -> &mut Self {
         if cells == 0 {
             return self;
@@ -188,12 +190,12 @@ impl<'a> Strip<'a> {
         self.skip_to(from.saturating_add(cells as u16 + 1))
     }
 
-    /// Our own text at the right end of a column of so many cells, and a space before it.
+    /// Writes becket's own text at the right end of a column of `cells` cells, and a space before it.
     pub fn right(&mut self, text: &str, cells: usize, tone: Tone) -> &mut Self {
         if cells == 0 {
             return self;
         }
-        let text = fit(text, cells, self.look.unicode);
+        let text = fit(text, cells, self.theme.glyphs);
         let end = self.x.saturating_add(cells as u16 + 1);
         let begin = end.saturating_sub(width(&text) as u16);
         self.skip_to(begin).own(&text, tone).skip_to(end)
@@ -208,21 +210,21 @@ impl<'a> Strip<'a> {
         self
     }
 
-    /// The same sign up to the end.
+    /// Repeats a sign up to the end of the row.
     pub fn fill(&mut self, sign: &str, tone: Tone) {
         let text = sign.repeat(self.room());
         self.own(&text, tone);
     }
 }
 
-impl Scene<'_> {
-    /// What is wrong with becket itself.
+impl DrawContext<'_> {
+    /// Returns the problem of becket itself that is shown in the head.
     pub(super) fn trouble(self) -> Option<String> {
         let model = self.model;
-        if let Some(why) = &model.lost {
+        if let Some(why) = &model.connection_error {
             return Some(why.clone());
         }
-        let mut troubles = model.unseen.iter().chain(&model.troubles);
+        let mut troubles = model.coverage_warning.iter().chain(&model.troubles);
         let first = troubles.next()?;
         Some(match troubles.count() {
             0 => first.clone(),
@@ -231,8 +233,8 @@ impl Scene<'_> {
     }
 }
 
-fn draw_head(scene: Scene<'_>, area: Rect, buffer: &mut Buffer, drawn: &mut Drawn) {
-    let Scene { model, look, now } = scene;
+fn draw_head(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer, drawn: &mut DrawnFrame) {
+    let DrawContext { model, theme, now } = ctx;
     let totals = &model.totals;
     let mut parts: Vec<(String, Tone)> = Vec::new();
     for display in Display::ALL {
@@ -244,7 +246,7 @@ fn draw_head(scene: Scene<'_>, area: Rect, buffer: &mut Buffer, drawn: &mut Draw
         if count == 0 && !always {
             continue;
         }
-        let (glyph, label) = (look.glyphs().display(display), display.label());
+        let (glyph, label) = (theme.glyphs.display(display), display.label());
         let mut text = format!("{glyph} {count} {label}");
         if let (Display::Attention, Some(since)) = (display, totals.waits_since) {
             text = format!("{text} {}", lasted(now.saturating_sub(since)));
@@ -258,33 +260,33 @@ fn draw_head(scene: Scene<'_>, area: Rect, buffer: &mut Buffer, drawn: &mut Draw
         let tone = if count == 0 { Tone::Dim } else { tone(display) };
         parts.push((text, tone));
     }
-    let mut strip = Strip::new(buffer, look, area, area.y);
-    strip.own(" becket", Tone::Accent).skip(2);
+    let mut writer = RowWriter::new(buffer, theme, area, area.y);
+    writer.own(" becket", Tone::Accent).skip(2);
     for (text, tone) in &parts {
-        if width(text) > strip.room() {
+        if width(text) > writer.room() {
             break;
         }
-        strip.own(text, *tone).skip(2);
+        writer.own(text, *tone).skip(2);
     }
-    let sums = sums(scene);
-    let room = strip.room();
+    let sums = sums(ctx);
+    let room = writer.room();
     if let Some(gap) = room.checked_sub(width(&sums) + 1) {
-        strip.skip(gap as u16).own(&sums, Tone::Dim);
+        writer.skip(gap as u16).own(&sums, Tone::Dim);
     }
-    if let Some(trouble) = scene.trouble() {
-        let tone = match model.lost {
+    if let Some(trouble) = ctx.trouble() {
+        let tone = match model.connection_error {
             Some(_) => Tone::Error,
             None => Tone::Attention,
         };
-        let mut strip = Strip::new(buffer, look, area, area.y + 1);
-        strip.own(look.sign(" ⚠ ", " ! "), tone);
-        let room = strip.room();
-        strip.foreign(&trouble, room, tone);
+        let mut writer = RowWriter::new(buffer, theme, area, area.y + 1);
+        writer.own(theme.sign(" ⚠ ", " ! "), tone);
+        let room = writer.room();
+        writer.foreign(&trouble, room, tone);
     }
 }
 
-fn sums(scene: Scene<'_>) -> String {
-    let totals = &scene.model.totals;
+fn sums(ctx: DrawContext<'_>) -> String {
+    let totals = &ctx.model.totals;
     let mut parts = Vec::new();
     if totals.tokens > 0 {
         parts.push(format!("{} tokens", tokens(totals.tokens)));
@@ -292,11 +294,12 @@ fn sums(scene: Scene<'_>) -> String {
     if totals.cost > 0.0 {
         parts.push(dollars(totals.cost));
     }
-    parts.join(scene.look.sign(" · ", ", "))
+    parts.join(ctx.theme.sign(" · ", ", "))
 }
 
-/// The keys in the order of their use; those that do not fit are left out, from the end.
-const KEYS: [(&str, &str, &str); 10] = [
+/// The keys in the order of their use, as Unicode sign, ASCII sign and label. The last ones are left
+/// out if there is no room.
+const KEYS: [KeyHint; 10] = [
     ("⏎", "Enter", "jump"),
     ("a", "a", "next waiting"),
     ("/", "/", "filter"),
@@ -308,121 +311,123 @@ const KEYS: [(&str, &str, &str); 10] = [
     ("g", "g", "group"),
     ("←→", "h l", "fold"),
 ];
-const EVENT_KEYS: [(&str, &str, &str); 3] = [
+const EVENT_KEYS: [KeyHint; 3] = [
     ("↑↓", "k j", "scroll"),
     ("⇥", "Tab", "back to the list"),
     ("⏎", "Enter", "jump"),
 ];
-const ALWAYS: [(&str, &str, &str); 2] = [("?", "?", "help"), ("q", "q", "quit")];
+const ALWAYS: [KeyHint; 2] = [("?", "?", "help"), ("q", "q", "quit")];
 
-fn draw_foot(scene: Scene<'_>, area: Rect, buffer: &mut Buffer, drawn: &mut Drawn) {
-    let model = scene.model;
-    let short = |title: &str, most: usize| {
-        let unicode = scene.look.unicode;
-        fit(&visible(title, unicode), most, unicode)
-    };
-    let mut strip = Strip::new(buffer, scene.look, area, area.y);
-    strip.skip(1);
-    match (&model.mode, &model.said) {
-        (Mode::Filter(field), _) => typed(scene, strip, "/", field),
-        (Mode::Name(_, field), _) => typed(scene, strip, "name: ", field),
+fn draw_foot(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer, drawn: &mut DrawnFrame) {
+    let model = ctx.model;
+    let mut writer = RowWriter::new(buffer, ctx.theme, area, area.y);
+    writer.skip(1);
+    match (&model.mode, &model.status_message) {
+        (Mode::Filter(field), _) => typed(ctx, writer, "/", field),
+        (Mode::Name(_, field), _) => typed(ctx, writer, "name: ", field),
         (Mode::Line(target, field), _) => {
-            let title = short(&target.title, 24);
-            typed(scene, strip, &format!("send to {title}: "), field);
+            let title = short_title(ctx.theme, &target.title, 24);
+            typed(ctx, writer, &format!("send to {title}: "), field);
         }
         (Mode::Refused(_), _) => {
-            strip.own("Esc closes this, other keys do nothing", Tone::Strong);
+            writer.own("Esc closes this, other keys do nothing", Tone::Strong);
         }
         (Mode::Interrupt(_), _) => {
-            strip.own("Ctrl-X interrupts it, Esc leaves it", Tone::Strong);
+            writer.own("Ctrl-X interrupts it, Esc leaves it", Tone::Strong);
         }
         (Mode::End(target, field), _) => match target.short_id() {
             Some(id) => {
-                let id = visible(id, scene.look.unicode);
-                typed(scene, strip, &format!("to end it, type {id}: "), field);
+                let id = screen_line(id, ctx.theme.glyphs);
+                typed(ctx, writer, &format!("to end it, type {id}: "), field);
             }
-            None => typed(scene, strip, "Ctrl-X ends it: ", field),
+            None => typed(ctx, writer, "Ctrl-X ends it: ", field),
         },
-        (_, Some(said)) => {
-            if let Some(until) = said.until {
-                let left = until.saturating_sub(scene.now);
+        (_, Some(message)) => {
+            if let Some(until) = message.until {
+                let left = until.saturating_sub(ctx.now);
                 drawn.next_in = Some(drawn.next_in.map_or(left, |next| next.min(left)));
             }
-            let tone = if said.bad { Tone::Error } else { Tone::Good };
-            let room = strip.room();
-            strip.foreign(&said.text, room, tone);
+            let tone = if message.is_error {
+                Tone::Error
+            } else {
+                Tone::Good
+            };
+            let room = writer.room();
+            writer.foreign(&message.text, room, tone);
         }
-        (Mode::Normal | Mode::Help, None) => keys(scene, strip),
+        (Mode::Normal | Mode::Help, None) => keys(ctx, writer),
     }
 }
 
-fn keys(scene: Scene<'_>, mut strip: Strip<'_>) {
-    let model = scene.model;
-    if !model.wish.filter.is_empty() {
-        let filter = format!("only: {}", model.wish.filter);
-        strip
+fn keys(ctx: DrawContext<'_>, mut writer: RowWriter<'_>) {
+    let model = ctx.model;
+    if !model.options.filter.is_empty() {
+        let filter = format!("only: {}", model.options.filter);
+        writer
             .foreign(&filter, 24, Tone::Attention)
             .own(" (Esc)", Tone::Dim)
             .skip(2);
     }
-    let sign = |(unicode, ascii, what): (&'static str, &'static str, &'static str)| {
-        (scene.look.sign(unicode, ascii), what)
-    };
-    let cells = |(key, what): (&str, &str)| width(key) + width(what) + 3;
-    let kept: usize = ALWAYS.map(sign).map(cells).iter().sum();
+    let reserved: usize = ALWAYS.iter().map(|hint| hint_width(ctx.theme, hint)).sum();
     let some = match model.focus {
         _ if model.rows().is_empty() => &[],
         Focus::List => &KEYS[..],
         Focus::Events => &EVENT_KEYS[..],
     };
-    for key in some.iter().copied().map(sign) {
-        if cells(key) + kept > strip.room() + 2 {
+    for hint in some {
+        if hint_width(ctx.theme, hint) + reserved > writer.room() + 2 {
             break;
         }
-        strip
-            .own(key.0, Tone::Strong)
-            .skip(1)
-            .own(key.1, Tone::Dim)
-            .skip(2);
+        draw_hint(&mut writer, hint);
     }
-    for key in ALWAYS.map(sign) {
-        strip
-            .own(key.0, Tone::Strong)
-            .skip(1)
-            .own(key.1, Tone::Dim)
-            .skip(2);
+    for hint in &ALWAYS {
+        draw_hint(&mut writer, hint);
     }
 }
 
-/// A line that is being typed: its end, if it is longer than the room, and always the cursor.
-fn typed(scene: Scene<'_>, mut strip: Strip<'_>, label: &str, field: &Field) {
-    let unicode = scene.look.unicode;
-    strip.own(label, Tone::Strong);
+/// A key as Unicode sign and ASCII sign, and its label.
+type KeyHint = (&'static str, &'static str, &'static str);
+
+fn hint_width(theme: &Theme, (unicode, ascii, label): &KeyHint) -> usize {
+    width(theme.sign(unicode, ascii)) + width(label) + 3
+}
+
+fn draw_hint(writer: &mut RowWriter<'_>, (unicode, ascii, label): &KeyHint) {
+    let sign = writer.theme.sign(unicode, ascii);
+    writer
+        .own(sign, Tone::Strong)
+        .skip(1)
+        .own(label, Tone::Dim)
+        .skip(2);
+}
+
+fn short_title(theme: &Theme, title: &str, most: usize) -> String {
+    fit(&screen_line(title, theme.glyphs), most, theme.glyphs)
+}
+
+/// Draws a line that is being typed: the end of the text before the cursor, the cursor, and as much
+/// after it as fits.
+fn typed(ctx: DrawContext<'_>, mut writer: RowWriter<'_>, label: &str, field: &TextField) {
+    let glyphs = ctx.theme.glyphs;
+    writer.own(label, Tone::Strong);
     let (before, after) = field.halves();
-    let shown = |text: &str| match unicode {
-        true => text.to_owned(),
-        false => text
-            .chars()
-            .map(|c| if c.is_ascii() { c } else { '?' })
-            .collect(),
-    };
-    let (mut before, after) = (shown(&before), shown(&after));
-    let room = strip.room().saturating_sub(2);
+    let (mut before, after) = (glyphs.encode(&before), glyphs.encode(&after));
+    let room = writer.room().saturating_sub(2);
     while width(&before) > room {
         before.remove(0);
     }
     let mut rest = after.chars();
     let under = rest.next().map_or(" ".to_owned(), String::from);
-    let cursor = scene
-        .look
+    let cursor = ctx
+        .theme
         .style(Tone::Plain)
         .add_modifier(Modifier::REVERSED);
-    strip.own(&before, Tone::Plain).styled(&under, cursor);
-    let room = strip.room();
-    strip.own(&fit(rest.as_str(), room, unicode), Tone::Plain);
+    writer.own(&before, Tone::Plain).styled(&under, cursor);
+    let room = writer.room();
+    writer.own(&fit(rest.as_str(), room, glyphs), Tone::Plain);
 }
 
-/// What the states mean, in the order of [`Display::ALL`].
+/// The meaning of each state, in the order of [`Display::ALL`].
 const STATES: [&str; 5] = [
     "its last turn failed",
     "it waits for you",
@@ -432,86 +437,91 @@ const STATES: [&str; 5] = [
 ];
 const ENDED: &str = "killed or a finished `claude -p`, for ten minutes";
 
-fn draw_over(scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
-    let look = scene.look;
-    match &scene.model.mode {
+fn draw_over(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer) {
+    let theme = ctx.theme;
+    match &ctx.model.mode {
         Mode::Help => {
-            let keys = HELP.map(|(key, what)| (ascii(look, key), what.to_owned()));
+            let keys = HELP.map(|(key, what)| (key_name(theme, key), what.to_owned()));
             let states = Display::ALL.into_iter().zip(STATES);
             let states = states.map(|(display, what)| {
-                let glyph = look.glyphs().display(display);
+                let glyph = theme.glyphs.display(display);
                 (format!("{glyph} {}", display.label()), what.to_owned())
             });
-            let ended = (format!("{} ended", look.glyphs().ended()), ENDED.to_owned());
+            let ended = (format!("{} ended", theme.glyphs.ended()), ENDED.to_owned());
             let lines: Vec<_> = keys.into_iter().chain(states).chain([ended]).collect();
-            sheet(look, area, buffer, "keys and states", &lines);
+            sheet(theme, area, buffer, "keys and states", &lines);
         }
         Mode::Refused(why) => {
-            let mut lines = wrapped(look, area, why);
+            let mut lines = wrapped(theme, area, why);
             lines.push(("Esc".to_owned(), "close this".to_owned()));
-            sheet(look, area, buffer, "not now", &lines);
+            sheet(theme, area, buffer, "not now", &lines);
         }
         Mode::Interrupt(target) => {
-            let question = scene.model.row(&target.key).and_then(question);
+            let question = ctx.model.row(&target.key).and_then(question);
             let asks = match question {
                 Some(question) => format!("It waits for an answer: {question}."),
                 None => "It waited for an answer.".to_owned(),
             };
-            let mut lines = wrapped(look, area, &asks);
-            lines.extend(wrapped(look, area, "Escape would cancel that dialog."));
+            let mut lines = wrapped(theme, area, &asks);
+            lines.extend(wrapped(theme, area, "Escape would cancel that dialog."));
             lines.extend([
                 ("Ctrl-X".to_owned(), "interrupt it all the same".to_owned()),
                 ("Esc".to_owned(), "leave it".to_owned()),
             ]);
-            let title = fit(&visible(&target.title, look.unicode), 50, look.unicode);
-            sheet(look, area, buffer, &format!("interrupt {title}?"), &lines);
+            let title = short_title(theme, &target.title, 50);
+            sheet(theme, area, buffer, &format!("interrupt {title}?"), &lines);
         }
         Mode::End(target, _) => {
-            let row = scene.model.row(&target.key);
-            let mut where_ = Vec::new();
-            where_.extend(row.and_then(model::project).map(|path| look.path(path)));
-            where_.push(format!("session {}", short_id(&target.session_id)));
-            where_.extend(row.and_then(|row| row.pid).map(|pid| format!("pid {pid}")));
-            where_.extend(
+            let row = ctx.model.row(&target.key);
+            let mut facts = Vec::new();
+            facts.extend(row.and_then(model::project).map(|path| theme.path(path)));
+            facts.push(format!("session {}", short_id(&target.session_id)));
+            facts.extend(row.and_then(|row| row.pid).map(|pid| format!("pid {pid}")));
+            facts.extend(
                 row.and_then(|row| row.tmux_pane.as_ref())
                     .map(|pane| format!("pane {pane}")),
             );
-            let title = fit(&visible(&target.title, look.unicode), 50, look.unicode);
-            let mut lines = vec![(String::new(), visible(&where_.join(", "), look.unicode))];
+            let title = short_title(theme, &target.title, 50);
+            let mut lines = vec![(String::new(), screen_line(&facts.join(", "), theme.glyphs))];
             if let Some(id) = target.short_id() {
-                lines.push((visible(id, look.unicode), "and Enter: end it".to_owned()));
+                lines.push((
+                    screen_line(id, theme.glyphs),
+                    "and Enter: end it".to_owned(),
+                ));
             }
             lines.extend([
                 ("Ctrl-X".to_owned(), "end it".to_owned()),
                 ("Esc".to_owned(), "leave it".to_owned()),
             ]);
-            sheet(look, area, buffer, &format!("end {title}?"), &lines);
+            sheet(theme, area, buffer, &format!("end {title}?"), &lines);
         }
         _ => {}
     }
 }
 
-/// The width of a sentence in a sheet, and the most lines of it.
-const SENTENCE: (usize, usize) = (60, 6);
+/// The width of a sentence in a sheet.
+const SENTENCE_WIDTH: usize = 60;
+/// The number of lines of a sentence in a sheet.
+const SENTENCE_LINES: usize = 6;
 
-/// A text of any length as lines of a sheet that fits this area.
-fn wrapped(look: &Look, area: Rect, text: &str) -> Vec<(String, String)> {
-    let text = visible(text, look.unicode);
-    let room = SENTENCE.0.min(usize::from(area.width.saturating_sub(4)));
-    let lines = wrap(&text, room, SENTENCE.1, look.unicode);
+/// Wraps a text of any length into lines of a sheet that fits this area.
+fn wrapped(theme: &Theme, area: Rect, text: &str) -> Vec<(String, String)> {
+    let text = screen_line(text, theme.glyphs);
+    let room = SENTENCE_WIDTH.min(usize::from(area.width.saturating_sub(4)));
+    let lines = wrap_to(&text, room, SENTENCE_LINES, theme.glyphs);
     lines
         .into_iter()
         .map(|line| (String::new(), line))
         .collect()
 }
 
-fn ascii(look: &Look, key: &str) -> String {
-    let plain = || match key {
-        "↑ ↓  k j" => "Up Down k j",
-        "← →  h l" => "Left Right h l",
+fn key_name(theme: &Theme, key: &str) -> String {
+    match key {
+        "↑ ↓  k j" if theme.glyphs == Glyphs::Ascii => "Up Down k j",
+        "← →  h l" if theme.glyphs == Glyphs::Ascii => "Left Right h l",
         key => key,
-    };
-    if look.unicode { key } else { plain() }.to_owned()
+    }
+    .to_owned()
 }
 
 const ASCII_BORDER: border::Set<'_> = border::Set {
@@ -525,21 +535,16 @@ const ASCII_BORDER: border::Set<'_> = border::Set {
     horizontal_bottom: "-",
 };
 
-/// A framed sheet in the middle, as large as its lines.
-fn sheet(look: &Look, area: Rect, buffer: &mut Buffer, title: &str, lines: &[(String, String)]) {
-    let widest =
-        |cells: &dyn Fn(&(String, String)) -> usize| lines.iter().map(cells).max().unwrap_or(0);
-    let keys = widest(&|(key, _)| width(key));
-    let inner = widest(&|(key, what)| match key.as_str() {
+/// Draws a framed sheet in the middle, as large as its lines.
+fn sheet(theme: &Theme, area: Rect, buffer: &mut Buffer, title: &str, lines: &[(String, String)]) {
+    let keys = lines.iter().map(|(key, _)| width(key)).max().unwrap_or(0);
+    let widths = lines.iter().map(|(key, what)| match key.as_str() {
         "" => width(what),
         _ => keys + 2 + width(what),
-    })
-    .max(width(title) + 2);
-    let size = |cells: usize, most: u16| (cells as u16).min(most);
-    let (wide, high) = (
-        size(inner + 4, area.width),
-        size(lines.len() + 2, area.height),
-    );
+    });
+    let inner = widths.max().unwrap_or(0).max(width(title) + 2);
+    let wide = ((inner + 4) as u16).min(area.width);
+    let high = ((lines.len() + 2) as u16).min(area.height);
     let sheet = Rect {
         x: area.x + (area.width - wide) / 2,
         y: area.y + (area.height - high) / 2,
@@ -556,14 +561,14 @@ fn sheet(look: &Look, area: Rect, buffer: &mut Buffer, title: &str, lines: &[(St
     }
     Clear.render(sheet, buffer);
     let title = Line::from(vec![
-        Span::styled(look.sign("─", "-"), look.style(Tone::Accent)),
-        Span::styled(format!(" {title} "), look.style(Tone::Strong)),
+        Span::styled(theme.sign("─", "-"), theme.style(Tone::Accent)),
+        Span::styled(format!(" {title} "), theme.style(Tone::Strong)),
     ]);
     let mut block = Block::bordered()
         .border_type(BorderType::Rounded)
-        .border_style(look.style(Tone::Accent))
+        .border_style(theme.style(Tone::Accent))
         .title_top(title);
-    if !look.unicode {
+    if theme.glyphs == Glyphs::Ascii {
         block = block.border_set(ASCII_BORDER);
     }
     block.render(sheet, buffer);
@@ -574,11 +579,11 @@ fn sheet(look: &Look, area: Rect, buffer: &mut Buffer, title: &str, lines: &[(St
         ..sheet
     };
     for ((key, what), y) in lines.iter().zip(sheet.y + 1..) {
-        let mut strip = Strip::new(buffer, look, inside, y);
-        strip.skip(1);
+        let mut writer = RowWriter::new(buffer, theme, inside, y);
+        writer.skip(1);
         if !key.is_empty() {
-            strip.column(key, keys, Tone::Strong).skip(1);
+            writer.column(key, keys, Tone::Strong).skip(1);
         }
-        strip.own(what, Tone::Plain);
+        writer.own(what, Tone::Plain);
     }
 }

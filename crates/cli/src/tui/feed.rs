@@ -1,5 +1,5 @@
-//! What the view hears: the daemon's stream of sessions, the selected session's events, the
-//! terminal. A thread each; all of it comes through one channel.
+//! The inputs of the view: the daemon's stream of sessions, the events of the selected session, the
+//! terminal. Each has a thread, and all of them send to one channel.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,65 +16,64 @@ use ratatui::crossterm::event;
 
 use crate::client::{Client, HangUp, STOPPED};
 use crate::coverage::{last_day, ran_denied_of_last_day};
-use crate::launch::state;
+use crate::launch::launch_file;
 use crate::tui::model::EventLine;
-use crate::unhooked::why_no_sessions;
+use crate::unhooked_processes::why_no_sessions;
 use crate::world::{World, denied_calls};
 
-/// Messages in the channel; a sender blocks while it is full.
+/// The number of messages in the channel. A sender blocks while it is full.
 pub const QUEUE: usize = 1024;
-/// So many of a session's past events are asked for.
-const PAST: u32 = 50;
-/// So many ended sessions are looked through for those that were killed.
-const ENDED: u32 = 50;
-/// Between two tries to reach the daemon: short while one replaces another, then longer.
-const PAUSE: Duration = Duration::from_millis(50);
-const LONG_PAUSE: Duration = Duration::from_secs(2);
-/// A daemon that is away for so long is only being replaced.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// How often launches are looked for.
-const LAUNCHES: Duration = Duration::from_secs(1);
-
-/// The pause between two looks for the reason why there is no session.
-const WHY_NONE: Duration = Duration::from_secs(2);
-/// How often transcripts are compared with the log: all of the last day are read.
-const COVERAGE: Duration = Duration::from_secs(300);
-/// The pause between two looks for denied calls that ran, which the database alone tells.
-const RAN_DENIED: Duration = Duration::from_secs(2);
+/// The number of past events that are requested for a session.
+const PAST_EVENTS: u32 = 50;
+/// The number of ended sessions that are searched for killed ones.
+const ENDED_SESSIONS: u32 = 50;
+/// The pause between two connection attempts while one daemon replaces another.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
+/// The pause between two connection attempts after an error was shown.
+const LONG_RETRY_PAUSE: Duration = Duration::from_secs(2);
+/// The time for which a missing daemon is not reported, because another may replace it.
+const REPLACEMENT_TIME: Duration = Duration::from_secs(1);
+const LAUNCH_INTERVAL: Duration = Duration::from_secs(1);
+const EMPTY_REASON_INTERVAL: Duration = Duration::from_secs(2);
+/// The interval between two comparisons of transcripts with the log. Each reads all transcripts of
+/// the last day.
+const COVERAGE_INTERVAL: Duration = Duration::from_secs(300);
+/// The interval between two searches for denied calls that ran. These need only the database.
+const RAN_DENIED_INTERVAL: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub enum Message {
-    All(Vec<SessionRow>),
-    One(Box<SessionRow>),
-    /// The daemon is there, and what it says is wrong.
+    Sessions(Vec<SessionRow>),
+    SessionChanged(Box<SessionRow>),
+    /// The daemon is connected, and reports these problems.
     Troubles(Vec<String>),
-    /// Tool calls that no guard saw, in words.
-    Unseen(Option<String>),
-    /// The daemon cannot be heard, and why.
-    Lost(String),
+    /// A warning about tool calls that no guard saw.
+    CoverageWarning(Option<String>),
+    /// The daemon cannot be reached, for this reason.
+    Disconnected(String),
     Event {
         session: String,
         line: EventLine,
     },
-    /// The input that came at once, and when it was read.
+    /// Input that arrived at once, and the time at which it was read.
     Input(Vec<event::Event>, Instant),
     /// The reason why no session is listed.
-    WhyNone(String),
-    /// The terminal has gone, or a signal came.
+    EmptyReason(String),
+    /// The terminal was closed, or a signal arrived.
     Leave,
-    /// What a deed gave: words, or why not.
-    Done(Result<String, String>),
+    /// The result of an effect: a message, or an error.
+    EffectDone(Result<String, String>),
 }
 
-/// The view has gone, or wants no more.
-struct Gone;
+/// The receiver of the messages was dropped, or wants no more of them.
+struct ViewClosed;
 
-fn send(to: &SyncSender<Message>, message: Message) -> Result<(), Gone> {
-    to.send(message).map_err(|_| Gone)
+fn send(to: &SyncSender<Message>, message: Message) -> Result<(), ViewClosed> {
+    to.send(message).map_err(|_| ViewClosed)
 }
 
-/// Follows the live sessions, from one daemon to the next, until the view goes.
-pub fn watch(world: &World, to: &SyncSender<Message>) {
+/// Sends the live sessions, from one daemon to the next, until the view closes.
+pub fn follow_sessions(world: &World, to: &SyncSender<Message>) {
     let mut missed: Option<Instant> = None;
     let mut connect: fn(&World) -> Result<Option<Client>> =
         |world| Client::connect_or_start(world).map(Some);
@@ -82,7 +81,7 @@ pub fn watch(world: &World, to: &SyncSender<Message>) {
         let ended = connect(world).and_then(|client| {
             connect = Client::connect_again;
             let mut heard = false;
-            let ended = client.map(|client| hear(client, to, &mut heard));
+            let ended = client.map(|client| receive_sessions(client, to, &mut heard));
             if heard {
                 missed = None;
             }
@@ -90,53 +89,60 @@ pub fn watch(world: &World, to: &SyncSender<Message>) {
         });
         let since = *missed.get_or_insert_with(Instant::now);
         let (lost, pause) = match ended {
-            Ok(Some(Gone)) => return,
-            Ok(None) => (Some(STOPPED.to_owned()), PATIENCE),
-            Err(_) if since.elapsed() < PATIENCE => (None, PAUSE),
-            Err(why) => (Some(format!("{why:#}; try becket doctor")), LONG_PAUSE),
+            Ok(Some(ViewClosed)) => return,
+            Ok(None) => (Some(STOPPED.to_owned()), REPLACEMENT_TIME),
+            Err(_) if since.elapsed() < REPLACEMENT_TIME => (None, RETRY_PAUSE),
+            Err(why) => (
+                Some(format!("{why:#}; try becket doctor")),
+                LONG_RETRY_PAUSE,
+            ),
         };
-        // Where none may be started, there is nothing to wait for.
-        let in_vain = world.no_daemon && lost.is_some();
-        if lost.is_some_and(|why| send(to, Message::Lost(why)).is_err()) || in_vain {
+        // Without permission to start a daemon there is nothing to wait for.
+        let is_final = world.no_daemon && lost.is_some();
+        if lost.is_some_and(|why| send(to, Message::Disconnected(why)).is_err()) || is_final {
             return;
         }
         std::thread::park_timeout(pause);
     }
 }
 
-/// The sessions that were killed before the view began.
-pub fn killed(world: &World, to: &SyncSender<Message>) {
+/// Sends the sessions that were killed before the view was opened.
+pub fn load_killed_sessions(world: &World, to: &SyncSender<Message>) {
     let query = SessionQuery {
         all: true,
-        limit: Some(ENDED),
+        limit: Some(ENDED_SESSIONS),
         ..SessionQuery::default()
     };
     let rows = Client::connect_or_start(world).and_then(|mut client| client.sessions(query));
     for row in rows.unwrap_or_default() {
-        if row.ended_at.is_some() && send(to, Message::One(Box::new(row))).is_err() {
+        if row.ended_at.is_some() && send(to, Message::SessionChanged(Box::new(row))).is_err() {
             return;
         }
     }
 }
 
-/// What one daemon says, until it goes: that is the error.
-fn hear(mut client: Client, to: &SyncSender<Message>, heard: &mut bool) -> Result<Gone> {
+/// Sends the sessions of one daemon until its connection closes, which is an error.
+fn receive_sessions(
+    mut client: Client,
+    to: &SyncSender<Message>,
+    heard: &mut bool,
+) -> Result<ViewClosed> {
     let troubles = client.status()?.troubles;
     if send(to, Message::Troubles(troubles)).is_err() {
-        return Ok(Gone);
+        return Ok(ViewClosed);
     }
     client.ask(Ask::Watch)?;
     loop {
         let message = match client.wait()? {
-            Response::Told(Told::Sessions(rows)) => Message::All(rows),
-            Response::Told(Told::Changed(row)) => Message::One(row),
-            Response::Told(Told::No(why)) => bail!("the daemon would not: {why}"),
-            Response::Told(Told::Done) | Response::Yielding => bail!("the daemon went away"),
-            other => bail!("the daemon said something else: {other:?}"),
+            Response::Told(Told::Sessions(rows)) => Message::Sessions(rows),
+            Response::Told(Told::Changed(row)) => Message::SessionChanged(row),
+            Response::Told(Told::No(why)) => bail!("the daemon refused: {why}"),
+            Response::Told(Told::Done) | Response::Yielding => bail!("the daemon ended"),
+            _ => bail!("the daemon sent an unexpected answer"),
         };
         *heard = true;
         if send(to, message).is_err() {
-            return Ok(Gone);
+            return Ok(ViewClosed);
         }
     }
 }
@@ -147,12 +153,12 @@ pub struct Follower {
     world: World,
     to: SyncSender<Message>,
     session: Option<String>,
-    current: Arc<Mutex<Line>>,
+    current: Arc<Mutex<FollowerConnection>>,
 }
 
-/// The connection of one thread: the next one hangs it up.
+/// The connection of one follower thread. The next thread closes it.
 #[derive(Debug, Default)]
-enum Line {
+enum FollowerConnection {
     #[default]
     NotYet,
     Open(HangUp),
@@ -169,7 +175,7 @@ impl Follower {
         }
     }
 
-    pub fn turn_to(&mut self, session: Option<&str>) {
+    pub fn show_session(&mut self, session: Option<&str>) {
         if self.session.as_deref() == session {
             return;
         }
@@ -177,14 +183,17 @@ impl Follower {
         self.session = session.map(str::to_owned);
         self.current = Arc::default();
         if let Some(session) = self.session.clone() {
-            let (world, to, line) = (self.world.clone(), self.to.clone(), self.current.clone());
-            std::thread::spawn(move || follow(&world, &to, &line, &session));
+            let (world, to, connection) =
+                (self.world.clone(), self.to.clone(), self.current.clone());
+            std::thread::spawn(move || follow_events(&world, &to, &connection, &session));
         }
     }
 
     fn hang_up(&mut self) {
         let mut line = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Line::Open(hang_up) = std::mem::replace(&mut *line, Line::Unwanted) {
+        if let FollowerConnection::Open(hang_up) =
+            std::mem::replace(&mut *line, FollowerConnection::Unwanted)
+        {
             hang_up.now();
         }
     }
@@ -196,44 +205,58 @@ impl Drop for Follower {
     }
 }
 
-/// One session's events, from one daemon to the next, until they are no longer wanted. Errors
-/// are reported by [`watch`].
-fn follow(world: &World, to: &SyncSender<Message>, line: &Mutex<Line>, session: &str) {
+/// Sends the events of one session, from one daemon to the next, until they are no longer wanted.
+/// [`follow_sessions`] reports errors.
+fn follow_events(
+    world: &World,
+    to: &SyncSender<Message>,
+    connection: &Mutex<FollowerConnection>,
+    session: &str,
+) {
     loop {
-        if let Ok(Some(Gone)) = Client::connect_again(world).and_then(|client| {
-            let Some(client) = client else {
-                return Ok(None);
-            };
-            let mut line = line.lock().unwrap_or_else(PoisonError::into_inner);
-            if matches!(*line, Line::Unwanted) {
-                return Ok(Some(Gone));
-            }
-            *line = Line::Open(client.hang_up()?);
-            drop(line);
-            events(world, client, to, session)
-        }) {
+        let ended = follow_events_of_one_daemon(world, to, connection, session);
+        if matches!(ended, Ok(Some(ViewClosed))) {
             return;
         }
         if matches!(
-            *line.lock().unwrap_or_else(PoisonError::into_inner),
-            Line::Unwanted
+            *connection.lock().unwrap_or_else(PoisonError::into_inner),
+            FollowerConnection::Unwanted
         ) {
             return;
         }
-        std::thread::park_timeout(PATIENCE);
+        std::thread::park_timeout(REPLACEMENT_TIME);
     }
 }
 
-/// The past events come again from each daemon; the view knows which it has.
-fn events(
+fn follow_events_of_one_daemon(
+    world: &World,
+    to: &SyncSender<Message>,
+    connection: &Mutex<FollowerConnection>,
+    session: &str,
+) -> Result<Option<ViewClosed>> {
+    let Some(client) = Client::connect_again(world)? else {
+        return Ok(None);
+    };
+    let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
+    if matches!(*connection, FollowerConnection::Unwanted) {
+        return Ok(Some(ViewClosed));
+    }
+    *connection = FollowerConnection::Open(client.hang_up()?);
+    drop(connection);
+    receive_events(world, client, to, session)
+}
+
+/// Sends events until the connection closes. Each daemon sends the past events again; the view skips
+/// the events that it has.
+fn receive_events(
     world: &World,
     mut client: Client,
     to: &SyncSender<Message>,
     session: &str,
-) -> Result<Option<Gone>> {
+) -> Result<Option<ViewClosed>> {
     client.ask(Ask::Events(EventQuery {
         session: Some(session.to_owned()),
-        limit: Some(PAST),
+        limit: Some(PAST_EVENTS),
         follow: true,
         ..EventQuery::default()
     }))?;
@@ -249,18 +272,18 @@ fn events(
                     line,
                 };
                 if send(to, message).is_err() {
-                    return Ok(Some(Gone));
+                    return Ok(Some(ViewClosed));
                 }
             }
             Response::Told(Told::Done) => {}
-            // A session without any event: one that has no hooks has none ever.
-            Response::Told(Told::NoSuchSession(_)) => return Ok(Some(Gone)),
+            // A session without events. One without hooks will never have any.
+            Response::Told(Told::NoSuchSession(_)) => return Ok(Some(ViewClosed)),
             _ => return Ok(None),
         }
     }
 }
 
-/// The code by which a call that a guard denied can be allowed once.
+/// Returns the code that allows a call once which a guard denied.
 fn allow_once(world: &World, row: &EventRow) -> Option<String> {
     let decision = row.decision.as_ref()?;
     let is_guards = decision.by.as_deref()?.starts_with("guard:") && decision.answer == "deny";
@@ -270,29 +293,30 @@ fn allow_once(world: &World, row: &EventRow) -> Option<String> {
         .map(|denied| denied.code)
 }
 
-/// Looks for launches whose Claude Code says nothing, until the view goes. The daemon does not know
-/// them, so they are told again and again.
-pub fn launches(place: &Place, to: &SyncSender<Message>) {
+/// Sends launches without a session until the view closes. The daemon does not know them, so they
+/// are read at intervals.
+pub fn poll_launches(place: &Place, to: &SyncSender<Message>) {
     let mut shown: Vec<SessionRow> = Vec::new();
     loop {
-        let found = state::without_session(place);
+        let found = launch_file::without_session(place);
         shown.retain(|row| found.iter().all(|other| other.line != row.line));
         let gone = shown.into_iter().map(|row| SessionRow {
             ended_at: Some(now_ms()),
             ..row
         });
         for row in gone.chain(found.iter().cloned()) {
-            if send(to, Message::One(Box::new(row))).is_err() {
+            if send(to, Message::SessionChanged(Box::new(row))).is_err() {
                 return;
             }
         }
         shown = found;
-        std::thread::park_timeout(LAUNCHES);
+        std::thread::park_timeout(LAUNCH_INTERVAL);
     }
 }
 
-/// Looks for tool calls that no guard saw and for denied ones that ran, until the view goes.
-pub fn coverage(world: &World, to: &SyncSender<Message>) {
+/// Sends warnings about tool calls that no guard saw and denied calls that ran, until the view
+/// closes.
+pub fn poll_coverage(world: &World, to: &SyncSender<Message>) {
     let mut ran_denied = 0;
     let mut due = Instant::now();
     loop {
@@ -300,32 +324,32 @@ pub fn coverage(world: &World, to: &SyncSender<Message>) {
         if ran != ran_denied || Instant::now() >= due {
             let unseen = last_day(world).ok().and_then(|(_, unseen)| unseen);
             let unseen = unseen.map(|what| format!("{what}; see becket coverage"));
-            if send(to, Message::Unseen(unseen)).is_err() {
+            if send(to, Message::CoverageWarning(unseen)).is_err() {
                 return;
             }
             ran_denied = ran;
-            due = Instant::now() + COVERAGE;
+            due = Instant::now() + COVERAGE_INTERVAL;
         }
-        std::thread::park_timeout(RAN_DENIED);
+        std::thread::park_timeout(RAN_DENIED_INTERVAL);
     }
 }
 
-/// Tells the reason why no session is listed, while `none` says so, until the view goes.
-pub fn why_none(world: &World, none: &AtomicBool, to: &SyncSender<Message>) {
+/// Sends the reason why no session is listed while `none` is true, until the view closes.
+pub fn poll_empty_reason(world: &World, none: &AtomicBool, to: &SyncSender<Message>) {
     loop {
         if none.load(Ordering::Relaxed)
-            && send(to, Message::WhyNone(why_no_sessions(world))).is_err()
+            && send(to, Message::EmptyReason(why_no_sessions(world))).is_err()
         {
             return;
         }
-        std::thread::park_timeout(WHY_NONE);
+        std::thread::park_timeout(EMPTY_REASON_INTERVAL);
     }
 }
 
-/// Reads the terminal until it or the view is gone.
-pub fn listen(to: &SyncSender<Message>) {
+/// Sends the input of the terminal until it or the view closes.
+pub fn read_input(to: &SyncSender<Message>) {
     loop {
-        let message = input().unwrap_or(Message::Leave);
+        let message = next_input().unwrap_or(Message::Leave);
         let last = matches!(message, Message::Leave);
         if send(to, message).is_err() || last {
             return;
@@ -333,9 +357,9 @@ pub fn listen(to: &SyncSender<Message>) {
     }
 }
 
-/// Waits for input and takes all that has come: what was read at once belongs together, however
-/// busy the machine is.
-fn input() -> io::Result<Message> {
+/// Waits for input and reads all that has arrived. Input that was read at once belongs together,
+/// however busy the machine is.
+fn next_input() -> io::Result<Message> {
     let mut events = vec![event::read()?];
     let at = Instant::now();
     while events.len() < QUEUE && event::poll(Duration::ZERO)? {
@@ -416,7 +440,7 @@ mod tests {
                 .unwrap();
         }
 
-        /// Begins as every daemon does with somebody who watches.
+        /// Answers the first requests of a client that watches.
         fn watched(listener: &UnixListener, session: &str) -> Self {
             let mut caller = Self::accept(listener);
             assert_eq!(caller.asked(), Some(Ask::Status));
@@ -447,10 +471,10 @@ mod tests {
 
     fn next(from: &Receiver<Message>) -> String {
         match from.recv_timeout(SOON).unwrap() {
-            Message::All(rows) => format!("all {}", rows[0].session_id),
-            Message::One(row) => format!("one {}", row.session_id),
+            Message::Sessions(rows) => format!("all {}", rows[0].session_id),
+            Message::SessionChanged(row) => format!("one {}", row.session_id),
             Message::Troubles(troubles) => troubles.join(" "),
-            Message::Lost(why) => format!("lost: {why}"),
+            Message::Disconnected(why) => format!("lost: {why}"),
             Message::Event { session, line } => format!("{session}: {} {}", line.seq, line.event),
             other => panic!("{other:?}"),
         }
@@ -462,7 +486,7 @@ mod tests {
         let world = world(home.path());
         let listener = listen_at(&world);
         let (to, from) = sync_channel(QUEUE);
-        std::thread::spawn(move || watch(&world, &to));
+        std::thread::spawn(move || follow_sessions(&world, &to));
         let mut first = Caller::watched(&listener, "a");
         first.say(&Response::Told(Told::Changed(Box::new(row("b")))));
         let heard: Vec<String> = (0..3).map(|_| next(&from)).collect();
@@ -477,7 +501,7 @@ mod tests {
             let mut caller = Caller::accept(&listener);
             caller.asked();
             caller.say(&Response::Told(Told::No("not today".into())));
-            if let Ok(Message::Lost(why)) = from.try_recv() {
+            if let Ok(Message::Disconnected(why)) = from.try_recv() {
                 assert!(why.contains("not today"), "{why}");
                 break;
             }
@@ -491,7 +515,7 @@ mod tests {
         let listener = listen_at(&world);
         let (to, from) = sync_channel(QUEUE);
         let mut follower = Follower::new(world, to);
-        follower.turn_to(Some("a"));
+        follower.show_session(Some("a"));
         let mut first = Caller::accept(&listener);
         let query = |session: &str| {
             Some(Ask::Events(EventQuery {
@@ -506,8 +530,8 @@ mod tests {
         first.say(&Response::Told(Told::Done));
         first.say(&Response::Row(Box::new(event(8))));
         assert_eq!([next(&from), next(&from)], ["a: 7 Stop", "a: 8 Stop"]);
-        follower.turn_to(Some("a"));
-        follower.turn_to(Some("b"));
+        follower.show_session(Some("a"));
+        follower.show_session(Some("b"));
         assert_eq!(first.asked(), None);
         let mut second = Caller::accept(&listener);
         assert_eq!(second.asked(), query("b"));

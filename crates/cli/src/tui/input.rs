@@ -1,14 +1,14 @@
-//! What keys and the mouse mean, and the line that is being typed.
+//! Maps keys and mouse events to actions, and edits the text field of a prompt.
 
 use ratatui::crossterm::event::{
     KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
 use ratatui::layout::Position;
 
-use crate::tui::draw::Drawn;
+use crate::tui::draw::DrawnFrame;
 use crate::tui::model::{Focus, Mode, Model, key};
 
-/// What a person wants.
+/// A command of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     Step(isize),
@@ -16,9 +16,8 @@ pub enum Action {
     First,
     Last,
     Fold(bool),
-    /// Back in time in the events by so many, or forward.
+    /// Scrolls back in time in the events by this number, or forward if it is negative.
     Scroll(isize),
-    /// The same by pages.
     ScrollPage(isize),
     Jump,
     NextWaiting,
@@ -34,12 +33,12 @@ pub enum Action {
     Quit,
     Edit(Edit),
     Accept,
-    /// Ctrl-X: do what the prompt asks about.
+    /// Ctrl-X: agrees to the question of the prompt.
     Confirm,
     Cancel,
 }
 
-/// The keys, as the help tells them.
+/// The keys and their meaning, as the help shows them.
 pub const HELP: [(&str, &str); 15] = [
     ("↑ ↓  k j", "go to the session above or below"),
     ("← →  h l", "hide or show its subagents"),
@@ -62,7 +61,7 @@ pub fn action(mode: &Mode, focus: Focus, key: KeyEvent) -> Option<Action> {
     if key.kind == KeyEventKind::Release {
         return None;
     }
-    // Escape and a key right after it look like this: neither is what was meant.
+    // The terminal reports Escape and a key right after it like this. Neither was meant as Alt.
     if key.modifiers.contains(KeyModifiers::ALT) {
         return None;
     }
@@ -153,22 +152,22 @@ fn typing(code: KeyCode, control: bool) -> Option<Action> {
     }))
 }
 
-/// Two clicks within so many milliseconds are one double click.
+/// The time between the two clicks of a double click, in milliseconds.
 const DOUBLE: i64 = 400;
 const WHEEL: isize = 3;
 
-/// The last click: when, and on which line. Rows may move between two clicks.
+/// The time of the last click and the key of its session. Rows may move between two clicks.
 #[derive(Debug, Default)]
-pub struct Clicks {
+pub struct ClickTracker {
     last: Option<(i64, String)>,
 }
 
-impl Clicks {
-    /// Selects at once; what else is wanted comes back.
+impl ClickTracker {
+    /// Selects the clicked session, and returns the action of a mouse event.
     pub fn take(
         &mut self,
         event: MouseEvent,
-        drawn: &Drawn,
+        drawn: &DrawnFrame,
         model: &mut Model,
         now: i64,
     ) -> Option<Action> {
@@ -193,10 +192,16 @@ impl Clicks {
         }
     }
 
-    fn click(&mut self, drawn: &Drawn, model: &mut Model, row: u16, now: i64) -> Option<Action> {
+    fn click(
+        &mut self,
+        drawn: &DrawnFrame,
+        model: &mut Model,
+        row: u16,
+        now: i64,
+    ) -> Option<Action> {
         model.focus = Focus::List;
         let at = drawn.top + usize::from(row - drawn.list.y);
-        if at >= model.twigs().len() || !matches!(model.mode, Mode::Normal | Mode::Filter(_)) {
+        if at >= model.tree_rows().len() || !matches!(model.mode, Mode::Normal | Mode::Filter(_)) {
             return None;
         }
         model.select_at(at);
@@ -214,12 +219,12 @@ impl Clicks {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Field {
+pub struct TextField {
     chars: Vec<char>,
     cursor: usize,
 }
 
-/// What a key does to it.
+/// A change of a text field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
     Insert(char),
@@ -230,18 +235,18 @@ pub enum Edit {
     Right,
     Begin,
     End,
-    /// Everything before the cursor.
+    /// Deletes everything before the cursor.
     Clear,
-    /// The word before the cursor.
+    /// Deletes the word before the cursor.
     Word,
 }
 
-/// Longer lines are not typed.
-const MOST: usize = 4_000;
+/// The number of characters in a text field.
+const MAX_CHARS: usize = 4_000;
 
-impl Field {
+impl TextField {
     pub fn new(text: &str) -> Self {
-        let chars: Vec<char> = text.chars().take(MOST).collect();
+        let chars: Vec<char> = text.chars().take(MAX_CHARS).collect();
         Self {
             cursor: chars.len(),
             chars,
@@ -252,7 +257,7 @@ impl Field {
         self.chars.iter().collect()
     }
 
-    /// What stands before the cursor, and what after it.
+    /// Returns the text before the cursor and the text after it.
     pub fn halves(&self) -> (String, String) {
         let (before, after) = self.chars.split_at(self.cursor);
         (before.iter().collect(), after.iter().collect())
@@ -261,7 +266,7 @@ impl Field {
     pub fn edit(&mut self, edit: &Edit) {
         match edit {
             Edit::Insert(c) => self.insert(*c),
-            // A line break in what is pasted must not send half of it.
+            // A line break in pasted text must not send half of it.
             Edit::Paste(text) => text
                 .chars()
                 .map(|c| if c.is_control() { ' ' } else { c })
@@ -289,7 +294,7 @@ impl Field {
     }
 
     fn insert(&mut self, c: char) {
-        if self.chars.len() < MOST && !c.is_control() {
+        if self.chars.len() < MAX_CHARS && !c.is_control() {
             self.chars.insert(self.cursor, c);
             self.cursor += 1;
         }
@@ -326,9 +331,9 @@ mod tests {
     #[test]
     fn letters_are_letters_while_something_is_typed() {
         let typing = [
-            Mode::Filter(Field::default()),
-            Mode::Name(target(), Field::default()),
-            Mode::Line(target(), Field::default()),
+            Mode::Filter(TextField::default()),
+            Mode::Name(target(), TextField::default()),
+            Mode::Line(target(), TextField::default()),
         ];
         for mode in typing {
             for c in "qx?/ yß".chars() {
@@ -360,7 +365,7 @@ mod tests {
     fn only_control_x_confirms_at_once() {
         let control_x = KeyEvent::new(KeyCode::Char('x'), KeyModifiers::CONTROL);
         for mode in [
-            Mode::End(target(), Field::default()),
+            Mode::End(target(), TextField::default()),
             Mode::Interrupt(target()),
         ] {
             assert_eq!(action(&mode, Focus::List, control_x), Some(Action::Confirm));
@@ -368,7 +373,7 @@ mod tests {
         for mode in [Mode::Normal, Mode::Refused("it waits".into())] {
             assert_eq!(action(&mode, Focus::List, control_x), None);
         }
-        let end = Mode::End(target(), Field::default());
+        let end = Mode::End(target(), TextField::default());
         for c in ['x', 'y'] {
             let typed = Some(Action::Edit(Edit::Insert(c)));
             assert_eq!(press(&end, Focus::List, KeyCode::Char(c)), typed);
@@ -380,16 +385,20 @@ mod tests {
         let key = KeyEvent::new(KeyCode::Char('x'), KeyModifiers::ALT);
         assert_eq!(action(&Mode::Normal, Focus::List, key), None);
         assert_eq!(
-            action(&Mode::Line(target(), Field::default()), Focus::List, key),
+            action(
+                &Mode::Line(target(), TextField::default()),
+                Focus::List,
+                key
+            ),
             None
         );
     }
 
-    fn drawn() -> Drawn {
-        Drawn {
+    fn drawn() -> DrawnFrame {
+        DrawnFrame {
             list: Rect::new(0, 2, 80, 10),
             events: Rect::new(0, 12, 80, 6),
-            ..Drawn::default()
+            ..DrawnFrame::default()
         }
     }
 
@@ -404,7 +413,7 @@ mod tests {
 
     #[test]
     fn a_click_selects_and_a_second_one_jumps() {
-        let (mut clicks, mut model) = (Clicks::default(), model(eight()));
+        let (mut clicks, mut model) = (ClickTracker::default(), model(eight()));
         model.act(Action::Group);
         let down = MouseEventKind::Down(MouseButton::Left);
         let mut click = |row, now| clicks.take(event(down, row), &drawn(), &mut model, now);
@@ -423,17 +432,17 @@ mod tests {
 
     #[test]
     fn a_question_is_not_answered_by_clicking_elsewhere() {
-        let (mut clicks, mut model) = (Clicks::default(), model(eight()));
+        let (mut clicks, mut model) = (ClickTracker::default(), model(eight()));
         model.act(Action::End);
         let before = model.mode.clone();
         let down = MouseEventKind::Down(MouseButton::Left);
         assert_eq!(clicks.take(event(down, 7), &drawn(), &mut model, 0), None);
-        assert_eq!(model.at(), 0);
+        assert_eq!(model.selected_row(), 0);
         assert_eq!(model.mode, before);
     }
 
     fn after(text: &str, edits: &[Edit]) -> (String, String) {
-        let mut field = Field::new(text);
+        let mut field = TextField::new(text);
         edits.iter().for_each(|edit| field.edit(edit));
         field.halves()
     }

@@ -1,5 +1,5 @@
-//! What the view knows: sessions and their order in the list, what is selected, the selected
-//! session's last events.
+//! The state of the view: the sessions, their order in the list, the selection, and the last events
+//! of the selected session.
 
 #[cfg(test)]
 mod tests;
@@ -15,39 +15,42 @@ use becket_wire::session::{AgentRow, Display, SessionRow};
 
 use crate::line;
 use crate::session::{urgency, words};
-use crate::tui::input::Field;
-use crate::tui::look::Tone;
+use crate::tui::input::TextField;
+use crate::tui::theme::Tone;
+use crate::ui::text::short_id;
 
 #[derive(Debug, Default)]
 pub struct Model {
     rows: Vec<SessionRow>,
     places: HashMap<String, usize>,
-    pub wish: Wish,
-    twigs: Vec<Twig>,
-    grown: bool,
+    pub options: ListOptions,
+    tree_rows: Vec<TreeRow>,
+    tree_is_current: bool,
     pub totals: Totals,
-    /// The line that is selected. It may be gone for a moment while `/clear` replaces its session.
+    /// The key of the selected session. It may be absent for a moment while `/clear` replaces its
+    /// session.
     selected: Option<String>,
-    /// Where the selection stands, or stood, in the list.
-    at: usize,
-    /// The first row of the list in sight, and how many fit: as last drawn.
+    /// The index of the selection in the list, or its last index.
+    selected_row: usize,
+    /// The first visible row of the list when it was last drawn.
     pub top: usize,
+    /// The number of rows that fit when the list was last drawn.
     pub page: usize,
     pub mode: Mode,
     pub focus: Focus,
-    pub events: Events,
-    /// Whether the daemon's word has come at all.
-    pub heard: bool,
-    /// Why the daemon cannot be heard.
-    pub lost: Option<String>,
-    /// What the daemon itself says is wrong.
+    pub events: EventLog,
+    /// True once the daemon has sent its sessions.
+    pub has_sessions: bool,
+    /// The reason why the daemon cannot be reached.
+    pub connection_error: Option<String>,
+    /// The problems that the daemon reports about itself.
     pub troubles: Vec<String>,
-    /// Tool calls that no guard saw, in words.
-    pub unseen: Option<String>,
-    /// What the last deed gave.
-    pub said: Option<Said>,
+    /// A warning about tool calls that no guard saw.
+    pub coverage_warning: Option<String>,
+    /// The result of the last action.
+    pub status_message: Option<StatusMessage>,
     /// The reason why no session is listed.
-    pub why_none: Option<String>,
+    pub empty_reason: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -57,21 +60,22 @@ pub enum Focus {
     Events,
 }
 
-/// What keys mean at the moment.
+/// The meaning of keys at the moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Mode {
     #[default]
     Normal,
     Help,
-    Filter(Field),
-    Name(Target, Field),
-    Line(Target, Field),
-    /// A prompt that cannot be had now, and why. It takes keys as the prompt would have.
+    Filter(TextField),
+    Name(Target, TextField),
+    Line(Target, TextField),
+    /// A prompt that is not available now, with the reason. It takes keys as the prompt would, so
+    /// that text for the prompt runs no command.
     Refused(String),
-    /// Asks before Escape goes to a session that waits: it would cancel the dialog.
+    /// A question before Escape is sent to a session that waits: Escape would cancel the dialog.
     Interrupt(Target),
-    /// Asks before a session is ended: for its short id.
-    End(Target, Field),
+    /// A question before a session is ended. Its short id is the answer.
+    End(Target, TextField),
 }
 
 impl Mode {
@@ -81,7 +85,7 @@ impl Mode {
     }
 }
 
-/// The session that something was begun for, which is another one after `/clear`.
+/// The session that a prompt is about. After `/clear` the same key belongs to another session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     pub key: String,
@@ -90,29 +94,29 @@ pub struct Target {
 }
 
 impl Target {
-    /// The id that confirms its end. A launch may have none yet.
+    /// Returns the id that confirms the end of the session. A launch may have none yet.
     pub fn short_id(&self) -> Option<&str> {
         Some(short_id(&self.session_id)).filter(|id| !id.is_empty())
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct StatusMessage {
     pub text: String,
-    pub bad: bool,
-    /// When it goes away by itself; set when it is first drawn.
+    pub is_error: bool,
+    /// The time at which the message disappears; set when it is first drawn.
     pub until: Option<i64>,
 }
 
-/// How long a message stands where the keys are told, in milliseconds.
-const SAID_STAYS: i64 = 8_000;
-/// A session that was killed, or a finished `claude -p`, stays in the list this long.
-const ENDED_STAYS: i64 = 10 * 60 * 1000;
+/// The time for which a message replaces the key hints, in milliseconds.
+const STATUS_MESSAGE_MS: i64 = 8_000;
+/// The time for which a killed session or a finished `claude -p` stays in the list, in milliseconds.
+const ENDED_SESSION_MS: i64 = 10 * 60 * 1000;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Totals {
     pub counts: [usize; Display::ALL.len()],
-    /// Since when the one waits that has waited longest.
+    /// The start of the longest wait.
     pub waits_since: Option<i64>,
     pub tokens: u64,
     pub cost: f64,
@@ -147,9 +151,9 @@ impl Model {
         Self::default()
     }
 
-    /// All live sessions as they are now. Those that were killed stay.
+    /// Replaces the live sessions. Sessions that were killed stay.
     pub fn put_all(&mut self, rows: Vec<SessionRow>) {
-        self.heard = true;
+        self.has_sessions = true;
         let before = std::mem::take(&mut self.rows);
         self.places.clear();
         rows.into_iter().for_each(|row| self.put(row));
@@ -158,17 +162,17 @@ impl Model {
                 self.put(row);
             }
         }
-        self.grown = false;
+        self.tree_is_current = false;
     }
 
-    /// One session that is new, has changed, or has ended.
+    /// Adds or updates one session, or removes it if it has ended.
     pub fn put(&mut self, row: SessionRow) {
-        self.grown = false;
+        self.tree_is_current = false;
         let place = self.places.get(key(&row)).copied();
         let ended = row.ended_at.is_some();
         let goes = ended && !stays(&row);
         match place {
-            // After `/clear` the line has gone on to its next session already.
+            // After `/clear` the key belongs to the next session already.
             Some(place) if ended && self.rows[place].session_id != row.session_id => {}
             Some(place) if goes => self.remove(place, &row),
             Some(place) => self.rows[place] = row,
@@ -180,18 +184,20 @@ impl Model {
         }
     }
 
-    /// Takes away what has stood for long enough: a message, sessions that were killed.
+    /// Removes a message and killed sessions whose time is over.
     pub fn expire(&mut self, now: i64) {
-        if let Some(said) = &mut self.said
-            && now >= *said.until.get_or_insert(now + SAID_STAYS)
+        if let Some(message) = &mut self.status_message
+            && now >= *message.until.get_or_insert(now + STATUS_MESSAGE_MS)
         {
-            self.said = None;
+            self.status_message = None;
         }
-        let is_old = |row: &SessionRow| row.ended_at.is_some_and(|end| now - end >= ENDED_STAYS);
-        while let Some(place) = self.rows.iter().position(is_old) {
+        while let Some(place) = self.rows.iter().position(|row| {
+            row.ended_at
+                .is_some_and(|end| now - end >= ENDED_SESSION_MS)
+        }) {
             let row = self.rows[place].clone();
             self.remove(place, &row);
-            self.grown = false;
+            self.tree_is_current = false;
         }
     }
 
@@ -201,46 +207,48 @@ impl Model {
         if let Some(moved) = self.rows.get(place) {
             self.places.insert(key(moved).to_owned(), place);
         }
-        self.wish.folded.remove(key(ended));
+        self.options.folded.remove(key(ended));
         let cleared = ended.end_reason.as_deref() == Some("clear");
         if self.selected.as_deref() == Some(key(ended)) && !cleared {
             self.selected = None;
         }
     }
 
-    /// The wish has changed.
-    pub fn regrow(&mut self) {
-        self.grown = false;
+    /// Marks the tree as outdated, because the list options have changed.
+    pub fn invalidate_tree(&mut self) {
+        self.tree_is_current = false;
     }
 
-    /// Brings list and selection up to date.
+    /// Updates the tree and the selection if rows or options have changed.
     pub fn settle(&mut self) {
-        if self.grown {
+        if self.tree_is_current {
             return;
         }
-        self.grown = true;
-        self.twigs = grow(&self.rows, &self.wish);
+        self.tree_is_current = true;
+        self.tree_rows = build_tree(&self.rows, &self.options);
         self.totals = Totals::of(&self.rows);
         let wanted = self.selected.as_ref().and_then(|key| self.places.get(key));
         let found = wanted.and_then(|&place| self.find(place));
-        self.at = found.unwrap_or_else(|| self.nearest(self.at));
+        self.selected_row = found.unwrap_or_else(|| self.nearest(self.selected_row));
         if self.selected.is_none() {
             self.selected = self.current().map(|row| key(row).to_owned());
         }
     }
 
     fn find(&self, place: usize) -> Option<usize> {
-        let is_it = |twig: &Twig| *twig == Twig::Session(place);
-        self.twigs.iter().position(is_it)
+        self.tree_rows
+            .iter()
+            .position(|tree_row| *tree_row == TreeRow::Session(place))
     }
 
-    /// The session at or after a place in the list, else the last one before it.
+    /// Returns the first session at or after an index of the list, else the last one before it.
     fn nearest(&self, at: usize) -> usize {
-        let is_session = |twig: &Twig| matches!(twig, Twig::Session(_));
-        let at = at.min(self.twigs.len());
-        let after = self.twigs[at..].iter().position(is_session);
-        let before = || self.twigs[..at].iter().rposition(is_session);
-        after.map(|by| at + by).or_else(before).unwrap_or(0)
+        let at = at.min(self.tree_rows.len());
+        if let Some(by) = self.tree_rows[at..].iter().position(TreeRow::is_session) {
+            return at + by;
+        }
+        let before = self.tree_rows[..at].iter().rposition(TreeRow::is_session);
+        before.unwrap_or(0)
     }
 
     pub fn rows(&self) -> &[SessionRow] {
@@ -251,77 +259,81 @@ impl Model {
         self.places.get(key).map(|&place| &self.rows[place])
     }
 
-    pub fn twigs(&self) -> &[Twig] {
-        &self.twigs
+    pub fn tree_rows(&self) -> &[TreeRow] {
+        &self.tree_rows
     }
 
-    /// Where the selection stands in the list.
-    pub fn at(&self) -> usize {
-        self.at
+    /// Returns the index of the selection in the list.
+    pub fn selected_row(&self) -> usize {
+        self.selected_row
     }
 
-    /// The selected session.
+    /// Returns the selected session.
     pub fn current(&self) -> Option<&SessionRow> {
-        let place = self.twigs.get(self.at)?.session()?;
+        let place = self.tree_rows.get(self.selected_row)?.session()?;
         self.rows.get(place)
     }
 
     /// Selects the session that a row of the list belongs to.
     pub fn select_at(&mut self, at: usize) {
-        let at = match self.twigs.get(at) {
-            Some(Twig::Group(_)) => self.nearest(at),
-            Some(twig) => twig
+        let at = match self.tree_rows.get(at) {
+            Some(TreeRow::Group(_)) => self.nearest(at),
+            Some(tree_row) => tree_row
                 .session()
                 .and_then(|place| self.find(place))
                 .unwrap_or(at),
             None => return,
         };
-        self.at = at;
+        self.selected_row = at;
         self.selected = self.current().map(|row| key(row).to_owned());
     }
 
     /// Selects a session by its id, if it is in the list.
     pub fn select(&mut self, session_id: &str) {
-        let is_it = |twig: &Twig| match twig {
-            Twig::Session(place) => self.rows[*place].session_id == session_id,
+        let at = self.tree_rows.iter().position(|tree_row| match tree_row {
+            TreeRow::Session(place) => self.rows[*place].session_id == session_id,
             _ => false,
-        };
-        if let Some(at) = self.twigs.iter().position(is_it) {
+        });
+        if let Some(at) = at {
             self.select_at(at);
         }
     }
 
-    /// Moves the selection by so many sessions, as far as there are any.
+    /// Moves the selection by `by` sessions, or to the end of the list.
     pub fn step(&mut self, by: isize) {
-        let sessions: Vec<usize> = (0..self.twigs.len())
-            .filter(|&at| matches!(self.twigs[at], Twig::Session(_)))
+        let sessions: Vec<usize> = (0..self.tree_rows.len())
+            .filter(|&at| self.tree_rows[at].is_session())
             .collect();
         let Some(last) = sessions.len().checked_sub(1) else {
             return;
         };
-        let here = sessions.partition_point(|&at| at < self.at);
+        let here = sessions.partition_point(|&at| at < self.selected_row);
         self.select_at(sessions[here.saturating_add_signed(by).min(last)]);
     }
 
-    /// What a search found stays selected when all are shown again.
+    /// Keeps the result of a search selected when all sessions are shown again.
     pub fn keep_found(&mut self) {
         if let Some(row) = self.current() {
             self.selected = Some(key(row).to_owned());
         }
     }
 
-    /// Selects the next session that needs the person, and around: those that were looked at come
-    /// after the others. False if none does.
+    /// Selects the next session that needs the user, and starts again after the last one. Sessions
+    /// that the user has seen come after the others. Returns false if no session needs the user.
     pub fn next_waiting(&mut self) -> bool {
-        let shown = |at: usize| match self.twigs[at] {
-            Twig::Session(place) => Some(self.rows[place].display),
-            _ => None,
-        };
-        let all = 0..self.twigs.len();
-        let new = |at: &usize| shown(*at).is_some_and(|display| display <= Display::Attention);
-        let seen = |at: &usize| shown(*at) == Some(Display::Checked);
-        let ring: Vec<usize> = all.clone().filter(new).chain(all.filter(seen)).collect();
-        let here = ring.iter().position(|at| *at == self.at);
+        let (mut ring, mut seen) = (Vec::new(), Vec::new());
+        for (at, tree_row) in self.tree_rows.iter().enumerate() {
+            let TreeRow::Session(place) = tree_row else {
+                continue;
+            };
+            match self.rows[*place].display {
+                Display::Error | Display::Attention => ring.push(at),
+                Display::Checked => seen.push(at),
+                Display::Working | Display::Done => {}
+            }
+        }
+        ring.extend(seen);
+        let here = ring.iter().position(|at| *at == self.selected_row);
         let next = here.map_or(0, |here| (here + 1) % ring.len());
         let Some(at) = ring.get(next).copied() else {
             return false;
@@ -330,16 +342,16 @@ impl Model {
         true
     }
 
-    pub fn say(&mut self, text: impl Into<String>, bad: bool) {
-        self.said = Some(Said {
+    pub fn show_message(&mut self, text: impl Into<String>, is_error: bool) {
+        self.status_message = Some(StatusMessage {
             text: text.into(),
-            bad,
+            is_error,
             until: None,
         });
     }
 }
 
-/// What a session is called: its title, else what it was asked last, else where it is.
+/// Returns the title of a session, else its last prompt, else its short id.
 pub fn title(row: &SessionRow) -> &str {
     let named = [&row.title, &row.last_prompt]
         .into_iter()
@@ -348,27 +360,26 @@ pub fn title(row: &SessionRow) -> &str {
     named.map_or_else(|| short_id(&row.session_id), String::as_str)
 }
 
-pub fn short_id(id: &str) -> &str {
-    let end = id.char_indices().nth(8);
-    end.map_or(id, |(at, _)| &id[..at])
-}
-
-/// One row of the list. Numbers are places in the model's rows.
+/// One row of the list. Numbers are indexes of the model's rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Twig {
+pub enum TreeRow {
     Group(Option<String>),
     Session(usize),
     Agent {
         session: usize,
         agent: usize,
-        /// How deep below its session.
+        /// The number of agents between this one and its session.
         depth: usize,
-        /// No sibling follows.
+        /// True if no sibling follows.
         last: bool,
     },
 }
 
-impl Twig {
+impl TreeRow {
+    fn is_session(&self) -> bool {
+        matches!(self, Self::Session(_))
+    }
+
     pub fn session(&self) -> Option<usize> {
         match self {
             Self::Group(_) => None,
@@ -377,17 +388,17 @@ impl Twig {
     }
 }
 
-/// How the list is wanted.
+/// The options of the list that the user can change.
 #[derive(Debug, Default)]
-pub struct Wish {
+pub struct ListOptions {
     pub grouped: bool,
-    /// Words that all have to occur.
+    /// The words that a session must contain to be listed.
     pub filter: String,
-    /// The lines whose subagents are not shown.
+    /// The keys of the sessions whose subagents are hidden.
     pub folded: HashSet<String>,
 }
 
-/// The key that a session keeps in the list.
+/// Returns the key that a session keeps in the list.
 pub fn key(row: &SessionRow) -> &str {
     if row.line.is_empty() {
         &row.session_id
@@ -402,8 +413,8 @@ fn stays(row: &SessionRow) -> bool {
     matches!(row.end_reason.as_deref(), Some(PROCESS_GONE | "other"))
 }
 
-pub fn grow(rows: &[SessionRow], wish: &Wish) -> Vec<Twig> {
-    let words: Vec<String> = wish
+pub fn build_tree(rows: &[SessionRow], options: &ListOptions) -> Vec<TreeRow> {
+    let words: Vec<String> = options
         .filter
         .split_whitespace()
         .map(str::to_lowercase)
@@ -412,14 +423,14 @@ pub fn grow(rows: &[SessionRow], wish: &Wish) -> Vec<Twig> {
         .filter(|&place| words.is_empty() || fits(&rows[place], &words))
         .collect();
     order.sort_unstable_by(|&a, &b| urgency(&rows[a]).cmp(&urgency(&rows[b])));
-    let mut twigs = Vec::with_capacity(order.len() * 2);
-    if !wish.grouped {
+    let mut tree_rows = Vec::with_capacity(order.len() * 2);
+    if !options.grouped {
         for place in order {
-            branch(rows, place, wish, &mut twigs);
+            push_session(rows, place, options, &mut tree_rows);
         }
-        return twigs;
+        return tree_rows;
     }
-    // Groups stand in the order of their most urgent session, which is the first one met.
+    // Groups are in the order of their most urgent session, which is the first one found.
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut by_project: HashMap<Option<&str>, usize> = HashMap::new();
     for place in order {
@@ -430,23 +441,28 @@ pub fn grow(rows: &[SessionRow], wish: &Wish) -> Vec<Twig> {
         groups[group].push(place);
     }
     for group in groups {
-        twigs.push(Twig::Group(project(&rows[group[0]]).map(str::to_owned)));
+        tree_rows.push(TreeRow::Group(project(&rows[group[0]]).map(str::to_owned)));
         for place in group {
-            branch(rows, place, wish, &mut twigs);
+            push_session(rows, place, options, &mut tree_rows);
         }
     }
-    twigs
+    tree_rows
 }
 
 pub fn project(row: &SessionRow) -> Option<&str> {
     row.project.as_deref().or(row.cwd.as_deref())
 }
 
-/// A session and the live agents below it.
-fn branch(rows: &[SessionRow], place: usize, wish: &Wish, twigs: &mut Vec<Twig>) {
-    twigs.push(Twig::Session(place));
+/// Adds a session and the live agents below it.
+fn push_session(
+    rows: &[SessionRow],
+    place: usize,
+    options: &ListOptions,
+    tree_rows: &mut Vec<TreeRow>,
+) {
+    tree_rows.push(TreeRow::Session(place));
     let row = &rows[place];
-    if row.agents.is_empty() || wish.folded.contains(key(row)) {
+    if row.agents.is_empty() || options.folded.contains(key(row)) {
         return;
     }
     let mut known: HashSet<&str> = HashSet::new();
@@ -454,13 +470,11 @@ fn branch(rows: &[SessionRow], place: usize, wish: &Wish, twigs: &mut Vec<Twig>)
         .filter(|&at| row.agents[at].ended_at.is_none())
         .filter(|&at| known.insert(&row.agents[at].agent_id))
         .collect();
-    let parent_of = |at: usize| {
-        let parent = row.agents[at].parent.as_deref();
-        parent.filter(|parent| known.contains(parent))
-    };
     let mut below: HashMap<Option<&str>, Vec<usize>> = HashMap::new();
     for &at in &live {
-        below.entry(parent_of(at)).or_default().push(at);
+        let parent = row.agents[at].parent.as_deref();
+        let parent = parent.filter(|parent| known.contains(parent));
+        below.entry(parent).or_default().push(at);
     }
     for children in below.values_mut() {
         children.sort_by_key(|&at| agent_urgency(&row.agents[at]));
@@ -471,13 +485,13 @@ fn branch(rows: &[SessionRow], place: usize, wish: &Wish, twigs: &mut Vec<Twig>)
     let last = left.first().copied();
     stack.extend(left.iter().map(|&at| (at, 0, Some(at) == last)));
     while let Some((agent, depth, last)) = stack.pop() {
-        twigs.push(Twig::Agent {
+        tree_rows.push(TreeRow::Agent {
             session: place,
             agent,
             depth,
             last,
         });
-        // Taken out, so that parents in a circle end.
+        // Removed, so that agents that are each other's parents end the loop.
         let id = row.agents[agent].agent_id.as_str();
         let children = below.remove(&Some(id)).unwrap_or_default();
         let end = children.last().copied();
@@ -486,7 +500,7 @@ fn branch(rows: &[SessionRow], place: usize, wish: &Wish, twigs: &mut Vec<Twig>)
     }
 }
 
-/// Subagents stand in the order of their start: a tree that reorders itself cannot be read.
+/// Sorts subagents by their start: a tree that reorders itself cannot be read.
 fn agent_urgency(agent: &AgentRow) -> (i64, Reverse<bool>) {
     (agent.started_at, Reverse(agent.status.reason().is_some()))
 }
@@ -521,7 +535,7 @@ fn fits(row: &SessionRow, words: &[String]) -> bool {
     words.iter().all(|word| text.contains(word))
 }
 
-/// So many are kept; the daemon is asked for fewer.
+/// The number of events that are kept. The daemon is asked for fewer.
 const KEPT: usize = 500;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -546,7 +560,7 @@ impl EventLine {
             };
             about = format!("{}: {about}", line::decided(decision));
         }
-        // A field that is missing would hide what the event is about; `becket events` tells of it.
+        // The fault of a missing field would hide the event itself; `becket events` shows it.
         if let Some(fault) = row.fault.as_ref().filter(|_| row.session_id.is_none()) {
             tone = Tone::Error;
             about = fault.clone();
@@ -579,17 +593,17 @@ fn tone(event: &str) -> Tone {
 }
 
 #[derive(Debug, Default)]
-pub struct Events {
-    /// Whose they are.
+pub struct EventLog {
+    /// The session that the events belong to.
     pub session: Option<String>,
     pub lines: VecDeque<EventLine>,
-    /// How many of the newest ones are scrolled out of sight.
-    pub back: usize,
+    /// The number of newest events that are scrolled out of sight.
+    pub scrolled_back: usize,
 }
 
-impl Events {
-    /// Another session's events are wanted from now on.
-    pub fn turn_to(&mut self, session: Option<String>) {
+impl EventLog {
+    /// Switches to the events of another session.
+    pub fn show_session(&mut self, session: Option<String>) {
         if self.session != session {
             *self = Self {
                 session,
@@ -598,7 +612,7 @@ impl Events {
         }
     }
 
-    /// Takes one in, in its place. What is looked at stays where it is while newer ones come.
+    /// Inserts an event in order of time. A scrolled view stays where it is while newer events come.
     pub fn put(&mut self, line: EventLine) {
         let place = self
             .lines
@@ -610,8 +624,8 @@ impl Events {
         {
             return;
         }
-        if self.back > 0 {
-            self.back += 1;
+        if self.scrolled_back > 0 {
+            self.scrolled_back += 1;
         }
         self.lines.insert(place, line);
         if self.lines.len() > KEPT {
@@ -620,9 +634,9 @@ impl Events {
         self.scroll(0);
     }
 
-    /// Goes back in time by so many, or forward.
+    /// Scrolls back in time by `by` events, or forward if it is negative.
     pub fn scroll(&mut self, by: isize) {
         let most = self.lines.len().saturating_sub(1);
-        self.back = self.back.saturating_add_signed(by).min(most);
+        self.scrolled_back = self.scrolled_back.saturating_add_signed(by).min(most);
     }
 }

@@ -1,4 +1,4 @@
-//! How things look to a person: colours, marks, names and values in columns.
+//! Colours, glyphs, and names with values in columns.
 
 use anstyle::{AnsiColor, Style};
 use becket_engine::local_time;
@@ -13,7 +13,7 @@ pub const GOOD: Style = AnsiColor::Green.on_default();
 pub const WARN: Style = AnsiColor::Yellow.on_default();
 pub const BAD: Style = AnsiColor::Red.on_default();
 
-/// Names and values, aligned.
+/// Aligned names and values.
 #[derive(Debug, Default)]
 pub struct Tell {
     fields: Vec<(String, String)>,
@@ -41,7 +41,7 @@ impl Tell {
     }
 }
 
-/// The counts by the names that a person knows them by.
+/// Returns the counts with their names for people.
 pub fn counts(counts: &Counts) -> [(&'static str, u64); 11] {
     [
         ("busy", counts.busy),
@@ -58,22 +58,30 @@ pub fn counts(counts: &Counts) -> [(&'static str, u64); 11] {
     ]
 }
 
-/// What a rendering depends on besides the sessions.
+/// The time, width and glyphs of an output.
 #[derive(Debug, Clone)]
 pub struct Look {
     pub now: jiff::Zoned,
-    /// Columns; `usize::MAX` for no limit.
+    /// The width in cells, or `usize::MAX` for no limit.
     pub width: usize,
     pub glyphs: Glyphs,
 }
 
 impl Look {
-    /// How this call's stdout looks.
+    /// Returns the look of this process's stdout.
     pub fn of_stdout() -> Self {
         Self {
             now: local_time::now(),
             width: line::width(),
             glyphs: Glyphs::of_the_locale(),
+        }
+    }
+
+    /// Returns the look of lines that [`indent`](super::text::indent) indents.
+    pub fn inside(&self) -> Self {
+        Self {
+            width: self.width.saturating_sub(2),
+            ..self.clone()
         }
     }
 
@@ -89,12 +97,12 @@ pub enum Glyphs {
 }
 
 impl Glyphs {
-    /// Those that this call's locale can show.
+    /// Returns the glyphs that the locale of this process can show.
     pub fn of_the_locale() -> Self {
         Self::chosen_by(|name| std::env::var(name).ok())
     }
 
-    /// The first variable that is set decides, as for every program.
+    /// Chooses by the first locale variable that is set, as every program does.
     pub fn chosen_by(variable: impl Fn(&str) -> Option<String>) -> Self {
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
             .into_iter()
@@ -109,10 +117,19 @@ impl Glyphs {
         }
     }
 
-    fn pick(self, unicode: &'static str, ascii: &'static str) -> &'static str {
+    /// Returns the one of two spellings that the terminal can show.
+    pub fn pick<'a>(self, unicode: &'a str, ascii: &'a str) -> &'a str {
         match self {
             Self::Unicode => unicode,
             Self::Ascii => ascii,
+        }
+    }
+
+    /// Replaces the characters that the terminal cannot show.
+    pub fn encode(self, text: &str) -> String {
+        match self {
+            Self::Unicode => text.to_owned(),
+            Self::Ascii => text.replace(|c: char| !c.is_ascii(), "?"),
         }
     }
 
@@ -131,26 +148,27 @@ impl Glyphs {
         self.pick("·", ".")
     }
 
-    /// A Claude Code that nothing is heard of.
+    /// The glyph of a Claude Code without becket's hooks.
     pub fn unhooked(self) -> &'static str {
         self.pick("◌", "~")
     }
 
-    /// What leads to a child.
+    /// The line that leads to a child in a tree.
     pub fn branch(self, is_last: bool) -> &'static str {
-        match is_last {
-            true => self.pick("└", "`-"),
-            false => self.pick("├", "|-"),
+        if is_last {
+            self.pick("└", "`-")
+        } else {
+            self.pick("├", "|-")
         }
     }
 
-    /// What stands where text was cut off.
+    /// The mark at the end of a text that was cut.
     pub fn cut(self) -> &'static str {
         self.pick("…", "~")
     }
 }
 
-/// The colour of a display state.
+/// Returns the style of a state.
 pub fn style(display: Display) -> Style {
     match display {
         Display::Error => BAD.bold(),

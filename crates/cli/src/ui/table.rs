@@ -1,5 +1,5 @@
-//! Tables that fit: columns as wide as they need, cut, wrapped or left out where there is too little
-//! room.
+//! Formats tables. Columns are as wide as they need, and are cut, wrapped or left out if the terminal
+//! is too narrow.
 
 use anstyle::Style;
 use unicode_width::UnicodeWidthStr;
@@ -7,18 +7,18 @@ use unicode_width::UnicodeWidthStr;
 use crate::ui::style::{DIM, Look};
 use crate::ui::text;
 
-/// Between two columns.
+/// The number of cells between two columns.
 const GAP: usize = 2;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Column {
     pub head: &'static str,
     pub is_right: bool,
-    /// How narrow it may become; none if it is whole or not there.
+    /// The minimal width of a column that may be cut. None if it may not.
     pub least: Option<usize>,
-    /// Its text goes on in the next line; where the column goes, beneath the whole row.
+    /// True if the text continues in the next line, or below the row if the column is left out.
     pub wraps: bool,
-    /// The higher, the earlier it goes where there is too little room. What has 0 stays.
+    /// The rank by which columns are left out, the highest first. A column of rank 0 stays.
     pub goes: u8,
 }
 
@@ -47,7 +47,7 @@ impl Column {
         }
     }
 
-    /// Nothing of it is cut.
+    /// Makes a column that is wrapped instead of cut.
     pub const fn wrapped(self, least: usize) -> Self {
         Self {
             wraps: true,
@@ -60,12 +60,12 @@ impl Column {
 pub struct Cell {
     text: String,
     style: Style,
-    /// It has the room of the next column too.
+    /// True if the cell takes the width of the next column too.
     is_wide: bool,
 }
 
 impl Cell {
-    /// For foreign text: it stays on its line and moves no cursor.
+    /// Makes a cell of foreign text, without hidden characters.
     pub fn new(text: impl AsRef<str>, style: Style) -> Self {
         Self {
             text: text::one_line(text.as_ref()),
@@ -74,7 +74,7 @@ impl Cell {
         }
     }
 
-    /// As it is: our own text, which may begin with blanks.
+    /// Makes a cell of becket's own text, which may begin with blanks.
     pub fn own(text: impl Into<String>, style: Style) -> Self {
         Self {
             text: text.into(),
@@ -95,14 +95,14 @@ impl Cell {
     }
 }
 
-/// The table with its head. A column in which nothing stands is left out.
+/// Formats a table with its head. Empty columns are left out.
 pub fn grid<const N: usize>(columns: [Column; N], rows: &[[Cell; N]], look: &Look) -> String {
     let widths = widths(&columns, rows, look.width);
     let heads = columns.map(|column| Cell::new(column.head, DIM));
     line(&columns, &heads, &widths, look) + &lines(&columns, rows, &widths, look)
 }
 
-/// The table without a head.
+/// Formats a table without a head.
 pub fn bare<const N: usize>(columns: [Column; N], rows: &[[Cell; N]], look: &Look) -> String {
     let columns = columns.map(|column| Column { head: "", ..column });
     let widths = widths(&columns, rows, look.width);
@@ -115,11 +115,12 @@ fn lines<const N: usize>(
     widths: &[usize; N],
     look: &Look,
 ) -> String {
-    let row = |cells| row(columns, cells, widths, look);
-    rows.iter().map(row).collect()
+    rows.iter()
+        .map(|cells| row(columns, cells, widths, look))
+        .collect()
 }
 
-/// One row, in as many lines as its wrapped cells need.
+/// Formats one row, in as many lines as its wrapped cells need.
 fn row<const N: usize>(
     columns: &[Column; N],
     cells: &[Cell; N],
@@ -134,9 +135,10 @@ fn row<const N: usize>(
     let mut out = String::new();
     for _ in 0..tall {
         let cells = std::array::from_fn(|nth| Cell {
-            text: match rest[nth].is_empty() {
-                true => String::new(),
-                false => rest[nth].remove(0),
+            text: if rest[nth].is_empty() {
+                String::new()
+            } else {
+                rest[nth].remove(0)
             },
             ..cells[nth].clone()
         });
@@ -151,7 +153,7 @@ fn row<const N: usize>(
     out
 }
 
-/// The rank of the dearest column that has to go in so little room; none if all can stay.
+/// Returns the lowest rank of the columns that have to be left out, or None if all fit.
 pub fn dearest_gone<const N: usize>(
     columns: &[Column; N],
     rows: &[[Cell; N]],
@@ -163,8 +165,8 @@ pub fn dearest_gone<const N: usize>(
     gone.map(|nth| columns[nth].goes).min()
 }
 
-/// How wide each column is; 0 if it is not there. What can be cut is cut, the widest column most; if
-/// that is not enough, a column goes.
+/// Computes the width of each column, 0 if it is left out. Cuts the widest columns first. If that is
+/// not enough, leaves a column out.
 fn widths<const N: usize>(columns: &[Column; N], rows: &[[Cell; N]], room: usize) -> [usize; N] {
     let mut natural = std::array::from_fn(|nth| {
         let cells = rows.iter().filter(|row| !row[nth].is_wide);
@@ -188,12 +190,11 @@ fn widths<const N: usize>(columns: &[Column; N], rows: &[[Cell; N]], room: usize
 fn cut<const N: usize>(columns: &[Column; N], mut widths: [usize; N], room: usize) -> [usize; N] {
     let mut over = total(&widths).saturating_sub(room);
     while over > 0 {
-        let can = |nth: &usize| {
-            columns[*nth]
-                .least
-                .is_some_and(|least| widths[*nth] > least)
-        };
-        let Some(widest) = (0..N).filter(can).max_by_key(|nth| widths[*nth]) else {
+        let may_be_cut = (0..N).filter(|&nth| {
+            let least = columns[nth].least;
+            least.is_some_and(|least| widths[nth] > least)
+        });
+        let Some(widest) = may_be_cut.max_by_key(|nth| widths[*nth]) else {
             break;
         };
         widths[widest] -= 1;
@@ -218,7 +219,7 @@ fn line<const N: usize>(
     let mut gap = 0;
     let mut room = 0;
     for (nth, cell) in cells.iter().enumerate().filter(|(nth, _)| widths[*nth] > 0) {
-        // A wide cell before it has taken this one's room.
+        // The wide cell before this one takes its width.
         if std::mem::take(&mut room) > 0 {
             continue;
         }

@@ -1,31 +1,54 @@
-//! Text for a terminal: made inert, on one line, wrapped, cut; numbers in a few characters.
+//! Text for a terminal: cleaned, on one line, wrapped, cut; numbers in a few characters.
 
 use becket_wire::text::is_hidden;
 use serde::Serialize;
+use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::style::Glyphs;
 
-/// Returns true for a character that a terminal shows and does not obey.
+/// Returns true if a terminal shows `c` and does not obey it.
 pub fn is_inert(c: char) -> bool {
     !is_hidden(c)
 }
 
-/// One line shows at most this much of a foreign text.
-const MOST: usize = 500;
+/// The number of characters that [`one_line`] keeps of a text.
+const MAX_LINE_CHARS: usize = 500;
+/// The number of characters that [`screen_line`] reads of a text: more than any line shows.
+const MAX_SCREEN_CHARS: usize = 2_000;
+/// The number of characters of an id that people read.
+pub const SHORT_ID_CHARS: usize = 8;
 
-/// A foreign text on one line, without characters that a terminal would obey or not show.
+/// Puts a foreign text on one line, without hidden characters.
 pub fn one_line(text: &str) -> String {
-    let bounded: String = text.chars().take(4 * MOST).collect();
-    let words: Vec<String> = inert(&bounded).collect();
-    words.join(" ").chars().take(MOST).collect()
+    let bounded = beginning(text, 4 * MAX_LINE_CHARS);
+    let mut line = words(bounded).collect::<Vec<_>>().join(" ");
+    line.truncate(beginning(&line, MAX_LINE_CHARS).len());
+    line
 }
 
-/// So many blanks in a row are counted instead of shown.
-const BLANKS: usize = 8;
+/// Puts a foreign text on one line of the live view, without escape sequences, hidden characters and
+/// characters that the terminal cannot show.
+pub fn screen_line(text: &str, glyphs: Glyphs) -> String {
+    let stripped = anstream::adapter::strip_str(beginning(text, MAX_SCREEN_CHARS)).to_string();
+    glyphs.encode(&words(&stripped).collect::<Vec<_>>().join(" "))
+}
 
-/// A foreign text on one line with nothing hidden: a newline is `⏎`, every other character that a
-/// terminal would obey or not show is its code, and a long run of blanks is its length.
+/// Returns the beginning of an id, long enough for people to recognize it.
+pub fn short_id(id: &str) -> &str {
+    beginning(id, SHORT_ID_CHARS)
+}
+
+fn beginning(text: &str, chars: usize) -> &str {
+    let end = text.char_indices().nth(chars);
+    end.map_or(text, |(at, _)| &text[..at])
+}
+
+/// The number of blanks in a row from which [`visible`] shows their count.
+const MANY_BLANKS: usize = 8;
+
+/// Puts a foreign text on one line and makes every character visible: a newline is `⏎`, a hidden
+/// character is its code, and a long run of blanks is its length.
 pub fn visible(text: &str) -> String {
     let mut out = String::new();
     let mut blanks = 0;
@@ -35,7 +58,7 @@ pub fn visible(text: &str) -> String {
             continue;
         }
         match std::mem::take(&mut blanks) {
-            few @ 0..BLANKS => out.extend(std::iter::repeat_n(' ', few)),
+            few @ 0..MANY_BLANKS => out.extend(std::iter::repeat_n(' ', few)),
             many => out += &format!(" ␠×{many} "),
         }
         match c {
@@ -48,18 +71,17 @@ pub fn visible(text: &str) -> String {
     out
 }
 
-/// Whether a character is shown, and as what it is.
+/// Returns true if [`visible`] leaves `c` as it is.
 pub fn is_plain(c: char) -> bool {
     is_inert(c) && (c == ' ' || !c.is_whitespace())
 }
 
-/// JSON on one line. A terminal would obey characters that JSON lets pass, so they are written as escapes,
-/// which mean the same.
+/// Formats a value as JSON on one line. Hidden characters, which JSON allows, become escapes.
 pub fn json(value: &impl Serialize) -> serde_json::Result<String> {
     let mut out = String::new();
     for c in serde_json::to_string(value)?.chars() {
         match c {
-            // Between the tokens of a payload that is shown as it came: none stands within a text.
+            // Blanks between the tokens of a raw payload. A JSON string has none of these.
             '\t' | '\n' | '\r' => out.push(' '),
             c if is_inert(c) => out.push(c),
             c => {
@@ -72,31 +94,71 @@ pub fn json(value: &impl Serialize) -> serde_json::Result<String> {
     Ok(out)
 }
 
-/// The words of a text, without what a terminal would obey.
-fn inert(text: &str) -> impl Iterator<Item = String> {
-    let words = text.split_whitespace();
-    words
+/// Splits a text into words without hidden characters.
+fn words(text: &str) -> impl Iterator<Item = String> {
+    text.split_whitespace()
         .map(|word| word.chars().filter(|c| is_inert(*c)).collect::<String>())
         .filter(|word| !word.is_empty())
 }
 
-/// The text in lines of so many columns, broken between words where there are any.
-pub fn wrap(text: &str, width: usize) -> Vec<String> {
+/// Returns the number of cells that a text takes.
+pub fn width(text: &str) -> usize {
+    // Most texts are ASCII. Asking for the width of each character would be most of a frame's time.
+    if text.is_ascii() {
+        text.len()
+    } else {
+        text.width()
+    }
+}
+
+/// Wraps a text into lines of at most `room` cells, between words where possible.
+pub fn wrap(text: &str, room: usize) -> Vec<String> {
+    wrap_beginning(text, room, usize::MAX)
+}
+
+/// Wraps a text into at most `most` lines. The last one is cut if there is more text.
+pub fn wrap_to(text: &str, room: usize, most: usize, glyphs: Glyphs) -> Vec<String> {
+    let mut lines = wrap_beginning(text, room, most);
+    if lines.len() > most {
+        let rest = lines.split_off(most.saturating_sub(1)).join(" ");
+        lines.push(fit(&rest, room, glyphs));
+        lines.truncate(most);
+    }
+    lines
+        .iter()
+        .map(|line| fit(line, room, glyphs))
+        .filter(|line| !line.is_empty())
+        .collect()
+}
+
+/// Wraps a text, and stops when there are more than `most` lines.
+fn wrap_beginning(text: &str, room: usize, most: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for line in text.lines() {
-        let mut current = String::new();
-        for word in inert(line) {
-            let is_first = current.is_empty();
-            if !is_first && current.width() + 1 + word.width() > width {
+        let (mut current, mut used) = (String::new(), 0);
+        for word in words(line) {
+            if used > 0 && used + 1 + width(&word) > room {
                 lines.push(std::mem::take(&mut current));
-            } else if !is_first {
+                used = 0;
+            } else if used > 0 {
                 current.push(' ');
+                used += 1;
             }
-            for c in word.chars() {
-                if current.width() + c.width().unwrap_or(0) > width && !current.is_empty() {
+            if used + width(&word) <= room {
+                current.push_str(&word);
+                used += width(&word);
+                continue;
+            }
+            for grapheme in word.graphemes(true) {
+                if used > 0 && used + width(grapheme) > room {
                     lines.push(std::mem::take(&mut current));
+                    used = 0;
                 }
-                current.push(c);
+                current.push_str(grapheme);
+                used += width(grapheme);
+            }
+            if lines.len() > most {
+                return lines;
             }
         }
         lines.push(current);
@@ -104,8 +166,8 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// One line in lines of so many columns, broken after a blank where one is near, and every blank of
-/// it kept. It has no control characters.
+/// Splits one line into lines of at most `width` cells, after a blank where one is near. Keeps every
+/// blank. The line must have no control characters.
 pub fn fold(line: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut current = String::new();
@@ -126,23 +188,29 @@ pub fn fold(line: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// The text in so many columns, with a mark where it was cut off.
-pub fn fit(text: &str, width: usize, glyphs: Glyphs) -> String {
-    if text.width() <= width {
+/// Cuts a text to at most `room` cells, with a mark at the cut.
+pub fn fit(text: &str, room: usize, glyphs: Glyphs) -> String {
+    if width(text) <= room {
         return text.to_owned();
     }
-    let room = width.saturating_sub(glyphs.cut().width());
+    if room == 0 {
+        return String::new();
+    }
     let mut used = 0;
-    let kept = text.chars().take_while(|c| {
-        used += c.width().unwrap_or(0);
-        used <= room
+    let kept = text.graphemes(true).take_while(|grapheme| {
+        used += width(grapheme);
+        used < room
     });
     let kept: String = kept.collect();
-    let cut = if width == 0 { "" } else { glyphs.cut() };
-    format!("{}{cut}", kept.trim_end())
+    format!("{}{}", kept.trim_end(), glyphs.cut())
 }
 
-/// Dollars, in a few characters.
+/// Indents each line by two cells.
+pub fn indent(lines: &str) -> String {
+    lines.lines().map(|line| format!("  {line}\n")).collect()
+}
+
+/// Formats dollars in a few characters.
 pub fn dollars(cost: f64) -> String {
     match cost {
         cost if !cost.is_finite() || cost < 0.0 => "?".to_owned(),
@@ -152,7 +220,7 @@ pub fn dollars(cost: f64) -> String {
     }
 }
 
-/// Tokens, in a few characters.
+/// Formats a number of tokens in a few characters.
 pub fn tokens(count: u64) -> String {
     match count {
         ..1000 => count.to_string(),
@@ -161,7 +229,7 @@ pub fn tokens(count: u64) -> String {
     }
 }
 
-/// How many of something.
+/// Formats a number with the singular or plural of a noun.
 pub fn count(number: usize, one: &str, many: &str) -> String {
     let word = if number == 1 { one } else { many };
     format!("{number} {word}")
@@ -195,7 +263,7 @@ mod tests {
     fn what_others_wrote_stays_on_its_line() {
         let odd = "a\u{1b}[31m\n\n b\u{202e}\u{200b}\tc\u{9b}\u{7}\u{2060}\u{e0041}";
         assert_eq!(one_line(odd), "a[31m b c");
-        assert_eq!(one_line(&"x".repeat(10_000)).len(), MOST);
+        assert_eq!(one_line(&"x".repeat(10_000)).len(), MAX_LINE_CHARS);
     }
 
     #[test]
@@ -245,5 +313,48 @@ mod tests {
         assert_eq!(tokens(999), "999");
         assert_eq!(tokens(45_900), "45k");
         assert_eq!(tokens(1_200_000), "1.2M");
+    }
+
+    #[test]
+    fn escapes_and_controls_go() {
+        assert_eq!(
+            screen_line("\u{1b}[31mred\u{1b}[0m\r\n\tx\u{7}", Glyphs::Unicode),
+            "red x"
+        );
+        assert_eq!(
+            screen_line("a\u{202e}b\u{200b}c\u{9b}2J", Glyphs::Unicode),
+            "abc2J"
+        );
+        let hidden = "a\u{200c}b\u{200d}c\u{34f}d\u{e0041}e";
+        assert_eq!(screen_line(hidden, Glyphs::Unicode), "abcde");
+        assert_eq!(screen_line("\u{1b}]0;title\u{7}ok", Glyphs::Unicode), "ok");
+        assert_eq!(screen_line("  für 日本  ", Glyphs::Ascii), "f?r ??");
+        assert_eq!(screen_line("  ", Glyphs::Unicode), "");
+    }
+
+    #[test]
+    fn what_is_cut_fits_and_says_so() {
+        assert_eq!(fit("short", 5, Glyphs::Unicode), "short");
+        assert_eq!(fit("longer", 5, Glyphs::Unicode), "long…");
+        assert_eq!(fit("longer", 5, Glyphs::Ascii), "long~");
+        // A wide character that half fits does not count.
+        assert_eq!(fit("日本語", 4, Glyphs::Unicode), "日…");
+        assert_eq!(width(&fit("日本語", 5, Glyphs::Unicode)), 5);
+        assert_eq!(fit("x", 0, Glyphs::Unicode), "");
+    }
+
+    #[test]
+    fn lines_break_at_spaces() {
+        assert_eq!(
+            wrap_to("one two three", 7, 5, Glyphs::Unicode),
+            ["one two", "three"]
+        );
+        assert_eq!(wrap_to("one two three", 7, 1, Glyphs::Unicode), ["one tw…"]);
+        assert_eq!(
+            wrap_to("abcdefghij", 4, 5, Glyphs::Unicode),
+            ["abcd", "efgh", "ij"]
+        );
+        assert_eq!(wrap_to("日本", 1, 5, Glyphs::Unicode), ["…", "…"]);
+        assert!(wrap_to("", 7, 5, Glyphs::Unicode).is_empty());
     }
 }

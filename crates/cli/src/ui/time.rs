@@ -1,11 +1,12 @@
-//! Moments and spans, as people type and read them.
+//! Parses and formats moments and durations for people.
 
 use std::time::Duration;
 
 use becket_daemon::lifecycle::now_ms;
 use jiff::SpanRelativeTo;
 
-/// A span before now (`10m`, `2h`, `3d`) or a moment (`2026-11-15T08:00:00Z`): milliseconds since 1970.
+/// Parses a duration before now (`10m`, `2h`, `3d`) or a moment (`2026-11-15T08:00:00Z`). Returns
+/// milliseconds since 1970.
 pub fn since(text: &str) -> Result<i64, String> {
     if let Ok(moment) = text.parse::<jiff::Timestamp>() {
         return Ok(moment.as_millisecond());
@@ -23,7 +24,7 @@ pub fn since(text: &str) -> Result<i64, String> {
     since.ok_or_else(|| "too long a span".to_owned())
 }
 
-/// A span (`30s`, `5m`, `2h`).
+/// Parses a duration (`30s`, `5m`, `2h`).
 pub fn parse_span(text: &str) -> Result<Duration, String> {
     let span = text.parse::<jiff::Span>();
     let span = span.and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()));
@@ -31,13 +32,13 @@ pub fn parse_span(text: &str) -> Result<Duration, String> {
     span.ok_or_else(|| "not a span like 30s, 5m or 2h".to_owned())
 }
 
-/// A moment as scripts get it: RFC 3339 in UTC, with milliseconds.
+/// Formats a moment for scripts: RFC 3339 in UTC, with milliseconds.
 pub fn moment(at_ms: i64) -> String {
     jiff::Timestamp::from_millisecond(at_ms)
         .map_or_else(|_| at_ms.to_string(), |at| format!("{at:.3}"))
 }
 
-/// A moment as a person reads it: the local time, with the day if it is not today.
+/// Formats a moment for people: the local time, with the day if it is not today.
 pub fn clock(at_ms: i64, now: &jiff::Zoned) -> String {
     let Ok(at) = jiff::Timestamp::from_millisecond(at_ms) else {
         return at_ms.to_string();
@@ -51,7 +52,7 @@ pub fn clock(at_ms: i64, now: &jiff::Zoned) -> String {
     at.strftime(form).to_string()
 }
 
-/// How long, in a few characters: `12s`, `4m`, `1h05m`, `13h`, `3d`.
+/// Formats a duration in few characters: `12s`, `4m`, `1h05m`, `13h`, `3d`.
 pub fn span(ms: i64) -> String {
     let seconds = ms.max(0) / 1000;
     let (minutes, hours) = (seconds / 60, seconds / 3600);
@@ -64,7 +65,7 @@ pub fn span(ms: i64) -> String {
     }
 }
 
-/// How long something has lasted: `42s`, `4m10s`, `1h05m`, `3d04h`.
+/// Formats a duration with two units: `42s`, `4m10s`, `1h05m`, `3d04h`.
 pub fn lasted(span_ms: i64) -> String {
     let seconds = span_ms.max(0) / 1_000;
     let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
@@ -76,7 +77,7 @@ pub fn lasted(span_ms: i64) -> String {
     }
 }
 
-/// The same in one unit, for what needs no exactness: `42s`, `4m`, `1h`, `3d`.
+/// Formats a duration with one unit: `42s`, `4m`, `1h`, `3d`.
 pub fn about(span_ms: i64) -> String {
     let seconds = span_ms.max(0) / 1_000;
     match seconds {
@@ -87,7 +88,7 @@ pub fn about(span_ms: i64) -> String {
     }
 }
 
-/// A time in a few characters: `840 µs`, `12 ms`, `1.2 s`, `2m05s`.
+/// Formats a run time in few characters: `840 µs`, `12 ms`, `1.2 s`, `2m05s`.
 pub fn took(us: i64) -> String {
     let us = us.max(0);
     match us {

@@ -13,7 +13,7 @@ use becket_wire::id::parse_uuid;
 use becket_wire::session::{SessionQuery, SessionRow};
 use serde_json::{Value, json};
 
-use crate::session::source::Source;
+use crate::session::source::SessionSource;
 use crate::ui;
 use crate::ui::style::DIM;
 use crate::ui::text::{count, one_line};
@@ -84,7 +84,7 @@ fn tell_lost_sessions(world: &World) -> Result<()> {
         limit: Some(LOST),
         ..SessionQuery::default()
     };
-    let mut rows = Source::open(world).sessions(&query)?;
+    let mut rows = SessionSource::open(world).sessions(&query)?;
     let is_lost = |row: &SessionRow| {
         row.pid.is_none() && row.end_reason.as_deref() == Some(session::PROCESS_GONE)
     };
@@ -192,7 +192,7 @@ pub fn leftovers(world: &World, days: u32) -> Result<Vec<Left>> {
 
 /// The ids of the sessions that live, as far as anybody knows.
 fn live(world: &World) -> Result<HashSet<String>> {
-    let rows = Source::open(world).sessions(&SessionQuery::default())?;
+    let rows = SessionSource::open(world).sessions(&SessionQuery::default())?;
     let ids = rows.into_iter().map(|row| row.session_id);
     // Who calls us lives, known or not.
     let ids = ids.chain(own_session());

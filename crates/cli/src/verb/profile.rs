@@ -7,8 +7,8 @@ use std::sync::Arc;
 use anyhow::Result;
 use becket_engine::hooks::Hook;
 
-use crate::trial::show::{self, Profile as Measured};
-use crate::trial::{Bench, Tried};
+use crate::hook_trial::report::{self, Profile as Measured};
+use crate::hook_trial::{TrialResult, TrialSetup};
 use crate::ui::style::Look;
 use crate::ui::text::one_line;
 use crate::world::World;
@@ -32,7 +32,7 @@ pub struct Profile {
 
 impl Profile {
     pub fn run(self, world: &World) -> Result<ExitCode> {
-        let bench = Bench::set_up(world)?;
+        let bench = TrialSetup::new(world)?;
         let hooks: Vec<Arc<Hook>> = match &self.hook {
             Some(typed) => {
                 let hook = bench.named(typed)?;
@@ -62,14 +62,19 @@ impl Profile {
                 "No hook of this project is on: `becket hooks` lists them, `becket adopt` takes over those of Claude Code's settings files."
             );
         } else {
-            anstream::print!("{}", show::profile(&measured, &Look::of_stdout()));
+            anstream::print!("{}", report::profile(&measured, &Look::of_stdout()));
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
 /// None if the person does not want to wait any more.
-fn measure(bench: &Bench<'_>, hook: &Hook, times: u32, bar: &mut Bar) -> Result<Option<Measured>> {
+fn measure(
+    bench: &TrialSetup<'_>,
+    hook: &Hook,
+    times: u32,
+    bar: &mut Bar,
+) -> Result<Option<Measured>> {
     if hook.untrusted {
         bar.step(&hook.name, times as usize);
         let note = "not trusted: becket trust".to_owned();
@@ -80,7 +85,7 @@ fn measure(bench: &Bench<'_>, hook: &Hook, times: u32, bar: &mut Bar) -> Result<
         let note = "no recorded event and no sample event fits it".to_owned();
         return Ok(Some(Measured::none(&hook.name, note)));
     };
-    let mut trials: Vec<Tried> = Vec::new();
+    let mut trials: Vec<TrialResult> = Vec::new();
     for _ in 0..times {
         bar.show(&hook.name);
         let tried = bench.try_on(hook, &sample)?;

@@ -7,8 +7,8 @@ use anyhow::Result;
 use becket_daemon::store::RunQuery;
 use becket_engine::guard::memory::Denied;
 
-use crate::run::source::Runs;
-use crate::run::{self, short};
+use crate::hook_runs::query::Runs;
+use crate::hook_runs::{self, short};
 use crate::ui::style::{BAD, BOLD, DIM, Look};
 use crate::ui::table::{Cell, Column, grid};
 use crate::world::{World, denied_calls};
@@ -42,12 +42,12 @@ impl Recent {
         let is_narrow = query.session.is_some() || query.hook.is_some() || self.limit == 0;
         let found = runs.find_all(&query)?;
         if self.json {
-            let found: Vec<_> = found.iter().map(run::Run::from).collect();
+            let found: Vec<_> = found.iter().map(hook_runs::JsonRun::from).collect();
             println!("{}", crate::ui::text::json(&found)?);
         } else if found.is_empty() {
             println!("{}", nothing(is_narrow, &world.place.config()));
         } else {
-            anstream::print!("{}", run::recent_table(&found, &Look::of_stdout()));
+            anstream::print!("{}", hook_runs::recent_table(&found, &Look::of_stdout()));
         }
         if !self.json {
             let mut calls = denied_calls(world);

@@ -11,11 +11,11 @@ use becket_wire::session::SessionRow;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::demo::{Beat, Player, Stage, What};
+use crate::demo::{Player, ScriptedEvent, ScriptedPayload, Stage};
 use crate::failure::{Code, Failure};
-use crate::run::{self, Times};
-use crate::session::source::Source;
-use crate::trial::{Bench, Sample, Tried, show};
+use crate::hook_runs::{self, Times};
+use crate::hook_trial::{Sample, TrialResult, TrialSetup, report};
+use crate::session::source::SessionSource;
 use crate::tui;
 use crate::ui::style::{BOLD, DIM, Look};
 use crate::ui::text::{count, fit, one_line};
@@ -54,16 +54,16 @@ impl Replay {
             let events = count(recording.left_out, "event is", "events are");
             anstream::eprintln!("warning: {events} left out: the payload was deleted");
         }
-        let mut beats = recording.beats();
+        let mut events = recording.events();
         let stage = Stage::build(world)?;
         let player = Player::new(&stage.world, "replay", self.speed);
         if self.plain || !tui::suits_terminal() {
-            player.print(&beats)?;
-            println!("{} replayed.", count(beats.len(), "event", "events"));
+            player.print(&events)?;
+            println!("{} replayed.", count(events.len(), "event", "events"));
         } else {
             // The view lists no session that has ended.
-            beats.pop_if(|beat| beat.is("SessionEnd"));
-            player.show(&beats)?;
+            events.pop_if(|event| event.is("SessionEnd"));
+            player.show(&events)?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -85,7 +85,7 @@ pub struct Recording {
 impl Recording {
     /// Reads the session that is meant. No daemon is started for it.
     pub fn read(world: &World, meant: &str) -> Result<Self> {
-        let mut source = Source::open_quietly(world);
+        let mut source = SessionSource::open_quietly(world);
         let session = source.one(meant)?;
         let query = EventQuery {
             session: Some(session.session_id.clone()),
@@ -109,10 +109,10 @@ impl Recording {
     }
 
     /// What to play: pauses as they were, long ones shortened.
-    pub fn beats(&self) -> Vec<Beat> {
+    pub fn events(&self) -> Vec<ScriptedEvent> {
         let project = self.session.project.as_deref().unwrap_or_default();
         let (mut at, mut before) = (0, None);
-        let beats = self.events.iter().map(|(row, payload)| {
+        let events = self.events.iter().map(|(row, payload)| {
             let pause = before.map_or(0, |before| row.at - before);
             at += pause.clamp(0, LONGEST_PAUSE);
             before = Some(row.at);
@@ -121,13 +121,13 @@ impl Recording {
             if let Some(fields) = payload.as_object_mut() {
                 fields.remove("transcript_path");
             }
-            Beat {
+            ScriptedEvent {
                 at,
                 project: project.to_owned(),
-                what: What::Event(row.event.clone().unwrap_or_default(), payload),
+                payload: ScriptedPayload::Event(row.event.clone().unwrap_or_default(), payload),
             }
         });
-        beats.collect()
+        events.collect()
     }
 }
 
@@ -151,7 +151,7 @@ struct Report<'a> {
     left_out: usize,
     median_us: i64,
     p95_us: i64,
-    runs: Vec<show::Json<'a>>,
+    runs: Vec<report::Json<'a>>,
 }
 
 /// One event that the hook was run on.
@@ -159,7 +159,7 @@ struct Trial {
     sample: Sample,
     /// Why the hook would not have run in the session.
     standing: Option<String>,
-    tried: Tried,
+    tried: TrialResult,
 }
 
 /// Runs the events through the hook of the session's project that `typed` names.
@@ -175,7 +175,7 @@ pub fn run_hook(world: &World, recording: Recording, typed: &str, json: bool) ->
     if let Some(project) = session.project.filter(|folder| Path::new(folder).is_dir()) {
         world.cwd = project.into();
     }
-    let bench = Bench::set_up(&world)?;
+    let bench = TrialSetup::new(&world)?;
     let hook = bench.named(typed)?;
     bench.refuse_untrusted(hook)?;
     let look = Look::of_stdout();
@@ -228,8 +228,8 @@ pub fn run_hook(world: &World, recording: Recording, typed: &str, json: bool) ->
 }
 
 impl Trial {
-    fn json(&self) -> show::Json<'_> {
-        show::json(&self.tried, &self.sample, self.standing.as_deref())
+    fn json(&self) -> report::Json<'_> {
+        report::json(&self.tried, &self.sample, self.standing.as_deref())
     }
 
     /// What the hook said, in one line.
@@ -252,10 +252,10 @@ impl Trial {
 
 fn line(trial: &Trial, at: i64, look: &Look) -> String {
     let row = &trial.tried.row;
-    let (ended, pace) = (run::ended(row), run::pace(row.took_us));
+    let (ended, pace) = (hook_runs::ended(row), hook_runs::pace(row.took_us));
     let clock = clock(at, &look.now);
     let event = fit(&one_line(&trial.sample.name()), EVENT_WIDTH, look.glyphs);
-    let outcome = run::outcome(row);
+    let outcome = hook_runs::outcome(row);
     let took = time::took(row.took_us);
     let used = clock.len() + EVENT_WIDTH + OUTCOME_WIDTH + 8 + 8;
     let said = one_line(trial.said().trim());

@@ -9,8 +9,8 @@ use anyhow::Result;
 use becket_engine::session::json;
 
 use crate::failure::{Code, Failure};
-use crate::launch::{Launch, NoObserver, Policy, window};
-use crate::session::source::Source;
+use crate::launch::{Launch, NoObserver, RestartPolicy, window};
+use crate::session::source::SessionSource;
 use crate::world::World;
 
 /// Start Claude Code in this terminal and know its session
@@ -77,9 +77,9 @@ impl Run {
             agent_id: self.agent_id,
             establish_timeout: self.establish_timeout,
             policy: match (self.restart, self.no_limit_restart) {
-                (false, _) => Policy::Never,
-                (true, true) => Policy::AfterDeath,
-                (true, false) => Policy::AfterDeathOrLimit,
+                (false, _) => RestartPolicy::Never,
+                (true, true) => RestartPolicy::AfterDeath,
+                (true, false) => RestartPolicy::AfterDeathOrLimit,
             },
         };
         launch.run(world, &mut NoObserver)
@@ -91,7 +91,7 @@ impl Run {
         let Some(meant) = self.resume.as_deref().filter(|meant| !meant.is_empty()) else {
             return Ok(None);
         };
-        match Source::open(world).one(meant) {
+        match SessionSource::open(world).one(meant) {
             Ok(row) => {
                 self.resume = Some(row.session_id);
                 Ok(row.cwd.map(PathBuf::from).filter(|folder| folder.is_dir()))

@@ -8,15 +8,15 @@ use becket_engine::session::json;
 use becket_wire::session::{Display, SessionQuery, SessionRow};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-use crate::launch::state;
+use crate::launch::launch_file;
 use crate::session::history::History;
-use crate::session::source::Source;
-use crate::session::stats::{By, add_up};
+use crate::session::source::SessionSource;
+use crate::session::stats::{GroupBy, add_up};
 use crate::session::table::table;
 use crate::ui::style::Look;
 use crate::ui::text;
 use crate::world::{World, project_of};
-use crate::{session, unhooked};
+use crate::{session, unhooked_processes};
 
 /// Without a limit a person gets so many that have ended, the newest; a program gets all.
 const FOR_A_PERSON: u32 = 20;
@@ -47,7 +47,7 @@ pub struct Sessions {
     since: Option<i64>,
     /// With --stats: one row for each of these
     #[arg(long, value_name = "WHAT", requires = "stats")]
-    by: Option<By>,
+    by: Option<GroupBy>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -75,15 +75,15 @@ impl Sessions {
         };
         let mut source = match self.names {
             // A shell that completes a word starts nothing.
-            true => Source::open_quietly(world),
-            false => Source::open(world),
+            true => SessionSource::open_quietly(world),
+            false => SessionSource::open(world),
         };
         let mut rows = source.sessions(&query)?;
         if !self.names {
-            rows.extend(state::without_session(&world.place));
+            rows.extend(launch_file::without_session(&world.place));
         }
         if self.all {
-            rows.extend(unhooked::find(&rows));
+            rows.extend(unhooked_processes::find(&rows));
         }
         let any = !rows.is_empty();
         let project = self.project.as_deref().map(|folder| project(world, folder));
@@ -102,7 +102,7 @@ impl Sessions {
         } else if any {
             println!("No session matches.");
         } else {
-            println!("{}", unhooked::why_no_sessions(world));
+            println!("{}", unhooked_processes::why_no_sessions(world));
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -8,10 +8,10 @@ use becket_wire::rpc::EventQuery;
 use becket_wire::session::SessionRow;
 use serde::Serialize;
 
-use crate::launch::state;
-use crate::session::full::{self, full};
-use crate::session::history::{History, Past};
-use crate::session::source::Source;
+use crate::launch::launch_file;
+use crate::session::details::{self, details};
+use crate::session::history::{History, Timeline};
+use crate::session::source::SessionSource;
 use crate::ui::style::Look;
 use crate::world::{World, the_session};
 
@@ -49,13 +49,13 @@ struct Shown<'a> {
     #[serde(flatten)]
     session: Json<'a>,
     #[serde(flatten)]
-    past: full::JsonPast<'a>,
+    past: details::JsonTimeline<'a>,
 }
 
 impl Show {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         let meant = the_session(self.session)?;
-        let mut source = Source::open(world);
+        let mut source = SessionSource::open(world);
         let mut row = match source.one(&meant) {
             Ok(row) => row,
             Err(error) => match launched(world, &meant) {
@@ -67,7 +67,7 @@ impl Show {
         let id = row.session_id.clone();
         // A past that cannot be read is no reason to keep the rest back.
         let read =
-            History::open(world).and_then(|history| Ok((read_past(&history, &id)?, history)));
+            History::open(world).and_then(|history| Ok((read_timeline(&history, &id)?, history)));
         let (past, history) = read.unwrap_or_else(|why| {
             row.troubles.push(format!("its past: {why:#}"));
             Default::default()
@@ -76,7 +76,7 @@ impl Show {
             let most = self.turns.unwrap_or(usize::MAX);
             let shown = Shown {
                 session: json(&row),
-                past: full::json_past(&past, &history.after(&id), most),
+                past: details::json_timeline(&past, &history.after(&id), most),
             };
             println!("{}", crate::ui::text::json(&shown)?);
             return Ok(ExitCode::SUCCESS);
@@ -97,22 +97,22 @@ impl Show {
         });
         let look = Look::of_stdout();
         let told = [
-            full::turns_table(&past, self.turns.unwrap_or(TURNS), &look),
-            full::files(&past, row.project.as_deref(), &look),
-            full::chain(&history.before(&id), &history.after_all(&id), &look),
+            details::turns_table(&past, self.turns.unwrap_or(TURNS), &look),
+            details::files(&past, row.project.as_deref(), &look),
+            details::chain(&history.before(&id), &history.after_all(&id), &look),
         ];
-        anstream::print!("{}", full(&row, &told.concat(), &events, &look));
+        anstream::print!("{}", details(&row, &told.concat(), &events, &look));
         Ok(ExitCode::SUCCESS)
     }
 }
 
 /// A launch, by one of its pids: the id of its session, or what is known without one.
 fn launched(world: &World, meant: &str) -> Option<Result<String, SessionRow>> {
-    state::by_pid(&world.place, meant.parse().ok()?)
+    launch_file::by_pid(&world.place, meant.parse().ok()?)
 }
 
-fn read_past(history: &History, id: &str) -> Result<Past> {
-    let mut past = Past::default();
+fn read_timeline(history: &History, id: &str) -> Result<Timeline> {
+    let mut past = Timeline::default();
     history.events(Some(id), 0, &mut |event| past.add(&event))?;
     let figures = history.figures(Some(id))?;
     if let Some(first) = figures.first() {

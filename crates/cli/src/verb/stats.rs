@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use becket_daemon::store::RunQuery;
 
-use crate::run;
-use crate::run::source::Runs;
+use crate::hook_runs;
+use crate::hook_runs::query::Runs;
 use crate::ui::style::Look;
 use crate::world::World;
 
@@ -34,9 +34,9 @@ impl Stats {
         };
         let is_narrow = query.session.is_some() || query.since.is_some();
         let found = runs.find(&query)?;
-        let hooks = run::stats(found.iter().map(|found| &found.run));
+        let hooks = hook_runs::stats(found.iter().map(|found| &found.run));
         if self.json {
-            let hooks: Vec<_> = hooks.iter().map(run::HookStats::from).collect();
+            let hooks: Vec<_> = hooks.iter().map(hook_runs::JsonHookStats::from).collect();
             println!("{}", crate::ui::text::json(&hooks)?);
         } else if hooks.is_empty() {
             println!(
@@ -44,7 +44,7 @@ impl Stats {
                 super::recent::nothing(is_narrow, &world.place.config())
             );
         } else {
-            anstream::print!("{}", run::stats_table(&hooks, &Look::of_stdout()));
+            anstream::print!("{}", hook_runs::stats_table(&hooks, &Look::of_stdout()));
         }
         Ok(ExitCode::SUCCESS)
     }

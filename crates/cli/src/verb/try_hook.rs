@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use crate::failure::{Code, Failure};
-use crate::trial::{Bench, show};
+use crate::hook_trial::{TrialSetup, report};
 use crate::ui::style::Look;
 use crate::world::World;
 
@@ -25,7 +25,7 @@ pub struct Try {
 
 impl Try {
     pub fn run(self, world: &World) -> Result<ExitCode> {
-        let bench = Bench::set_up(world)?;
+        let bench = TrialSetup::new(world)?;
         let hook = bench.named(&self.hook)?;
         bench.refuse_untrusted(hook)?;
         let sample = match &self.event {
@@ -38,11 +38,14 @@ impl Try {
         let standing = bench.standing(hook, &sample);
         let tried = bench.try_on(hook, &sample)?;
         if self.json {
-            let told = show::json(&tried, &sample, standing.as_deref());
+            let told = report::json(&tried, &sample, standing.as_deref());
             println!("{}", crate::ui::text::json(&told)?);
         } else {
             let look = Look::of_stdout();
-            anstream::print!("{}", show::one(&tried, &sample, standing.as_deref(), &look));
+            anstream::print!(
+                "{}",
+                report::one(&tried, &sample, standing.as_deref(), &look)
+            );
         }
         Ok(if tried.row.has_failed() || tried.was_cancelled() {
             ExitCode::FAILURE

@@ -18,7 +18,7 @@ use super::init::{
 };
 use crate::adopt;
 use crate::commands::{self, Command};
-use crate::session::stored::sessions_without_daemon;
+use crate::session::source::sessions_without_daemon;
 use crate::settings::{self, Outcome, Scope, State};
 use crate::tmux::{Here, conf};
 use crate::ui::style::WARN;

@@ -10,7 +10,7 @@ use becket_engine::hooks::name::{self, Match};
 use becket_engine::program;
 use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 
-use crate::doctor::registration::send_canary;
+use crate::doctor::settings_checks::send_canary;
 use crate::failure::{Code, Failure};
 use crate::line::{Form, Lines};
 use crate::settings::{self, Outcome, Scope, StatusLine, Strict};
@@ -110,16 +110,16 @@ impl Up {
             .iter()
             .find_map(|entry| entry.command.as_ref());
         let entry = entry.context("nothing is registered")?;
-        let flight = send_canary(world, Path::new(&entry.program), &entry.args, true)
+        let canary = send_canary(world, Path::new(&entry.program), &entry.args, true)
             .context("no event arrives")?;
         let took = format!(
             "{:.1} ms, kept as event {}",
-            flight.took.as_secs_f64() * 1e3,
-            flight.row.seq
+            canary.took.as_secs_f64() * 1e3,
+            canary.row.seq
         );
         step("sent an event through, and found it in the database", &took);
         let mut lines = Lines::new(Form::Person);
-        lines.print(&flight.row)?;
+        lines.print(&canary.row)?;
         lines.flush()?;
         if let Some(set) = notices(world, self.notice)? {
             step(&set, &world.place.config().display().to_string());

@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::settings::is_registered_here;
 use crate::tui;
 use crate::ui::text;
-use crate::unhooked::why_no_sessions;
+use crate::unhooked_processes::why_no_sessions;
 use crate::world::World;
 
 pub fn run(world: &World, frame_times: Option<&Path>) -> Result<ExitCode> {

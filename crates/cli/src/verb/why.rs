@@ -12,9 +12,9 @@ use becket_wire::rpc::EventRow;
 use becket_wire::{EventId, Head};
 
 use crate::failure::{Code, Failure};
+use crate::hook_runs::explanation::{JsonExplanation, Skipped, Why as Told, explain};
+use crate::hook_runs::query::Runs;
 use crate::log;
-use crate::run::full::{Json, Skipped, Why as Told, full};
-use crate::run::source::Runs;
 use crate::ui::style::Look;
 use crate::world::{World, denied_calls, own_session, project_of};
 
@@ -41,9 +41,9 @@ impl Why {
         };
         let told = tell(world, &runs, id)?;
         if self.json {
-            println!("{}", crate::ui::text::json(&Json::from(&told))?);
+            println!("{}", crate::ui::text::json(&JsonExplanation::from(&told))?);
         } else {
-            anstream::print!("{}", full(&told, &Look::of_stdout()));
+            anstream::print!("{}", explain(&told, &Look::of_stdout()));
         }
         Ok(ExitCode::SUCCESS)
     }

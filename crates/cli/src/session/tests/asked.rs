@@ -16,7 +16,7 @@ use becket_wire::session::{Display, SessionQuery, SessionRow};
 
 use crate::client::Client;
 use crate::failure::Failure;
-use crate::session::source::{Source, one};
+use crate::session::source::{SessionSource, one};
 use crate::session::tests::{NOW, asks};
 use crate::verb::wait::{Goal, wait};
 use crate::world::{Said, World};
@@ -62,7 +62,7 @@ impl Scripted {
 
     /// Everything was asked that had to be.
     fn end(self) {
-        // Whoever still waits for a connection gets one that asks nothing.
+        // A client that still waits for a connection gets one that asks nothing.
         drop(UnixStream::connect(&self.socket));
         self.thread.join().unwrap();
         self.folder.close().unwrap();
@@ -78,7 +78,7 @@ fn serve(mut stream: UnixStream, script: Script) {
                 break frame;
             }
             let length = stream.read(&mut buffer).unwrap();
-            assert!(length > 0, "nobody asked {wanted:?}");
+            assert!(length > 0, "no client asked {wanted:?}");
             decoder.push(&buffer[..length]);
         };
         assert_eq!(Request::from_frame(frame).unwrap(), Request::Ask(wanted));
@@ -186,17 +186,17 @@ fn a_daemon_that_goes_away_in_the_middle_is_asked_again_once() {
     let gone = || vec![(everything(), vec![])];
     let answers = vec![(everything(), sessions(asks()))];
     let (daemon, world) = Scripted::new(vec![gone(), answers]);
-    let found = Source::open(&world).sessions(&SessionQuery::default());
+    let found = SessionSource::open(&world).sessions(&SessionQuery::default());
     assert_eq!(found.unwrap(), [asks()]);
     daemon.end();
-    // Whoever asks once starts none either that was stopped over it.
+    // A client that asks once does not start a stopped daemon either.
     let (daemon, world) = Scripted::new(vec![gone()]);
     fs::write(world.place.stopped_mark(), "").unwrap();
-    let why = Source::open(&world).sessions(&SessionQuery::default());
+    let why = SessionSource::open(&world).sessions(&SessionQuery::default());
     assert_eq!(why.unwrap_err().to_string(), "the daemon went away");
     daemon.end();
     let (daemon, world) = Scripted::new(vec![gone(), gone()]);
-    let why = Source::open(&world).sessions(&SessionQuery::default());
+    let why = SessionSource::open(&world).sessions(&SessionQuery::default());
     let why = why.unwrap_err();
     assert!(why.downcast_ref::<Failure>().unwrap().is_unreachable());
     daemon.end();

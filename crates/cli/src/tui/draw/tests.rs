@@ -12,74 +12,80 @@ use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier};
 
-use crate::tui::draw::{Drawn, draw};
-use crate::tui::input::{Action, Field};
-use crate::tui::look::{Look, Tone};
+use crate::tui::draw::{DrawnFrame, draw};
+use crate::tui::input::{Action, TextField};
 use crate::tui::model::{EventLine, Focus, Mode, Model, Target};
+use crate::tui::theme::{Theme, Tone};
+use crate::ui::style::Glyphs;
 
-fn shown(model: &Model, look: &Look, width: u16, height: u16) -> (Terminal<TestBackend>, Drawn) {
+fn shown(
+    model: &Model,
+    theme: &Theme,
+    width: u16,
+    height: u16,
+) -> (Terminal<TestBackend>, DrawnFrame) {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    let mut drawn = Drawn::default();
+    let mut drawn = DrawnFrame::default();
     terminal
-        .draw(|frame| drawn = draw(model, look, NOW, frame.area(), frame.buffer_mut()))
+        .draw(|frame| drawn = draw(model, theme, NOW, frame.area(), frame.buffer_mut()))
         .unwrap();
     (terminal, drawn)
 }
 
-fn picture(model: &Model, look: &Look, width: u16, height: u16) -> String {
-    shown(model, look, width, height).0.backend().to_string()
+fn picture(model: &Model, theme: &Theme, width: u16, height: u16) -> String {
+    shown(model, theme, width, height).0.backend().to_string()
 }
 
-fn buffer(model: &Model, look: &Look) -> Buffer {
-    shown(model, look, 120, 32).0.backend().buffer().clone()
+fn buffer(model: &Model, theme: &Theme) -> Buffer {
+    shown(model, theme, 120, 32).0.backend().buffer().clone()
 }
 
 #[test]
 fn empty() {
-    assert_snapshot!(picture(&model(vec![]), &look(), 80, 10));
+    assert_snapshot!(picture(&model(vec![]), &theme(), 80, 10));
 }
 
 #[test]
 fn before_the_daemon_has_spoken_and_when_it_cannot_be_reached() {
     let mut model = Model::new();
     model.settle();
-    assert!(picture(&model, &look(), 80, 10).contains("Asking the daemon"));
-    model.lost =
+    assert!(picture(&model, &theme(), 80, 10).contains("Asking the daemon"));
+    model.connection_error =
         Some("could not reach the daemon on /run/socket (refused); try becket doctor".into());
-    assert_snapshot!(picture(&model, &look(), 80, 10));
+    assert_snapshot!(picture(&model, &theme(), 80, 10));
 }
 
 #[test]
 fn eight_with_subagents() {
     let mut model = model(eight());
     events(&mut model, 30);
-    assert_snapshot!(picture(&model, &look(), 120, 32));
+    assert_snapshot!(picture(&model, &theme(), 120, 32));
 }
 
 #[test]
 fn eight_by_project() {
     let mut model = model(eight());
     model.act(Action::Group);
-    assert_snapshot!(picture(&model, &look(), 120, 32));
+    assert_snapshot!(picture(&model, &theme(), 120, 32));
 }
 
 #[test]
 fn narrow() {
     let mut model = model(eight());
     events(&mut model, 30);
-    assert_snapshot!(picture(&model, &look(), 60, 15));
+    assert_snapshot!(picture(&model, &theme(), 60, 15));
 }
 
 #[test]
 fn without_colour_and_unicode() {
     let mut model = model(eight());
     events(&mut model, 30);
-    let look = Look {
+    let theme = Theme {
         colour: false,
-        unicode: false,
-        ..look()
+        glyphs: Glyphs::Ascii,
+        ..theme()
     };
-    let (terminal, _) = shown(&model, &look, 100, 32);
+    let (terminal, _) = shown(&model, &theme, 100, 32);
     let buffer = terminal.backend().buffer();
     for cell in buffer.content() {
         assert!(cell.symbol().is_ascii(), "{cell:?}");
@@ -95,20 +101,20 @@ fn filtered() {
     for c in "shop none".chars() {
         model.act(Action::Edit(crate::tui::input::Edit::Insert(c)));
     }
-    assert!(picture(&model, &look(), 80, 20).contains("No session fits."));
+    assert!(picture(&model, &theme(), 80, 20).contains("No session fits."));
     for _ in 0..5 {
         model.act(Action::Edit(crate::tui::input::Edit::Back));
     }
-    assert_snapshot!("typing", picture(&model, &look(), 80, 20));
+    assert_snapshot!("typing", picture(&model, &theme(), 80, 20));
     model.act(Action::Accept);
-    assert_snapshot!("accepted", picture(&model, &look(), 80, 20));
+    assert_snapshot!("accepted", picture(&model, &theme(), 80, 20));
 }
 
 #[test]
 fn help() {
     let mut model = model(eight());
     model.act(Action::Help);
-    assert_snapshot!(picture(&model, &look(), 80, 24));
+    assert_snapshot!(picture(&model, &theme(), 80, 24));
 }
 
 #[test]
@@ -122,7 +128,7 @@ fn a_wide_character_does_not_reach_under_the_help() {
         model.act(Action::Help);
         let area = Rect::new(0, 0, 80, 24);
         let mut buffer = Buffer::empty(area);
-        draw(&model, &look(), NOW, area, &mut buffer);
+        draw(&model, &theme(), NOW, area, &mut buffer);
         for place in buffer.area.positions() {
             let wide = ratatui::text::Span::raw(buffer[place].symbol()).width() > 1;
             let next = wide.then(|| buffer[(place.x + 1, place.y)].symbol());
@@ -139,7 +145,7 @@ fn the_question_before_the_end() {
     let mut model = model(eight());
     model.act(Action::Step(1));
     model.act(Action::End);
-    assert_snapshot!(picture(&model, &look(), 80, 20));
+    assert_snapshot!(picture(&model, &theme(), 80, 20));
 }
 
 #[test]
@@ -148,15 +154,15 @@ fn a_session_that_waits_takes_no_line_and_no_interrupt_without_a_question() {
     model.act(Action::NextWaiting);
     model.act(Action::NextWaiting);
     model.act(Action::Line);
-    assert_snapshot!("refused", picture(&model, &look(), 80, 20));
+    assert_snapshot!("refused", picture(&model, &theme(), 80, 20));
     // Nothing of the reason is cut where there is less room.
-    let narrow = picture(&model, &look(), 40, 20);
+    let narrow = picture(&model, &theme(), 40, 20);
     for word in ["https://example.org", "taken for one", "close this"] {
         assert!(narrow.contains(word), "{narrow}");
     }
     model.act(Action::Cancel);
     model.act(Action::Interrupt);
-    assert_snapshot!("interrupt", picture(&model, &look(), 80, 20));
+    assert_snapshot!("interrupt", picture(&model, &theme(), 80, 20));
 }
 
 #[test]
@@ -167,12 +173,12 @@ fn what_is_typed_and_what_came_of_it() {
         model.act(Action::Edit(crate::tui::input::Edit::Insert(c)));
     }
     let last = |model: &Model, width| {
-        let picture = picture(model, &look(), width, 20);
+        let picture = picture(model, &theme(), width, 20);
         picture.lines().last().unwrap().to_owned()
     };
     assert_snapshot!("typed_line", last(&model, 60));
     model.act(Action::Cancel);
-    model.say("the pane %1 shows another program; nothing was sent", true);
+    model.show_message("the pane %1 shows another program; nothing was sent", true);
     assert_snapshot!("said", last(&model, 80));
 }
 
@@ -188,7 +194,7 @@ fn the_effort_of_a_session_has_a_line_of_its_own() {
         context_pct: Some(45.2),
         ..EffortBrief::default()
     });
-    let shown = picture(&model(rows), &look(), 100, 24);
+    let shown = picture(&model(rows), &theme(), 100, 24);
     let line = "effort 2 implement, phase build, heartbeat 4, context 45 %: Pay as a guest";
     assert!(shown.contains(line), "{shown}");
 }
@@ -199,14 +205,14 @@ fn the_events_can_have_the_focus() {
     events(&mut model, 40);
     model.act(Action::Focus);
     model.act(Action::Scroll(5));
-    assert_snapshot!(picture(&model, &look(), 80, 24));
+    assert_snapshot!(picture(&model, &theme(), 80, 24));
 }
 
 #[test]
 fn urgency_has_colour_and_the_selection_stands_out() {
     let mut model = model(eight());
     model.act(Action::Step(1));
-    let buffer = buffer(&model, &look());
+    let buffer = buffer(&model, &theme());
     let find = |symbol: &str, skip: u16| {
         let rows = (skip..buffer.area.height).flat_map(|y| (0..4).map(move |x| (x, y)));
         let mut cells = rows.map(|place| &buffer[place]);
@@ -222,32 +228,32 @@ fn urgency_has_colour_and_the_selection_stands_out() {
 
 #[test]
 fn motion_only_where_something_moves() {
-    let (_, still) = shown(&model(vec![]), &look(), 80, 20);
+    let (_, still) = shown(&model(vec![]), &theme(), 80, 20);
     assert_eq!((still.moves, still.next_in), (false, None));
     let mut rows = one();
     rows[0].display = Display::Done;
     rows[0].display_since = NOW - 7_200_000;
     rows[0].started_at = NOW - 7_200_000;
-    let (_, quiet) = shown(&model(rows), &look(), 120, 20);
+    let (_, quiet) = shown(&model(rows), &theme(), 120, 20);
     assert_eq!((quiet.moves, quiet.next_in), (false, Some(60_000)));
-    let (_, busy) = shown(&model(one()), &look(), 120, 20);
+    let (_, busy) = shown(&model(one()), &theme(), 120, 20);
     assert!(busy.moves && busy.next_in <= Some(1_000));
     // A thousand, of which those in sight are done.
     let mut model = model(many(1_000));
-    model.wish.grouped = false;
-    model.regrow();
+    model.options.grouped = false;
+    model.invalidate_tree();
     model.act(Action::Last);
-    assert!(!shown(&model, &look(), 120, 32).1.moves);
+    assert!(!shown(&model, &theme(), 120, 32).1.moves);
 }
 
 /// 2026-11-15T09:00:00Z.
 pub const NOW: i64 = 1_794_733_200_000;
 const MINUTE: i64 = 60_000;
 
-pub fn look() -> Look {
-    Look {
+pub fn theme() -> Theme {
+    Theme {
         colour: true,
-        unicode: true,
+        glyphs: Glyphs::Unicode,
         home: Some("/home/user".into()),
         zone: TimeZone::UTC,
     }
@@ -258,7 +264,7 @@ pub fn model(rows: Vec<SessionRow>) -> Model {
     model.put_all(rows);
     model.settle();
     let session = model.current().map(|row| row.session_id.clone());
-    model.events.turn_to(session);
+    model.events.show_session(session);
     model
 }
 
@@ -525,7 +531,7 @@ fn mode() -> impl Strategy<Value = Mode> {
         session_id: "s".into(),
         title,
     });
-    let field = text().prop_map(|text| Field::new(&text));
+    let field = text().prop_map(|text| TextField::new(&text));
     (0..8, target, field).prop_map(|(which, target, field)| match which {
         0 => Mode::Help,
         1 => Mode::Filter(field),
@@ -560,17 +566,17 @@ prop_compose! {
                 tone: Tone::Plain,
             });
         }
-        model.wish.grouped = grouped;
-        model.regrow();
+        model.options.grouped = grouped;
+        model.invalidate_tree();
         model.settle();
         model.step(step);
         model.mode = mode;
         model.focus = if focus { Focus::Events } else { Focus::List };
         model.top = top;
         model.events.scroll(back as isize);
-        model.lost = lost;
-        if let Some(said) = said {
-            model.say(said, focus);
+        model.connection_error = lost;
+        if let Some(message) = said {
+            model.show_message(message, focus);
         }
         model
     }
@@ -587,7 +593,7 @@ proptest! {
         (colour, unicode) in any::<(bool, bool)>(),
         now in prop_oneof![Just(NOW), any::<i64>()],
     ) {
-        let look = Look { colour, unicode, ..look() };
+        let theme = Theme { colour, glyphs: if unicode { Glyphs::Unicode } else { Glyphs::Ascii }, ..theme() };
         // The area lies inside a larger buffer whose other cells are marked.
         let whole = Rect::new(0, 0, width + 2, height + 2);
         let area = Rect::new(1, 1, width, height);
@@ -597,7 +603,7 @@ proptest! {
                 buffer[place].reset();
             }
         }
-        draw(&model, &look, now, area, &mut buffer);
+        draw(&model, &theme, now, area, &mut buffer);
         for place in whole.positions() {
             let cell = &buffer[place];
             if area.contains(place) {

@@ -39,7 +39,7 @@ fn the_selection_stays_on_its_session_when_rows_move() {
     model.put(row("b", Display::Done, 9));
     model.settle();
     assert_eq!(selected(&model), "b");
-    assert_eq!(model.at(), 2);
+    assert_eq!(model.selected_row(), 2);
 }
 
 #[test]
@@ -135,24 +135,24 @@ fn a_killed_session_and_a_finished_print_stay_for_ten_minutes() {
         ..ended("p", "other")
     });
     model.settle();
-    assert_eq!(ids(model.rows(), &model.wish), "a c p");
+    assert_eq!(ids(model.rows(), &model.options), "a c p");
     assert_eq!(model.totals.counts, [0; 5]);
     model.put_all(vec![row("d", Display::Done, 0), row("c", Display::Done, 0)]);
-    model.expire(1_000 + ENDED_STAYS - 1);
-    assert_eq!(ids(model.rows(), &model.wish), "c d a p");
-    model.expire(1_000 + ENDED_STAYS);
-    assert_eq!(ids(model.rows(), &model.wish), "c d");
+    model.expire(1_000 + ENDED_SESSION_MS - 1);
+    assert_eq!(ids(model.rows(), &model.options), "c d a p");
+    model.expire(1_000 + ENDED_SESSION_MS);
+    assert_eq!(ids(model.rows(), &model.options), "c d");
 }
 
 #[test]
 fn a_message_gives_the_keys_their_place_back() {
     let mut model = model(Vec::new());
-    model.say("jumped", false);
+    model.show_message("jumped", false);
     model.expire(50);
-    model.expire(49 + SAID_STAYS);
-    assert!(model.said.is_some());
-    model.expire(50 + SAID_STAYS);
-    assert_eq!(model.said, None);
+    model.expire(49 + STATUS_MESSAGE_MS);
+    assert!(model.status_message.is_some());
+    model.expire(50 + STATUS_MESSAGE_MS);
+    assert_eq!(model.status_message, None);
 }
 
 #[test]
@@ -163,8 +163,8 @@ fn totals_count_all_and_know_the_longest_wait() {
     let mut second = row("b", Display::Attention, 3);
     second.figures.cost_usd = Some(f64::NAN);
     let mut model = model(vec![first, second, row("c", Display::Done, 1)]);
-    model.wish.filter = "nothing fits".into();
-    model.regrow();
+    model.options.filter = "nothing fits".into();
+    model.invalidate_tree();
     model.settle();
     assert_eq!(model.totals.counts, [0, 2, 0, 0, 1]);
     assert_eq!(model.totals.waits_since, Some(3));
@@ -188,11 +188,11 @@ fn agent(id: &str, parent: Option<&str>, started_at: i64) -> AgentRow {
     }
 }
 
-fn ids(rows: &[SessionRow], wish: &Wish) -> String {
-    let name = |twig: &Twig| match twig {
-        Twig::Group(project) => format!("[{}]", project.as_deref().unwrap_or("-")),
-        Twig::Session(at) => rows[*at].session_id.clone(),
-        Twig::Agent {
+fn ids(rows: &[SessionRow], options: &ListOptions) -> String {
+    let name = |tree_row: &TreeRow| match tree_row {
+        TreeRow::Group(project) => format!("[{}]", project.as_deref().unwrap_or("-")),
+        TreeRow::Session(at) => rows[*at].session_id.clone(),
+        TreeRow::Agent {
             session,
             agent,
             depth,
@@ -204,7 +204,7 @@ fn ids(rows: &[SessionRow], wish: &Wish) -> String {
             rows[*session].agents[*agent].agent_id
         ),
     };
-    grow(rows, wish)
+    build_tree(rows, options)
         .iter()
         .map(name)
         .collect::<Vec<_>>()
@@ -225,7 +225,7 @@ fn the_order_is_that_of_becket_sessions() {
         projected("error", "p", Error, 50),
     ];
     let order = "error old new checked busy working done before";
-    assert_eq!(ids(&rows, &Model::new().wish), order);
+    assert_eq!(ids(&rows, &Model::new().options), order);
     crate::session::sort(&mut rows);
     assert_eq!(rows.map(|row| row.session_id).join(" "), order);
 }
@@ -237,11 +237,11 @@ fn a_project_stands_where_its_most_urgent_session_would() {
         projected("b", "busy", Display::Done, 2),
         projected("c", "busy", Display::Attention, 3),
     ];
-    let wish = Wish {
+    let options = ListOptions {
         grouped: true,
-        ..Wish::default()
+        ..ListOptions::default()
     };
-    assert_eq!(ids(&rows, &wish), "[busy] c b [quiet] a");
+    assert_eq!(ids(&rows, &options), "[busy] c b [quiet] a");
 }
 
 #[test]
@@ -257,10 +257,10 @@ fn live_agents_hang_below_their_parents() {
         ended_at: Some(5),
         ..agent("gone", None, 0)
     });
-    let mut wish = Wish::default();
-    assert_eq!(ids(&rows, &wish), "s |a `-a1 |b `lost");
-    wish.folded.insert("s".into());
-    assert_eq!(ids(&rows, &wish), "s");
+    let mut options = ListOptions::default();
+    assert_eq!(ids(&rows, &options), "s |a `-a1 |b `lost");
+    options.folded.insert("s".into());
+    assert_eq!(ids(&rows, &options), "s");
 }
 
 #[test]
@@ -271,11 +271,11 @@ fn all_words_of_the_filter_must_occur_somewhere() {
     ];
     rows[0].title = Some("Fix Checkout".into());
     let filtered = |filter: &str| {
-        let wish = Wish {
+        let options = ListOptions {
             filter: filter.into(),
-            ..Wish::default()
+            ..ListOptions::default()
         };
-        ids(&rows, &wish)
+        ids(&rows, &options)
     };
     assert_eq!(filtered("check SHOP"), "a");
     assert_eq!(filtered("done"), "b");
@@ -297,17 +297,17 @@ fn line(seq: i64) -> EventLine {
 
 #[test]
 fn what_is_looked_at_stays_while_new_ones_come() {
-    let mut events = Events::default();
+    let mut events = EventLog::default();
     (0..10).for_each(|seq| events.put(line(seq)));
     events.scroll(4);
     events.put(line(10));
-    assert_eq!(events.back, 5);
+    assert_eq!(events.scrolled_back, 5);
     events.scroll(-100);
     events.put(line(11));
-    assert_eq!(events.back, 0);
+    assert_eq!(events.scrolled_back, 0);
     events.scroll(100);
-    assert_eq!(events.back, 11);
+    assert_eq!(events.scrolled_back, 11);
     (20..2_000).for_each(|seq| events.put(line(seq)));
     assert_eq!(events.lines.len(), KEPT);
-    assert!(events.back < KEPT);
+    assert!(events.scrolled_back < KEPT);
 }

@@ -13,7 +13,7 @@ const PASTE: usize = 4;
 /// Keys that follow each other without a pause. A printable key waits here until a pause shows that
 /// no more follow, or until the others show what it belongs to.
 #[derive(Debug, Default)]
-pub struct KeyRun {
+pub struct KeyBurst {
     waiting: Vec<KeyEvent>,
     /// The time of the last key.
     last: Option<Instant>,
@@ -24,23 +24,23 @@ pub struct KeyRun {
 
 /// The effect of one more key.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct AddedKey {
     /// The keys that act now, in order.
     pub act: Vec<KeyEvent>,
     /// The key belongs to a paste and never acts.
     pub pasted: bool,
 }
 
-impl KeyRun {
+impl KeyBurst {
     /// Adds a key that was pressed at `at`. Call [`due`](Self::due) with the same moment before.
-    pub fn add(&mut self, key: KeyEvent, at: Instant) -> Taken {
+    pub fn add(&mut self, key: KeyEvent, at: Instant) -> AddedKey {
         let character = printable(key);
         let ends_line = matches!(key.code, KeyCode::Enter | KeyCode::Tab) && self.printable > 0;
         if character.is_none() && !ends_line {
             // Arrows, Escape, Ctrl-C: they act at once, after the keys that were pressed before.
             let mut act = self.flush();
             act.push(key);
-            return Taken { act, pasted: false };
+            return AddedKey { act, pasted: false };
         }
         self.last = Some(at);
         if let Some(c) = character {
@@ -50,14 +50,14 @@ impl KeyRun {
         let many = self.printable >= PASTE;
         if many && self.differs {
             self.waiting.clear();
-            return Taken {
+            return AddedKey {
                 act: Vec::new(),
                 pasted: true,
             };
         }
         self.waiting.push(key);
         let act = if many { self.flush() } else { Vec::new() };
-        Taken { act, pasted: false }
+        AddedKey { act, pasted: false }
     }
 
     /// The moment at which the waiting keys act, if nothing follows them.
@@ -115,7 +115,7 @@ mod tests {
     /// Plays keys, each so many milliseconds after the one before it, until all is quiet. Returns
     /// the keys that acted, with their delay, and how many were taken for a paste.
     fn play(keys: &[(KeyCode, u64)]) -> (Vec<(KeyCode, u64)>, usize) {
-        let (mut run, start) = (KeyRun::default(), Instant::now());
+        let (mut run, start) = (KeyBurst::default(), Instant::now());
         let (mut acted, mut pasted, mut at) = (Vec::new(), 0, start);
         let mut pressed: Vec<(KeyEvent, Instant)> = Vec::new();
         let mut act =

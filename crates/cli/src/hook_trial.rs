@@ -1,7 +1,7 @@
-//! One hook on one event, run for a person to look at: nothing is recorded, nothing is answered. What
-//! the hook does outside, it really does.
+//! Runs one hook on one event, to show the result to the user. Nothing is recorded or answered, but
+//! the side effects of the hook are real.
 
-pub mod show;
+pub mod report;
 
 #[cfg(test)]
 mod tests;
@@ -32,10 +32,10 @@ use crate::failure::{Code, Failure};
 use crate::world::{World, project_of};
 use crate::{leave, log, switch};
 
-/// Where hooks are tried: the project that we are in, its hooks, and a home of their own for what
-/// built-ins remember, so that no session's memory is touched.
+/// The setup of trials: the current project, its hooks, and a temporary home for the memory of
+/// built-in hooks, so that no session's memory changes.
 #[derive(Debug)]
-pub struct Bench<'a> {
+pub struct TrialSetup<'a> {
     pub world: &'a World,
     pub project: PathBuf,
     pub hooks: Vec<Arc<Hook>>,
@@ -44,18 +44,18 @@ pub struct Bench<'a> {
     cancel: Cancel,
 }
 
-/// What came of it.
+/// The result of one trial.
 #[derive(Debug, Clone)]
-pub struct Tried {
+pub struct TrialResult {
     pub ran: JobResult,
-    /// As becket reads it, else in what way it failed.
+    /// The answer as becket reads it, or the reason of the failure.
     pub answer: Result<Answer, String>,
-    /// As it would be recorded.
+    /// The row that would be recorded.
     pub row: RunRow,
 }
 
-impl<'a> Bench<'a> {
-    pub fn set_up(world: &'a World) -> Result<Self> {
+impl<'a> TrialSetup<'a> {
+    pub fn new(world: &'a World) -> Result<Self> {
         let cwd = world.cwd.canonicalize();
         let cwd = cwd.unwrap_or_else(|_| world.cwd.clone());
         let project = project_of(&cwd).to_path_buf();
@@ -80,7 +80,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// The hook that is meant: its name, or a part that only it has.
+    /// Finds a hook by its name or an unambiguous part of it.
     pub fn named(&self, typed: &str) -> Result<&Arc<Hook>> {
         let names = self.hooks.iter().map(|hook| &*hook.name);
         let failure = match name::find(typed, names) {
@@ -119,7 +119,7 @@ impl<'a> Bench<'a> {
             .into())
     }
 
-    /// Whether the hook would run on this event in its session, and why not.
+    /// Returns the reason why the hook would not run on this event in its session.
     pub fn standing(&self, hook: &Hook, sample: &Sample) -> Option<String> {
         let head = Head::read(&sample.payload).unwrap_or_default();
         let session = head.session_id.as_deref().unwrap_or_default();
@@ -136,7 +136,7 @@ impl<'a> Bench<'a> {
         head.is_ok_and(|head| concerns(hook, &sample.event, &head, &sample.payload, &self.project))
     }
 
-    pub fn try_on(&self, hook: &Hook, sample: &Sample) -> Result<Tried> {
+    pub fn try_on(&self, hook: &Hook, sample: &Sample) -> Result<TrialResult> {
         let head = Head::read(&sample.payload).unwrap_or_default();
         let cwd = head.cwd.as_deref().map(Path::new);
         let cwd = cwd.filter(|cwd| cwd.is_dir()).unwrap_or(&self.project);
@@ -153,7 +153,7 @@ impl<'a> Bench<'a> {
             environment,
             stdin: sample.payload.clone().into(),
             timeout: hook.timeout_on(&sample.event),
-            // Here the user wants to see what it says.
+            // Not async: the user wants to see the output.
             is_async: false,
             listing: None,
         };
@@ -169,16 +169,16 @@ impl<'a> Bench<'a> {
             agent_id: head.agent_id.as_deref(),
         };
         let row = ran.row(on, &answer);
-        Ok(Tried { ran, answer, row })
+        Ok(TrialResult { ran, answer, row })
     }
 }
 
-impl Tried {
+impl TrialResult {
     pub fn was_cancelled(&self) -> bool {
         self.ran.outcome == Outcome::Cancelled
     }
 
-    /// What Claude Code would get if no other hook had run.
+    /// Returns the output for Claude Code, as if no other hook had run.
     pub fn output(&self, sample: &Sample) -> Output {
         let silent = Answer::silent(sample.event.clone());
         let said = self.answer.as_ref().ok().map(|answer| HookAnswer {
@@ -190,7 +190,7 @@ impl Tried {
             .render()
     }
 
-    /// How many characters of it reach the model.
+    /// Returns the number of characters that the model would get.
     pub fn for_claude(&self) -> u64 {
         let Ok(answer) = &self.answer else {
             return 0;
@@ -201,7 +201,7 @@ impl Tried {
     }
 }
 
-/// Ours, with what Claude Code tells its hooks besides.
+/// Returns becket's environment with the variable that Claude Code sets for its hooks.
 fn environment(project: &Path) -> Arc<[(OsString, OsString)]> {
     const PROJECT: &str = "CLAUDE_PROJECT_DIR";
     let mut all: Vec<(OsString, OsString)> = std::env::vars_os().collect();
@@ -211,22 +211,22 @@ fn environment(project: &Path) -> Arc<[(OsString, OsString)]> {
     all.into()
 }
 
-/// So many recorded events of a kind are looked at for one that a hook wants.
-const LOOKED_AT: u32 = 200;
-/// No event is longer.
+/// The number of recorded events of a kind that are searched for one that a hook wants.
+const SEARCHED_EVENTS: u32 = 200;
+/// The longest event in bytes.
 const LONGEST: u64 = 32 << 20;
 
 #[derive(Debug, Clone)]
 pub struct Sample {
     pub event: EventName,
     pub payload: Vec<u8>,
-    pub from: From,
+    pub from: SampleSource,
 }
 
-/// Where it comes from.
+/// The source of a sample event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum From {
-    /// The log. Secrets in it were masked.
+pub enum SampleSource {
+    /// The log, in which secrets were masked.
     Log {
         id: EventId,
         at: i64,
@@ -238,7 +238,7 @@ pub enum From {
 
 macro_rules! built_in {
     ($($name:literal),* $(,)?) => {
-        /// Events as Claude Code really sent them, one or a few of each kind.
+        /// Events as Claude Code sent them, one or a few of each kind.
         const BUILT_IN: &[&str] = &[
             $(include_str!(concat!("../../wire/fixtures/", $name, ".json")),)*
         ];
@@ -268,22 +268,22 @@ built_in![
     "Notification.idle_prompt.tui",
 ];
 
-/// Where those were recorded.
+/// The folder in which the built-in events were recorded.
 const RECORDED_IN: &str = "/home/user/project";
 
-/// Those that becket brings along, as if they came from this project.
+/// Returns the built-in events, as if they came from this project.
 fn built_in(project: &Path) -> impl Iterator<Item = Sample> {
     let here = serde_json::to_string(&project.to_string_lossy()).unwrap_or_default();
     let here = here.trim_matches('"').to_owned();
     BUILT_IN.iter().filter_map(move |text| {
         let payload = text.replace(RECORDED_IN, &here).into_bytes();
-        Sample::read(payload, From::BuiltIn)
+        Sample::read(payload, SampleSource::BuiltIn)
     })
 }
 
 impl Sample {
-    /// None if the payload does not say which event it is.
-    fn read(payload: Vec<u8>, from: From) -> Option<Self> {
+    /// Reads a payload. Returns None if it has no event name.
+    fn read(payload: Vec<u8>, from: SampleSource) -> Option<Self> {
         let event = Head::read(&payload).ok()?.event?.as_ref().into();
         Some(Self {
             event,
@@ -292,9 +292,9 @@ impl Sample {
         })
     }
 
-    /// The same of a recorded event whose payload is kept.
+    /// Makes a sample of a recorded event, or None if its payload was not kept.
     pub fn of(row: EventRow) -> Option<Self> {
-        let from = From::Log {
+        let from = SampleSource::Log {
             id: row.id,
             at: row.at,
             masked: row.masked,
@@ -304,7 +304,7 @@ impl Sample {
 
     pub fn id(&self) -> Option<EventId> {
         match self.from {
-            From::Log { id, .. } => Some(id),
+            SampleSource::Log { id, .. } => Some(id),
             _ => None,
         }
     }
@@ -314,7 +314,7 @@ impl Sample {
         head.tool.map(std::borrow::Cow::into_owned)
     }
 
-    /// The event, and the tool that it is about.
+    /// Formats the event and its tool.
     pub fn name(&self) -> String {
         let tool = self.tool();
         let words = [Some(self.event.as_str()), tool.as_deref()];
@@ -322,8 +322,8 @@ impl Sample {
     }
 }
 
-impl Bench<'_> {
-    /// The event in this file, else the one whose id begins so.
+impl TrialSetup<'_> {
+    /// Reads the event in the file `meant`, else the recorded event whose id begins with it.
     pub fn sample(&self, meant: &str) -> Result<Sample> {
         let file = self.world.cwd.join(meant);
         if EventId::beginning(meant).is_some() && !file.exists() {
@@ -353,14 +353,13 @@ impl Bench<'_> {
         })
     }
 
-    /// The newest recorded event of this project that the hook wants, else one that becket brings
-    /// along; none if none fits.
+    /// Returns the newest recorded event of this project that the hook wants, else a built-in one.
     pub fn sample_for(&self, hook: &Hook) -> Result<Option<Sample>> {
         let mut newest: Option<(i64, Sample)> = None;
         for event in &hook.on {
             let query = EventQuery {
                 event: Some(event.as_str().to_owned()),
-                limit: Some(LOOKED_AT),
+                limit: Some(SEARCHED_EVENTS),
                 ..EventQuery::default()
             };
             let rows = log::read(self.world, query)?.into_iter().rev();
@@ -391,7 +390,7 @@ fn from_file(path: &Path) -> Result<Sample> {
         Failure::new(code, what).hint("--event takes a file, or the id of a recorded event")
     };
     let mut payload = Vec::new();
-    // What is no plain file does not say how long it is.
+    // Bounded while it is read: only a regular file tells its length before.
     let file = File::open(path).map_err(unreadable)?;
     let read = file.take(LONGEST + 1).read_to_end(&mut payload);
     if read.map_err(unreadable)? as u64 > LONGEST {
@@ -399,7 +398,7 @@ fn from_file(path: &Path) -> Result<Sample> {
         let failure = Failure::new(Code::Failed, what);
         return Err(failure.hint("--event takes a file with one event").into());
     }
-    Sample::read(payload, From::File(path.to_path_buf())).ok_or_else(|| {
+    Sample::read(payload, SampleSource::File(path.to_path_buf())).ok_or_else(|| {
         let what = format!("{} is no event: it has no hook_event_name", path.display());
         Failure::new(Code::Failed, what)
             .hint("becket events --raw prints events as they came")

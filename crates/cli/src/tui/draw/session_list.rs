@@ -1,4 +1,4 @@
-//! The tree of sessions and their subagents. Only what is in sight is drawn.
+//! Draws the visible part of the tree of sessions and their subagents.
 
 use becket_wire::session::{AgentRow, Display, SessionRow};
 use ratatui::buffer::Buffer;
@@ -9,47 +9,47 @@ use ratatui::widgets::Widget;
 
 use crate::session::table::glyph;
 use crate::session::words;
-use crate::tui::draw::{Drawn, Scene, Strip};
-use crate::tui::look::{Look, Tone, tone, width as text_width, wrap};
-use crate::tui::model::{self, Focus, Twig, title};
-use crate::ui::text::dollars;
+use crate::tui::draw::{DrawContext, DrawnFrame, RowWriter};
+use crate::tui::model::{self, Focus, TreeRow, title};
+use crate::tui::theme::{Theme, Tone, tone};
+use crate::ui::text::{dollars, width as text_width, wrap_to};
 use crate::ui::time::{about, lasted, span as shortly};
 
-/// Below this height every row is needed for sessions.
+/// The height from which the list has column labels. Below it every row is needed for sessions.
 const ROOM_FOR_LABELS: u16 = 12;
 
-pub(super) fn draw(scene: Scene<'_>, area: Rect, buffer: &mut Buffer, drawn: &mut Drawn) {
-    let model = scene.model;
-    if model.twigs().is_empty() {
+pub(super) fn draw(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer, drawn: &mut DrawnFrame) {
+    let model = ctx.model;
+    if model.tree_rows().is_empty() {
         drawn.list = area;
-        empty(scene, area, buffer);
+        empty(ctx, area, buffer);
         return;
     }
-    let columns = Columns::new(area.width, model.rows(), model.wish.grouped);
+    let columns = Columns::new(area.width, model.rows(), model.options.grouped);
     let mut area = area;
     if area.height >= ROOM_FOR_LABELS {
-        columns.labels(Strip::new(buffer, scene.look, area, area.y));
+        columns.labels(RowWriter::new(buffer, ctx.theme, area, area.y));
         area.y += 1;
         area.height -= 1;
     }
     drawn.list = area;
     let height = usize::from(area.height);
-    drawn.top = first_in_sight(model.top, model.at(), height, model.twigs());
+    drawn.top = first_in_sight(model.top, model.selected_row(), height, model.tree_rows());
     let in_sight = model
-        .twigs()
+        .tree_rows()
         .iter()
         .enumerate()
         .skip(drawn.top)
         .take(height);
-    for ((at, twig), y) in in_sight.zip(area.y..) {
-        let strip = Strip::new(buffer, scene.look, area, y);
-        match twig {
-            Twig::Group(project) => group(scene, strip, project.as_deref()),
-            Twig::Session(place) => {
+    for ((at, tree_row), y) in in_sight.zip(area.y..) {
+        let writer = RowWriter::new(buffer, ctx.theme, area, y);
+        match tree_row {
+            TreeRow::Group(project) => group(ctx, writer, project.as_deref()),
+            TreeRow::Session(place) => {
                 let row = &model.rows()[*place];
-                session(scene, strip, row, &columns, drawn);
+                session(ctx, writer, row, &columns, drawn);
             }
-            Twig::Agent {
+            TreeRow::Agent {
                 session,
                 agent: at,
                 depth,
@@ -57,8 +57,8 @@ pub(super) fn draw(scene: Scene<'_>, area: Rect, buffer: &mut Buffer, drawn: &mu
             } => {
                 let row = &model.rows()[*session];
                 agent(
-                    scene,
-                    strip,
+                    ctx,
+                    writer,
                     &row.agents[*at],
                     (*depth, *last),
                     &columns,
@@ -66,64 +66,65 @@ pub(super) fn draw(scene: Scene<'_>, area: Rect, buffer: &mut Buffer, drawn: &mu
                 );
             }
         }
-        if at == model.at() {
+        if at == model.selected_row() {
             let line = Rect {
                 y,
                 height: 1,
                 ..area
             };
-            buffer.set_style(line, selected(scene));
+            buffer.set_style(line, selected(ctx));
         }
     }
 }
 
-/// The selected row is turned around as a whole: in its colour if it needs the person.
-fn selected(scene: Scene<'_>) -> Style {
-    let display = scene.model.current().map(|row| row.display);
+/// Returns the style of the selected row: reversed, in its own colour if it needs the user.
+fn selected(ctx: DrawContext<'_>) -> Style {
+    let display = ctx.model.current().map(|row| row.display);
     let urgent = display.filter(|display| *display <= Display::Attention);
     let style = match urgent {
-        Some(display) => scene.look.style(tone(display)),
+        Some(display) => ctx.theme.style(tone(display)),
         None => Style::new(),
     };
     let style = Style::new()
         .fg(style.fg.unwrap_or(Color::Reset))
         .remove_modifier(Modifier::DIM)
         .add_modifier(Modifier::REVERSED);
-    match scene.model.focus {
+    match ctx.model.focus {
         Focus::List => style.add_modifier(Modifier::BOLD),
         Focus::Events => style.remove_modifier(Modifier::BOLD),
     }
 }
 
-/// Scrolls no further than it takes for the selection to be in sight, with its group's name.
-fn first_in_sight(top: usize, at: usize, height: usize, twigs: &[Twig]) -> usize {
+/// Returns the first visible row. Scrolls only as far as the selection and the name of its group
+/// need.
+fn first_in_sight(top: usize, at: usize, height: usize, tree_rows: &[TreeRow]) -> usize {
     let named = at
         .checked_sub(1)
-        .filter(|&above| matches!(twigs[above], Twig::Group(_)));
+        .filter(|&above| matches!(tree_rows[above], TreeRow::Group(_)));
     let first = if height > 1 { named.unwrap_or(at) } else { at };
     let lowest = (at + 1).saturating_sub(height);
-    let most = twigs.len().saturating_sub(height);
+    let most = tree_rows.len().saturating_sub(height);
     top.min(first).max(lowest).min(most.max(lowest))
 }
 
-fn empty(scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
-    let model = scene.model;
-    let dash = scene.look.sign("…", "...");
-    let lines: Vec<String> = match (&model.lost, model.heard) {
-        _ if !model.wish.filter.is_empty() && !model.rows().is_empty() => {
+fn empty(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer) {
+    let model = ctx.model;
+    let dash = ctx.theme.sign("…", "...");
+    let lines: Vec<String> = match (&model.connection_error, model.has_sessions) {
+        _ if !model.options.filter.is_empty() && !model.rows().is_empty() => {
             vec!["No session fits.".into(), "Esc shows all.".into()]
         }
         (Some(_), _) => vec!["Nothing is known without the daemon.".into()],
         (None, false) => vec![format!("Asking the daemon{dash}")],
         (None, true) => {
-            let why = model.why_none.as_deref().unwrap_or("No sessions.");
+            let why = model.empty_reason.as_deref().unwrap_or("No sessions.");
             let room = usize::from(area.width.saturating_sub(4));
-            wrap(why, room, usize::from(area.height), scene.look.unicode)
+            wrap_to(why, room, usize::from(area.height), ctx.theme.glyphs)
         }
     };
     let above = area.height.saturating_sub(lines.len() as u16) / 2;
     for (line, y) in lines.iter().zip(area.y + above..area.bottom()) {
-        let line = Line::styled(line.as_str(), scene.look.style(Tone::Dim));
+        let line = Line::styled(line.as_str(), ctx.theme.style(Tone::Dim));
         let row = Rect {
             y,
             height: 1,
@@ -133,64 +134,64 @@ fn empty(scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-fn group(scene: Scene<'_>, mut strip: Strip<'_>, project: Option<&str>) {
-    let path = project.map(|path| scene.look.path(path));
+fn group(ctx: DrawContext<'_>, mut writer: RowWriter<'_>, project: Option<&str>) {
+    let path = project.map(|path| ctx.theme.path(path));
     let path = path.as_deref().unwrap_or("no project");
     let name = path.rsplit('/').find(|name| !name.is_empty());
-    let room = strip.room();
-    strip
+    let room = writer.room();
+    writer
         .skip(1)
         .foreign(name.unwrap_or(path), room, Tone::Strong);
     if name != Some(path) {
-        let room = strip.room();
-        strip
+        let room = writer.room();
+        writer
             .skip(2)
             .foreign(path, room.saturating_sub(2), Tone::Dim);
     }
 }
 
 fn session(
-    scene: Scene<'_>,
-    mut strip: Strip<'_>,
+    ctx: DrawContext<'_>,
+    mut writer: RowWriter<'_>,
     row: &SessionRow,
     columns: &Columns,
-    drawn: &mut Drawn,
+    drawn: &mut DrawnFrame,
 ) {
-    let Scene { look, now, .. } = scene;
+    let DrawContext { theme, now, .. } = ctx;
     let tone = tone(row.display);
     drawn.moves |= matches!(row.display, Display::Working | Display::Attention);
-    strip
+    writer
         .skip(columns.indent)
-        .styled(glyph(row, look.glyphs()), look.pulse(row.display, now))
+        .styled(glyph(row, theme.glyphs), theme.pulse(row.display, now))
         .skip(1);
     let title_tone = match row.display {
         Display::Error | Display::Attention => Tone::Strong,
         Display::Working | Display::Checked => Tone::Plain,
         Display::Done => Tone::Dim,
     };
-    strip.column(title(row), columns.title, title_tone);
+    writer.column(title(row), columns.title, title_tone);
     if columns.project > 0 {
-        strip.column(project_name(row), columns.project, Tone::Dim);
+        writer.column(project_name(row), columns.project, Tone::Dim);
     }
-    strip.column(&doing(row), columns.doing, tone);
+    writer.column(&doing(row), columns.doing, tone);
     since(
-        &mut strip,
+        &mut writer,
         now.saturating_sub(words::since(row)),
         row.display,
         columns,
         drawn,
     );
-    context(&mut strip, look, row.figures.context_pct, columns);
+    context(&mut writer, theme, row.figures.context_pct, columns);
     let cost = row.figures.cost_usd.map(dollars).unwrap_or_default();
-    strip.right(&cost, columns.cost, Tone::Plain);
+    writer.right(&cost, columns.cost, Tone::Plain);
     let age = (columns.age > 0).then(|| {
         let span = now.saturating_sub(row.started_at);
         drawn.ticks(span, if span < 60_000 { 1_000 } else { 60_000 });
         about(span)
     });
-    strip.right(&age.unwrap_or_default(), columns.age, Tone::Dim);
+    writer.right(&age.unwrap_or_default(), columns.age, Tone::Dim);
     if columns.model > 0 {
-        strip
+        writer
             .skip(2)
             .column(&words::model(row), columns.model, Tone::Dim);
     }
@@ -201,7 +202,7 @@ fn project_name(row: &SessionRow) -> &str {
     project.rsplit('/').next().unwrap_or_default()
 }
 
-/// What a session does, or what it wants; a subagent that wants it is named.
+/// Returns the activity of a session, or its question with the subagent that asks it.
 fn doing(row: &SessionRow) -> String {
     let doing = words::doing(row);
     match words::waiting_agent(row) {
@@ -212,36 +213,37 @@ fn doing(row: &SessionRow) -> String {
 }
 
 fn agent(
-    scene: Scene<'_>,
-    mut strip: Strip<'_>,
+    ctx: DrawContext<'_>,
+    mut writer: RowWriter<'_>,
     row: &AgentRow,
     (depth, last): (usize, bool),
     columns: &Columns,
-    drawn: &mut Drawn,
+    drawn: &mut DrawnFrame,
 ) {
-    let Scene { look, now, .. } = scene;
+    let DrawContext { theme, now, .. } = ctx;
     let display = row.display();
     let tone = tone(display);
     drawn.moves |= display != Display::Done;
     let depth = depth.min(6);
-    let branch = match last {
-        true => look.sign("└ ", "`-"),
-        false => look.sign("├ ", "|-"),
+    let branch = if last {
+        theme.sign("└ ", "`-")
+    } else {
+        theme.sign("├ ", "|-")
     };
-    strip
+    writer
         .skip(columns.indent + 2 + 2 * depth as u16)
         .own(branch, Tone::Dim);
-    let glyph = look.glyphs().display(display);
-    strip.styled(glyph, look.pulse(display, now)).skip(1);
+    let glyph = theme.glyphs.display(display);
+    writer.styled(glyph, theme.pulse(display, now)).skip(1);
     let name = row.agent_type.as_deref().filter(|name| !name.is_empty());
     let named = columns.title.saturating_sub(2 * depth + 4);
-    strip.column(name.unwrap_or("agent"), named, Tone::Dim);
+    writer.column(name.unwrap_or("agent"), named, Tone::Dim);
     if columns.project > 0 {
-        strip.skip(columns.project as u16 + 1);
+        writer.skip(columns.project as u16 + 1);
     }
-    strip.column(&words::agent_doing(row), columns.doing, tone);
+    writer.column(&words::agent_doing(row), columns.doing, tone);
     since(
-        &mut strip,
+        &mut writer,
         now.saturating_sub(row.status_since),
         display,
         columns,
@@ -249,10 +251,10 @@ fn agent(
     );
 }
 
-/// How wide each column is; none if 0. A column is parted from the next by one cell.
+/// The width of each column, or 0 for a column that is left out. One cell separates two columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Columns {
-    /// What stands before a session's glyph.
+    /// The cells before the glyph of a session.
     pub indent: u16,
     pub title: usize,
     pub project: usize,
@@ -266,25 +268,25 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// What no row has gets no column.
+    /// Makes the columns for a list of this width. A value that no row has gets no column.
     pub fn new(width: u16, rows: &[SessionRow], grouped: bool) -> Self {
         let width = usize::from(width);
         let named = rows.iter().map(|row| text_width(project_name(row)));
         let project = named.max().unwrap_or(0).clamp(7, 12);
         let has_cost = rows.iter().any(|row| row.figures.cost_usd.is_some());
         let has_context = rows.iter().any(|row| row.figures.context_pct.is_some());
-        let from = |least: usize, cells: usize| if width >= least { cells } else { 0 };
+        let if_fits = |least: usize, cells: usize| if width >= least { cells } else { 0 };
         let mut columns = Self {
             indent: if grouped { 2 } else { 1 },
             title: 0,
-            project: if grouped { 0 } else { from(72, project) },
+            project: if grouped { 0 } else { if_fits(72, project) },
             doing: 0,
-            since: from(24, 6),
-            bar: if has_context { from(100, 8) } else { 0 },
-            percent: if has_context { from(48, 4) } else { 0 },
-            cost: if has_cost { from(66, 7) } else { 0 },
-            age: from(92, 4),
-            model: from(130, 11),
+            since: if_fits(24, 6),
+            bar: if has_context { if_fits(100, 8) } else { 0 },
+            percent: if has_context { if_fits(48, 4) } else { 0 },
+            cost: if has_cost { if_fits(66, 7) } else { 0 },
+            age: if_fits(92, 4),
+            model: if_fits(130, 11),
         };
         let rest = [
             columns.project,
@@ -304,7 +306,7 @@ impl Columns {
         } else {
             0
         };
-        // The glyph, a space after it, and one after each of the two.
+        // Four cells: the glyph, a space after it, and one after each of title and doing.
         taken += usize::from(columns.indent);
         let left = width.saturating_sub(taken + 4);
         // A question needs more words than a title.
@@ -318,37 +320,37 @@ impl Columns {
         columns
     }
 
-    pub fn labels(&self, mut strip: Strip<'_>) {
-        strip.skip(self.indent + 2);
-        strip.column("session", self.title, Tone::Dim);
-        strip.column("project", self.project, Tone::Dim);
-        strip.column("doing", self.doing, Tone::Dim);
-        strip.right("since", self.since, Tone::Dim);
+    pub fn labels(&self, mut writer: RowWriter<'_>) {
+        writer.skip(self.indent + 2);
+        writer.column("session", self.title, Tone::Dim);
+        writer.column("project", self.project, Tone::Dim);
+        writer.column("doing", self.doing, Tone::Dim);
+        writer.right("since", self.since, Tone::Dim);
         let context = match (self.bar, self.percent) {
             (0, 0) => 0,
             (0, percent) => percent,
             (bar, percent) => bar + percent + 1,
         };
-        strip.right(
+        writer.right(
             if self.bar > 0 { "context" } else { "ctx" },
             context,
             Tone::Dim,
         );
-        strip.right("cost", self.cost, Tone::Dim);
-        strip.right("age", self.age, Tone::Dim);
+        writer.right("cost", self.cost, Tone::Dim);
+        writer.right("age", self.age, Tone::Dim);
         if self.model > 0 {
-            strip.skip(2).column("model", self.model, Tone::Dim);
+            writer.skip(2).column("model", self.model, Tone::Dim);
         }
     }
 }
 
-/// How long it has been so: to the second where a session waits or works, else without seconds.
+/// Writes the duration of a state: to the second if a session waits or works, else to the minute.
 pub fn since(
-    strip: &mut Strip<'_>,
+    writer: &mut RowWriter<'_>,
     span: i64,
     display: Display,
     columns: &Columns,
-    drawn: &mut Drawn,
+    drawn: &mut DrawnFrame,
 ) {
     if columns.since == 0 {
         return;
@@ -357,11 +359,11 @@ pub fn since(
     let seconds = span < if exact { 3_600_000 } else { 60_000 };
     drawn.ticks(span, if seconds { 1_000 } else { 60_000 });
     let text = if exact { lasted(span) } else { shortly(span) };
-    strip.right(&text, columns.since, tone(display));
+    writer.right(&text, columns.since, tone(display));
 }
 
-/// How full the context window is: a bar and a number.
-pub fn context(strip: &mut Strip<'_>, look: &Look, percent: Option<f64>, columns: &Columns) {
+/// Writes the use of the context window as a bar and a number.
+pub fn context(writer: &mut RowWriter<'_>, theme: &Theme, percent: Option<f64>, columns: &Columns) {
     let percent = percent
         .filter(|percent| percent.is_finite())
         .map(|percent| percent.clamp(0.0, 999.0));
@@ -371,21 +373,21 @@ pub fn context(strip: &mut Strip<'_>, look: &Look, percent: Option<f64>, columns
         _ => Tone::Plain,
     };
     if columns.bar > 0 {
-        strip.skip(1);
+        writer.skip(1);
         match percent {
             Some(percent) => {
                 let full = (percent / 100.0 * columns.bar as f64).round() as usize;
                 let full = full.min(columns.bar);
-                strip.own(&look.sign("━", "#").repeat(full), tone);
-                strip.own(&look.sign("─", ".").repeat(columns.bar - full), Tone::Dim);
+                writer.own(&theme.sign("━", "#").repeat(full), tone);
+                writer.own(&theme.sign("─", ".").repeat(columns.bar - full), Tone::Dim);
             }
             None => {
-                strip.skip(columns.bar as u16);
+                writer.skip(columns.bar as u16);
             }
         }
     }
     let number = percent.map(|percent| format!("{percent:.0}%"));
-    strip.right(&number.unwrap_or_default(), columns.percent, tone);
+    writer.right(&number.unwrap_or_default(), columns.percent, tone);
 }
 
 #[cfg(test)]
@@ -394,15 +396,15 @@ mod tests {
 
     #[test]
     fn the_list_scrolls_no_further_than_it_must() {
-        let mut twigs = vec![Twig::Session(0); 20];
-        twigs[10] = Twig::Group(None);
-        assert_eq!(first_in_sight(0, 3, 5, &twigs), 0);
-        assert_eq!(first_in_sight(0, 7, 5, &twigs), 3);
+        let mut tree_rows = vec![TreeRow::Session(0); 20];
+        tree_rows[10] = TreeRow::Group(None);
+        assert_eq!(first_in_sight(0, 3, 5, &tree_rows), 0);
+        assert_eq!(first_in_sight(0, 7, 5, &tree_rows), 3);
         // A group's name comes into sight with its first session.
-        assert_eq!(first_in_sight(15, 11, 5, &twigs), 10);
-        assert_eq!(first_in_sight(15, 11, 1, &twigs), 11);
+        assert_eq!(first_in_sight(15, 11, 5, &tree_rows), 10);
+        assert_eq!(first_in_sight(15, 11, 1, &tree_rows), 11);
         // Rows have gone: no empty space below while there is something above.
-        assert_eq!(first_in_sight(18, 19, 5, &twigs), 15);
-        assert_eq!(first_in_sight(3, 2, 50, &twigs), 0);
+        assert_eq!(first_in_sight(18, 19, 5, &tree_rows), 15);
+        assert_eq!(first_in_sight(3, 2, 50, &tree_rows), 0);
     }
 }

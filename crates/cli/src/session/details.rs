@@ -1,5 +1,5 @@
-//! One session in full, as `becket show` tells it: what it does and where, its turns, the files it
-//! touched, the sessions before and after it.
+//! Formats one session with all details, for `becket show`: its activity and place, its turns, the
+//! files that it changed, the sessions before and after it.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
 use crate::line;
-use crate::session::history::{Answered, Past, TouchedFile, Turn};
+use crate::session::history::{RecordedDecision, Timeline, TouchedFile, Turn};
 use crate::session::table::{context_style, glyph, state_style};
 use crate::session::words::{self, branches};
 use crate::ui::style::{BAD, BOLD, DIM, Look, WARN, style};
@@ -19,13 +19,13 @@ use crate::ui::table::{Cell, Column, bare, grid};
 use crate::ui::text;
 use crate::ui::time::{self, clock, moment};
 
-/// A prompt may be a whole document.
+/// The number of lines that are shown of the last prompt, which may be a whole document.
 const PROMPT_LINES: usize = 20;
 const PROMPT_CHARS: usize = 20_000;
-/// Longer lines are hard to read.
+/// The width of a line of the prompt. Longer lines are hard to read.
 const READABLE: usize = 100;
 
-/// A part with a heading: names and values.
+/// The names and values below a heading.
 #[derive(Debug, Default)]
 struct Section {
     fields: Vec<(&'static str, String)>,
@@ -36,6 +36,16 @@ impl Section {
         self.fields.push((name, value.into()));
     }
 
+    /// Adds a foreign text on one line.
+    fn foreign(&mut self, name: &'static str, value: Option<&str>) {
+        self.maybe(name, value.map(text::one_line));
+    }
+
+    /// Adds a number, unless it is 0.
+    fn count(&mut self, name: &'static str, number: u32) {
+        self.maybe(name, (number > 0).then(|| number.to_string()));
+    }
+
     fn maybe(&mut self, name: &'static str, value: Option<impl Into<String>>) {
         if let Some(value) = value {
             self.add(name, value);
@@ -43,8 +53,8 @@ impl Section {
     }
 }
 
-/// Everything that is known of it; `past` as [`crate::session::full`] tells it, and what happened last.
-pub fn full(row: &SessionRow, past: &str, events: &[EventRow], look: &Look) -> String {
+/// Formats a session, the text `past` about its history, and its last events.
+pub fn details(row: &SessionRow, past: &str, events: &[EventRow], look: &Look) -> String {
     let state = state_style(row);
     let mut out = format!(
         "{state}{} {}{state:#}  {BOLD}{}{BOLD:#}\n",
@@ -57,7 +67,7 @@ pub fn full(row: &SessionRow, past: &str, events: &[EventRow], look: &Look) -> S
         ("Where", place(row, look)),
         ("Context and cost", figures(row)),
     ];
-    // One margin for all of them.
+    // One margin for all sections.
     let names = sections.iter().flat_map(|(_, section)| &section.fields);
     let width = names.map(|(name, _)| name.len()).max().unwrap_or(0);
     for (title, section) in &sections {
@@ -100,12 +110,11 @@ fn headline(row: &SessionRow) -> String {
 
 fn doing(row: &SessionRow, look: &Look) -> Section {
     let mut section = Section::default();
-    let since = |ms: i64| when(ms, look);
     if row.ended_at.is_none() {
         section.add("state", words::sentence(row));
-        section.maybe("since", since(words::since(row)));
+        section.maybe("since", when(words::since(row), look));
     }
-    // The main agent's own status, where a subagent's outshines it.
+    // The main agent's own status, where a subagent's is more urgent.
     if row.waiting_for.as_deref().is_some_and(|id| id != MAIN) {
         let detail = row.status.detail().or(row.status.reason());
         let detail = detail.map(|detail| format!(": {}", text::one_line(detail)));
@@ -122,9 +131,8 @@ fn doing(row: &SessionRow, look: &Look) -> Section {
             .map(|why| format!("{BAD}{}{BAD:#}", text::one_line(why))),
     );
     section.maybe("interrupted", row.interrupted.then_some("by you"));
-    let many = |number: u32| (number > 0).then(|| number.to_string());
-    section.maybe("background", many(row.background_tasks));
-    section.maybe("failed tools", many(row.failed_tools));
+    section.count("background", row.background_tasks);
+    section.count("failed tools", row.failed_tools);
     if row.inferred {
         section.add(
             "inferred",
@@ -150,51 +158,49 @@ fn doing(row: &SessionRow, look: &Look) -> Section {
 
 fn place(row: &SessionRow, look: &Look) -> Section {
     let mut section = Section::default();
-    let text = |value: &Option<String>| value.as_deref().map(text::one_line);
     if !row.session_id.is_empty() {
         section.add("session", text::one_line(&row.session_id));
     }
-    section.maybe("goes on from", text(&row.prev_session_id));
-    section.maybe("project", text(&row.project));
+    section.foreign("goes on from", row.prev_session_id.as_deref());
+    section.foreign("project", row.project.as_deref());
     if row.cwd != row.project {
-        section.maybe("folder", text(&row.cwd));
+        section.foreign("folder", row.cwd.as_deref());
     }
-    section.maybe(
-        "process",
-        row.pid.map(|pid| match (row.alive, row.hooked) {
-            (true, true) => pid.to_string(),
-            (true, false) => format!("{pid}, without becket's hooks"),
-            (false, _) => format!("{pid}, gone"),
-        }),
-    );
-    section.maybe(
-        "tmux",
-        row.tmux_pane.as_deref().map(|pane| {
-            let socket = text(&row.tmux_socket).map(|socket| format!(" ({socket})"));
-            format!("{}{}", text::one_line(pane), socket.unwrap_or_default())
-        }),
-    );
+    if let Some(pid) = row.pid {
+        let note = if !row.alive {
+            ", gone"
+        } else if !row.hooked {
+            ", without becket's hooks"
+        } else {
+            ""
+        };
+        section.add("process", format!("{pid}{note}"));
+    }
+    if let Some(pane) = &row.tmux_pane {
+        let socket = row.tmux_socket.as_deref().map(text::one_line);
+        let socket = socket.map(|socket| format!(" ({socket})"));
+        let pane = text::one_line(pane);
+        section.add("tmux", format!("{pane}{}", socket.unwrap_or_default()));
+    }
     section.maybe("begun", when(row.started_at, look));
     section.maybe("last heard", when(row.last_activity, look));
-    section.maybe(
-        "ended",
-        row.ended_at.and_then(|at| when(at, look)).map(|at| {
-            let why = text(&row.end_reason).map(|why| format!(": {why}"));
-            format!("{at}{}", why.unwrap_or_default())
-        }),
-    );
-    section.maybe("mode", text(&row.permission_mode));
+    if let Some(at) = row.ended_at.and_then(|at| when(at, look)) {
+        let why = row.end_reason.as_deref().map(text::one_line);
+        let why = why.map(|why| format!(": {why}"));
+        section.add("ended", format!("{at}{}", why.unwrap_or_default()));
+    }
+    section.foreign("mode", row.permission_mode.as_deref());
     if row.hooked && !row.attended {
         section.add("attended", "no");
     }
-    section.maybe("transcript", text(&row.transcript_path));
+    section.foreign("transcript", row.transcript_path.as_deref());
     section
 }
 
-/// The local time and how long ago that is; none if it is not known.
+/// Formats a time as local time and age, or None if it is not known.
 fn when(ms: i64, look: &Look) -> Option<String> {
     let ago = time::span(look.now_ms().saturating_sub(ms));
-    // Thousandths say nothing here.
+    // Without milliseconds.
     let at = clock(ms, &look.now);
     (ms != 0).then(|| format!("{at}, {ago} ago"))
 }
@@ -229,48 +235,49 @@ fn figures(row: &SessionRow) -> Section {
     if let (Some(added), Some(removed)) = (figures.lines_added, figures.lines_removed) {
         section.add("lines", format!("+{added} -{removed}"));
     }
-    let long = |ms: u64| time::span(i64::try_from(ms).unwrap_or(i64::MAX));
-    section.maybe(
-        "time",
-        figures.duration_ms.map(|all| {
-            let model = figures.api_duration_ms.map(long);
-            let model = model.map(|time| format!(", {time} of it the model's"));
-            format!("{}{}", long(all), model.unwrap_or_default())
-        }),
-    );
+    if let Some(all) = figures.duration_ms {
+        let model = figures.api_duration_ms.map(span);
+        let model = model.map(|time| format!(", {time} of it the model's"));
+        section.add(
+            "time",
+            format!("{}{}", span(all), model.unwrap_or_default()),
+        );
+    }
     if figures.from_transcript && !section.fields.is_empty() {
         section.add("from", "the transcript; there is no status line");
     }
     section
 }
 
-/// Those that live as a tree; of the others only how many there were.
+fn span(ms: u64) -> String {
+    time::span(i64::try_from(ms).unwrap_or(i64::MAX))
+}
+
+/// Formats the live agents as a tree, and the number of ended ones.
 fn agents(row: &SessionRow, look: &Look) -> String {
     if row.agents.is_empty() {
         return String::new();
     }
     let mut out = heading("Agents");
     let live = branches(words::live_agents(row), look.glyphs);
-    let name = |lead: &str, name: String| format!("{lead}{name}");
-    let widest = live
+    let names: Vec<String> = live
         .iter()
-        .map(|branch| name(&branch.lead, words::agent_name(branch.agent)).width());
-    let widest = widest.max().unwrap_or(0);
-    for branch in &live {
+        .map(|branch| format!("{}{}", branch.lead, words::agent_name(branch.agent)))
+        .collect();
+    let widest = names.iter().map(|name| name.width()).max().unwrap_or(0);
+    for (branch, name) in live.iter().zip(&names) {
         let agent = branch.agent;
         let display = agent.display();
         let mark = look.glyphs.display(display);
         let style = style(display);
-        let named = name(&branch.lead, words::agent_name(agent));
-        let pad = " ".repeat(widest - named.width());
+        let pad = " ".repeat(widest - name.width());
         let since = match agent.status_since {
             0 => String::new(),
             at => format!(", {}", time::span(look.now_ms().saturating_sub(at))),
         };
         let doing = words::agent_doing(agent);
         let id = text::one_line(&agent.agent_id);
-        out +=
-            &format!("  {style}{mark}{style:#} {named}{pad}  {doing}{since}  {DIM}{id}{DIM:#}\n");
+        out += &format!("  {style}{mark}{style:#} {name}{pad}  {doing}{since}  {DIM}{id}{DIM:#}\n");
     }
     let ended = row.agents.len() - live.len();
     if ended > 0 {
@@ -298,7 +305,7 @@ fn prompt(row: &SessionRow, look: &Look) -> String {
     out
 }
 
-/// So many files, and sessions before or after it, are listed.
+/// The number of files, and of sessions before or after this one, that are listed.
 const LISTED: usize = 10;
 
 const TURNS: [Column; 8] = [
@@ -312,8 +319,8 @@ const TURNS: [Column; 8] = [
     Column::left("ANSWERS", 4).wrapped(24),
 ];
 
-/// The newest so many turns.
-pub fn turns_table(past: &Past, most: usize, look: &Look) -> String {
+/// Formats the newest `most` turns.
+pub fn turns_table(past: &Timeline, most: usize, look: &Look) -> String {
     if past.turns.is_empty() {
         return String::new();
     }
@@ -327,11 +334,11 @@ pub fn turns_table(past: &Past, most: usize, look: &Look) -> String {
         let earlier = text::count(hidden, "earlier turn", "earlier turns");
         out += &format!("  {DIM}{earlier}: --turns all shows them{DIM:#}\n");
     }
-    out + &indented(&grid(TURNS, &rows, &inside(look)))
+    out + &text::indent(&grid(TURNS, &rows, &look.inside()))
 }
 
 fn turn_row(turn: &Turn, look: &Look) -> [Cell; TURNS.len()] {
-    // Whole seconds say enough.
+    // Without milliseconds.
     let at = clock(turn.began, &look.now);
     let prompt = match &turn.prompt {
         Some(prompt) => Cell::plain(prompt),
@@ -355,23 +362,21 @@ fn turn_row(turn: &Turn, look: &Look) -> [Cell; TURNS.len()] {
 }
 
 fn tools(turn: &Turn) -> String {
-    let one = |(name, calls): &(String, u32)| match calls {
+    let tools = turn.tools.iter().map(|(name, calls)| match calls {
         1 => name.clone(),
         _ => format!("{name} {calls}"),
-    };
-    turn.tools.iter().map(one).collect::<Vec<_>>().join(", ")
+    });
+    tools.collect::<Vec<_>>().join(", ")
 }
 
-/// What was refused, failed and answered; alike answers once.
+/// Formats the denied and failed calls and the decisions. Equal decisions are counted.
 fn notes(turn: &Turn) -> String {
     let mut notes = Vec::new();
-    let mut many = |count: u32, what: &str| {
+    for (count, what) in [(turn.denied, "denied"), (turn.failed, "failed")] {
         if count > 0 {
             notes.push(format!("{count} {what}"));
         }
-    };
-    many(turn.denied, "denied");
-    many(turn.failed, "failed");
+    }
     let mut alike: Vec<(String, u32)> = Vec::new();
     for said in turn.decisions.iter().map(answer) {
         match alike.iter_mut().find(|(known, _)| *known == said) {
@@ -386,39 +391,44 @@ fn notes(turn: &Turn) -> String {
     notes.join("; ")
 }
 
-fn answer(answered: &Answered) -> String {
+fn answer(answered: &RecordedDecision) -> String {
     let by = answered.by.as_deref().map(account::in_words);
     let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
     let on = answered.tool.as_deref().unwrap_or(&answered.event);
     format!("{}{by} on {on}", answered.answer)
 }
 
-/// The files that tools wrote, the most edited first.
-pub fn files(past: &Past, project: Option<&str>, look: &Look) -> String {
+/// Formats the files that tools wrote, the most edited first.
+pub fn files(past: &Timeline, project: Option<&str>, look: &Look) -> String {
     if past.files.is_empty() {
         return String::new();
     }
     let mut files: Vec<&TouchedFile> = past.files.iter().collect();
     files.sort_by(|a, b| b.edits.cmp(&a.edits).then_with(|| a.path.cmp(&b.path)));
-    let short = |path: &str| {
-        let inside = project.and_then(|project| Path::new(path).strip_prefix(project).ok());
-        inside.map_or_else(|| path.to_owned(), |path| path.display().to_string())
-    };
-    let row = |file: &&TouchedFile| {
+    let rows = files.iter().take(LISTED).map(|file| {
+        let path = Path::new(&file.path);
+        let inside = project.and_then(|project| path.strip_prefix(project).ok());
+        let path = inside.unwrap_or(path).display().to_string();
         let edits = text::count(file.edits as usize, "edit", "edits");
-        [Cell::plain(short(&file.path)), Cell::new(edits, DIM)]
-    };
-    let rows: Vec<_> = files.iter().take(LISTED).map(row).collect();
+        [Cell::plain(path), Cell::new(edits, DIM)]
+    });
+    let rows: Vec<_> = rows.collect();
     let columns = [Column::left("", 0).cut_to(20), Column::left("", 1)];
-    heading("Files") + &indented(&bare(columns, &rows, &inside(look))) + &more(files.len(), look)
+    heading("Files")
+        + &text::indent(&bare(columns, &rows, &look.inside()))
+        + &more(files.len(), look)
 }
 
-/// The sessions that it goes on from, and those that go on from it.
+/// Formats the sessions that this one continues, and those that continue it.
 pub fn chain(before: &[&SessionFacts], after: &[&SessionFacts], look: &Look) -> String {
     if before.is_empty() && after.is_empty() {
         return String::new();
     }
-    let row = |word: &str, facts: &&SessionFacts| {
+    let skipped = before.len().saturating_sub(LISTED);
+    let before = before[skipped..].iter().map(|facts| ("before", facts));
+    let after = after.iter().take(LISTED);
+    let rows = before.chain(after.map(|facts| ("after", facts)));
+    let rows = rows.map(|(word, facts)| {
         let at = clock(facts.started_at, &look.now);
         let about = facts.title.as_deref().or(facts.last_prompt.as_deref());
         [
@@ -427,21 +437,18 @@ pub fn chain(before: &[&SessionFacts], after: &[&SessionFacts], look: &Look) -> 
             Cell::new(at, DIM),
             Cell::plain(about.unwrap_or_default()),
         ]
-    };
-    let skipped = before.len().saturating_sub(LISTED);
-    let before = before[skipped..].iter().map(|facts| row("before", facts));
-    let shown = after.iter().take(LISTED).map(|facts| row("after", facts));
-    let rows: Vec<_> = before.chain(shown).collect();
+    });
+    let rows: Vec<_> = rows.collect();
     let columns = [
         Column::left("", 0),
         Column::left("", 0),
         Column::left("", 2),
         Column::left("", 1).cut_to(12),
     ];
-    heading("Before and after") + &indented(&bare(columns, &rows, &inside(look)))
+    heading("Before and after") + &text::indent(&bare(columns, &rows, &look.inside()))
 }
 
-/// How many are not listed.
+/// Formats the number of entries that are not listed.
 fn more(all: usize, look: &Look) -> String {
     match all.saturating_sub(LISTED) {
         0 => String::new(),
@@ -449,21 +456,9 @@ fn more(all: usize, look: &Look) -> String {
     }
 }
 
-/// The room beneath a heading.
-fn inside(look: &Look) -> Look {
-    Look {
-        width: look.width.saturating_sub(2),
-        ..look.clone()
-    }
-}
-
-fn indented(lines: &str) -> String {
-    lines.lines().map(|line| format!("  {line}\n")).collect()
-}
-
-/// The same for scripts, in the order of the documentation.
+/// The history of a session as JSON, in the order of the documentation.
 #[derive(Debug, Serialize)]
-pub struct JsonPast<'a> {
+pub struct JsonTimeline<'a> {
     next_session_ids: Vec<&'a str>,
     turns: Vec<JsonTurn<'a>>,
     files: Vec<JsonFile<'a>>,
@@ -507,18 +502,25 @@ struct JsonFile<'a> {
     last_at: String,
 }
 
-/// The newest so many turns_table, and everything else.
-pub fn json_past<'a>(past: &'a Past, after: &[&'a SessionFacts], most: usize) -> JsonPast<'a> {
+/// Makes the JSON of the newest `most` turns, all files, and the next sessions.
+pub fn json_timeline<'a>(
+    past: &'a Timeline,
+    after: &[&'a SessionFacts],
+    most: usize,
+) -> JsonTimeline<'a> {
     let hidden = past.turns.len().saturating_sub(most);
-    let file = |file: &'a TouchedFile| JsonFile {
-        path: &file.path,
-        edits: file.edits,
-        last_at: moment(file.last_at),
-    };
-    JsonPast {
+    JsonTimeline {
         next_session_ids: after.iter().map(|facts| &*facts.session_id).collect(),
         turns: past.turns[hidden..].iter().map(json_turn).collect(),
-        files: past.files.iter().map(file).collect(),
+        files: past
+            .files
+            .iter()
+            .map(|file| JsonFile {
+                path: &file.path,
+                edits: file.edits,
+                last_at: moment(file.last_at),
+            })
+            .collect(),
     }
 }
 

@@ -1,5 +1,5 @@
-//! What doctor looks at in the settings files: the entries, the status line, the slash commands, and
-//! an event sent through what they register.
+//! Checks the settings files of Claude Code: the hook entries, the status line, the slash commands, and
+//! a canary event sent through the registered command.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::settings::{
 use crate::world::World;
 use crate::{claude, commands, log};
 
-/// What a registered command may take.
+/// The bounds of a registered command.
 const BOUNDS: Bounds<'_> = Bounds {
     time: Some(Duration::from_secs(60)),
     bytes: 64 << 10,
@@ -52,12 +52,12 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<Check> {
                 checks.push(Check::broken(
                     &name(file),
                     format!("{}: {why:#}", file.path.display()),
-                    format!("mend {} by hand", file.path.display()),
+                    format!("fix {} by hand", file.path.display()),
                 ));
             }
         }
     }
-    // A file that cannot be read may hold the registration: nothing to say about it then.
+    // A file that cannot be read may have the registration, so its absence is not certain.
     if seen.is_empty() && plugin {
         let what = "only the plugin registers becket: a project's settings can lead it to another program or home";
         checks.push(Check::warning("settings", what, "becket init"));
@@ -68,7 +68,7 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<Check> {
             "becket init",
         ));
     }
-    // A project's two files have one folder of commands.
+    // The two settings files of a project share one folder of commands.
     let mut looked = HashSet::new();
     for (file, inspection) in seen {
         if file.scope == Scope::User {
@@ -77,7 +77,7 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<Check> {
         if looked.insert(file.path.parent()) {
             checks.push(installed(world, file.scope));
         }
-        checks.push(fly(world, file, &inspection, daemon_answers));
+        checks.push(canary_check(world, file, &inspection, daemon_answers));
     }
     checks
 }
@@ -110,7 +110,7 @@ fn look(world: &World, file: &SettingsFile) -> Result<Option<Inspection>> {
     Ok(Some(settings::inspect(&text, &registration)?))
 }
 
-/// What makes every registration void.
+/// Checks for settings that disable every registration.
 fn overriding(file: &SettingsFile, inspection: &Inspection) -> Vec<Check> {
     let mut checks = Vec::new();
     let path = file.path.display();
@@ -136,26 +136,14 @@ fn overriding(file: &SettingsFile, inspection: &Inspection) -> Vec<Check> {
 fn complete(file: &SettingsFile, inspection: &Inspection) -> Check {
     let path = file.path.display();
     let total = inspection.entries.len();
-    let events = |state: Entry| {
-        let of_state = inspection
-            .entries
-            .iter()
-            .filter(|entry| entry.state == state);
-        of_state.map(|entry| entry.event).collect::<Vec<_>>()
-    };
-    let (missing, different) = (events(Entry::Missing), events(Entry::Different));
-    let list = |events: &[&str]| match events {
-        [some @ .., _, _] if some.len() > 3 => {
-            format!("{} and {} more", some[..3].join(", "), events.len() - 3)
-        }
-        all => all.join(", "),
-    };
+    let missing = events_in_state(inspection, Entry::Missing);
+    let different = events_in_state(inspection, Entry::Different);
     let strict = if inspection.strict { ", strict" } else { "" };
     if !missing.is_empty() {
         let what = format!(
             "{} of {total} events are not registered ({}) in {path}",
             missing.len(),
-            list(&missing)
+            first_names(&missing)
         );
         return Check::broken(&name(file), what, init(file.scope));
     }
@@ -164,15 +152,38 @@ fn complete(file: &SettingsFile, inspection: &Inspection) -> Check {
             1 => "hook entries was changed or is outdated",
             _ => "hook entries were changed or are outdated",
         };
-        let (many, list) = (different.len(), list(&different));
+        let (many, list) = (different.len(), first_names(&different));
         let what = format!("{many} of {total} {how} ({list}) in {path}");
         return Check::broken(&name(file), what, init(file.scope));
     }
     Check::good(&name(file), format!("{total} events{strict}, {path}"))
 }
 
-/// Sends an event through the command that stands in the file, as it stands there.
-fn fly(world: &World, file: &SettingsFile, inspection: &Inspection, daemon_answers: bool) -> Check {
+fn events_in_state(inspection: &Inspection, state: Entry) -> Vec<&'static str> {
+    let entries = inspection.entries.iter();
+    entries
+        .filter(|entry| entry.state == state)
+        .map(|entry| entry.event)
+        .collect()
+}
+
+/// Lists all names, or the first three and the number of the others.
+fn first_names(names: &[&str]) -> String {
+    match names {
+        [some @ .., _, _] if some.len() > 3 => {
+            format!("{} and {} more", some[..3].join(", "), names.len() - 3)
+        }
+        all => all.join(", "),
+    }
+}
+
+/// Sends an event through the command as it is written in the file.
+fn canary_check(
+    world: &World,
+    file: &SettingsFile,
+    inspection: &Inspection,
+    daemon_answers: bool,
+) -> Check {
     let name = format!("canary ({})", file.scope);
     let command = inspection
         .entries
@@ -183,15 +194,15 @@ fn fly(world: &World, file: &SettingsFile, inspection: &Inspection, daemon_answe
     };
     let program = Path::new(&command.program);
     match send_canary(world, program, &command.args, daemon_answers) {
-        Ok(flight) => {
-            let by = match flight.row.source {
+        Ok(canary) => {
+            let by = match canary.row.source {
                 Source::Daemon => "by the daemon",
                 Source::Replay => "in a replay",
                 Source::Alone => "judged without a daemon",
             };
             let what = format!(
                 "an event came through in {:.1} ms ({by})",
-                flight.took.as_secs_f64() * 1e3
+                canary.took.as_secs_f64() * 1e3
             );
             Check::good(&name, what)
         }
@@ -201,7 +212,7 @@ fn fly(world: &World, file: &SettingsFile, inspection: &Inspection, daemon_answe
 
 const STATUS_LINE: &str = "status line";
 
-/// How the status line of the person's own settings stands, where becket is registered.
+/// Checks the status line in the user's own settings, where becket is registered.
 pub(super) fn registered(world: &World, file: &SettingsFile, inspection: &Inspection) -> Check {
     let path = file.path.display();
     match &inspection.status_line {
@@ -225,7 +236,7 @@ pub(super) fn registered(world: &World, file: &SettingsFile, inspection: &Inspec
     }
 }
 
-/// A status line of another file that hides the person's own.
+/// Warns of a status line in another file that hides the user's own.
 pub(super) fn hidden(file: &SettingsFile, inspection: &Inspection) -> Option<Check> {
     let hides = file.scope != Scope::User && inspection.status_line == Standing::Theirs;
     let path = file.path.display();
@@ -235,7 +246,7 @@ pub(super) fn hidden(file: &SettingsFile, inspection: &Inspection) -> Option<Che
     })
 }
 
-/// Runs the command as Claude Code would, with a sample on stdin.
+/// Runs the status line command as Claude Code would, with a sample on stdin.
 fn sample(command: &str) -> Result<()> {
     let payload = json!({
         "session_id": "becket-canary",
@@ -258,18 +269,21 @@ fn sample(command: &str) -> Result<()> {
 
 const COMMANDS: &str = "commands";
 
-/// A project's settings and a person's own for it share one folder: what either wrote is right.
+/// Checks the slash commands. A project's shared and local settings have one folder of commands, and
+/// the commands of either are right.
 pub(super) fn installed(world: &World, scope: Scope) -> Check {
     let scopes = match scope {
         Scope::Project | Scope::Local => vec![scope, Scope::Project, Scope::Local],
         scope => vec![scope],
     };
-    let look = |scope| commands::install(world, scope, true);
-    let looked: Result<Vec<_>, _> = scopes.into_iter().map(look).collect();
-    match looked {
+    let scopes = scopes.into_iter();
+    let inspected: Result<Vec<_>, _> = scopes
+        .map(|scope| commands::install(world, scope, true))
+        .collect();
+    match inspected {
         Ok(all) => {
             let right = all.iter().find(|commands| commands.iter().all(is_right));
-            tell_commands(right.unwrap_or(&all[0]), scope)
+            check_commands(right.unwrap_or(&all[0]), scope)
         }
         Err(why) => Check::broken(COMMANDS, format!("{why:#}"), init(scope)),
     }
@@ -279,43 +293,32 @@ fn is_right(command: &commands::Command) -> bool {
     !command.changed() && !command.left_alone
 }
 
-fn tell_commands(commands: &[commands::Command], scope: Scope) -> Check {
+fn check_commands(commands: &[commands::Command], scope: Scope) -> Check {
     let first = commands.first().map(|command| command.path.as_path());
     let folder = first.and_then(|hook| hook.parent()?.parent());
     let folder = folder.unwrap_or(Path::new(""));
-    let name = |command: &commands::Command| {
-        let name = command.path.strip_prefix(folder).ok()?;
-        Some(name.to_string_lossy().into_owned())
-    };
-    let those = |is_so: fn(&commands::Command) -> bool| {
-        let names = commands.iter().filter(|command| is_so(command));
-        let names: Vec<_> = names.filter_map(name).collect();
-        (!names.is_empty()).then(|| names.join(", "))
-    };
-    let is_switch = |command: &&commands::Command| command.path.parent() != Some(folder);
     let shown = folder.display();
-    if let Some(missing) = those(|command| command.before.is_none()) {
+    let missing = names_of(commands, folder, |command| command.before.is_none());
+    if !missing.is_empty() {
         let what = format!("missing in {shown}: {missing}");
         return Check::warning(COMMANDS, what, init(scope));
     }
-    if let Some(old) = those(commands::Command::changed) {
-        let what = format!("written by another becket in {shown}: {old}");
+    let outdated = names_of(commands, folder, commands::Command::changed);
+    if !outdated.is_empty() {
+        let what = format!("written by another becket in {shown}: {outdated}");
         return Check::warning(COMMANDS, what, init(scope));
     }
-    // A user's own command of a skill's name is no trouble.
-    let foreign = commands.iter().filter(is_switch);
-    let foreign: Vec<_> = foreign
-        .filter(|command| command.left_alone)
-        .filter_map(name)
-        .collect();
+    // A user's own command with the name of a skill is no problem.
+    let foreign = names_of(commands, folder, |command| {
+        command.left_alone && command.path.parent() != Some(folder)
+    });
     if !foreign.is_empty() {
-        let foreign = foreign.join(", ");
         let what = format!("changed in {shown}: {foreign}");
-        let mend = format!(
+        let fix = format!(
             "keep it if it is yours; else remove it, then `{}`",
             init(scope)
         );
-        return Check::warning(COMMANDS, what, mend);
+        return Check::warning(COMMANDS, what, fix);
     }
     Check::good(
         COMMANDS,
@@ -323,22 +326,34 @@ fn tell_commands(commands: &[commands::Command], scope: Scope) -> Check {
     )
 }
 
-/// How a canary came back.
+/// Lists the selected commands by their paths below `folder`.
+fn names_of(
+    commands: &[commands::Command],
+    folder: &Path,
+    is_selected: impl Fn(&commands::Command) -> bool,
+) -> String {
+    let selected = commands.iter().filter(|command| is_selected(command));
+    let paths = selected.filter_map(|command| command.path.strip_prefix(folder).ok());
+    let names: Vec<_> = paths.map(Path::to_string_lossy).collect();
+    names.join(", ")
+}
+
+/// The result of a canary event.
 #[derive(Debug)]
-pub struct Flight {
+pub struct CanaryResult {
     /// From the start of the hook process to its end.
     pub took: Duration,
     pub row: EventRow,
 }
 
 /// Runs the registered command line as Claude Code would: event on stdin, no terminal, own folder.
-/// Where no daemon answers, the event is looked for in database and spool.
+/// Then finds the event in the log of the daemon, or in database and spool if no daemon answers.
 pub fn send_canary(
     world: &World,
     program: &Path,
     args: &[String],
     daemon_answers: bool,
-) -> Result<Flight> {
+) -> Result<CanaryResult> {
     let nonce = format!("{}-{}", std::process::id(), now_ms());
     let payload = json!({"hook_event_name": CANARY, "session_id": "becket-canary", "cwd": "/", "nonce": nonce});
     let since = now_ms();
@@ -365,7 +380,7 @@ pub fn send_canary(
         );
     }
     let row = find(world, since, &nonce, daemon_answers)?;
-    Ok(Flight { took, row })
+    Ok(CanaryResult { took, row })
 }
 
 fn find(world: &World, since: i64, nonce: &str, daemon_answers: bool) -> Result<EventRow> {

@@ -1,4 +1,4 @@
-//! Claude Code processes that run without becket's hooks: found by looking, to look at only.
+//! Finds Claude Code processes that run without becket's hooks. becket only lists them.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::settings::is_registered_here;
 use crate::ui::text::count;
 use crate::world::{World, project_of};
 
-/// What `claude` does with these is no session.
+/// The first arguments with which `claude` starts no session.
 pub const NO_SESSIONS: [&str; 12] = [
     "mcp",
     "update",
@@ -28,8 +28,8 @@ pub const NO_SESSIONS: [&str; 12] = [
     "--help",
 ];
 
-/// Those of this user that no session has as its process, each as a session of which little is
-/// known. Where there is no /proc there are none.
+/// Finds the Claude Code processes of this user that belong to no session, each as a row of which
+/// little is known. Without /proc it finds none.
 pub fn find(sessions: &[SessionRow]) -> Vec<SessionRow> {
     Processes {
         proc: PathBuf::from("/proc"),
@@ -39,7 +39,7 @@ pub fn find(sessions: &[SessionRow]) -> Vec<SessionRow> {
     .without_session(sessions)
 }
 
-/// Says why no session is listed, and what to do.
+/// Formats the reason why no session is listed, with a hint.
 pub fn why_no_sessions(world: &World) -> String {
     why(find(&[]).len(), || is_registered_here(world, None))
 }
@@ -59,7 +59,7 @@ fn why(unhooked: usize, is_registered: impl Fn() -> bool) -> String {
     }
 }
 
-/// Where processes are looked for, and whose.
+/// The source of processes, and the user whose processes are searched.
 #[derive(Debug)]
 struct Processes {
     proc: PathBuf,
@@ -68,7 +68,7 @@ struct Processes {
     ticks: u64,
 }
 
-/// A process that is a Claude Code.
+/// A Claude Code process.
 #[derive(Debug)]
 struct Claude {
     parent: u32,
@@ -93,7 +93,7 @@ impl Processes {
         rows
     }
 
-    /// A process may end while it is looked at: then it is none.
+    /// Returns all Claude Code processes by pid. A process that ends meanwhile is skipped.
     fn claudes(&self) -> HashMap<u32, Claude> {
         let entries = fs::read_dir(&self.proc).into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -139,7 +139,7 @@ impl Processes {
         }
     }
 
-    /// Ticks since boot, as milliseconds since 1970.
+    /// Converts ticks since boot to milliseconds since 1970.
     fn moment(&self, start: u64) -> Option<i64> {
         let stat = fs::read_to_string(self.proc.join("stat")).ok()?;
         let boot = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
@@ -149,7 +149,7 @@ impl Processes {
     }
 }
 
-/// Whether this is a session's process. A pid alone is used again.
+/// Returns true if this is the process of a session. A pid alone may have been reused.
 fn is_of(row: &SessionRow, pid: u32, start: u64) -> bool {
     let is_same = match row.pid_start {
         Some(known) => known == start,
@@ -158,11 +158,11 @@ fn is_of(row: &SessionRow, pid: u32, start: u64) -> bool {
     row.pid == Some(pid) && is_same
 }
 
-/// The first Claude Code in a line of processes that are all Claude Code: what it starts of its own
-/// kind is a part of it.
+/// Returns the topmost ancestor that is Claude Code with only Claude Code between: the processes that
+/// a Claude Code starts of itself are part of it.
 fn top(found: &HashMap<u32, Claude>, pid: u32) -> u32 {
     let mut top = pid;
-    // A process is no ancestor of itself; but these are read one after the other.
+    // Bounded: processes are read one after the other, so that reused pids can form a circle.
     for _ in 0..found.len() {
         match found.get(&top) {
             Some(claude) if found.contains_key(&claude.parent) => top = claude.parent,
@@ -172,7 +172,7 @@ fn top(found: &HashMap<u32, Claude>, pid: u32) -> u32 {
     top
 }
 
-/// The arguments of a Claude Code; none if it is something else.
+/// Returns the arguments of a Claude Code command line, or None if it is another program.
 fn arguments<'a>(words: &'a [&'a str]) -> Option<&'a [&'a str]> {
     let (program, rest) = words.split_first()?;
     let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();

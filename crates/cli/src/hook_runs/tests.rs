@@ -5,8 +5,8 @@ use becket_wire::Account;
 use becket_wire::rpc::{DecisionRow, EventRow, Source};
 use becket_wire::run::{CANCELLED, CUT_OFF, RunRow};
 
-use super::full::{Skipped, Why, full};
-use crate::run::{self, Times, stats};
+use super::explanation::{Skipped, Why, explain};
+use crate::hook_runs::{self, Times, stats};
 use crate::session::tests::{MINUTE, NOW, look};
 
 const EVENT: &str = "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b";
@@ -76,17 +76,23 @@ fn shown(text: &str) -> String {
 fn what_hooks_cost_is_a_table() {
     let runs = morning();
     let hooks = stats(runs.iter().map(|found| &found.run));
-    insta::assert_snapshot!("stats", shown(&run::stats_table(&hooks, &look(100))));
+    insta::assert_snapshot!("stats", shown(&hook_runs::stats_table(&hooks, &look(100))));
 }
 
 #[test]
 fn the_last_runs_are_a_table() {
-    insta::assert_snapshot!("recent", shown(&run::recent_table(&morning(), &look(140))));
+    insta::assert_snapshot!(
+        "recent",
+        shown(&hook_runs::recent_table(&morning(), &look(140)))
+    );
     insta::assert_snapshot!(
         "recent_narrow",
-        shown(&run::recent_table(&morning(), &look(50)))
+        shown(&hook_runs::recent_table(&morning(), &look(50)))
     );
-    insta::assert_snapshot!("recent_coloured", run::recent_table(&morning(), &look(140)));
+    insta::assert_snapshot!(
+        "recent_coloured",
+        hook_runs::recent_table(&morning(), &look(140))
+    );
 }
 
 fn going_on(mut found: LoggedRun, left: i64) -> LoggedRun {
@@ -103,14 +109,17 @@ fn what_goes_on_says_since_when_and_until_when() {
         going_on(run("house-style", 2 * MINUTE, 120_000_000), -500),
     ];
     runs.extend(morning().drain(1..3));
-    insta::assert_snapshot!("running", shown(&run::recent_table(&runs, &look(120))));
+    insta::assert_snapshot!(
+        "running",
+        shown(&hook_runs::recent_table(&runs, &look(120)))
+    );
     let mut held = why();
     held.event.took_us = None;
     held.event.decision = None;
     held.runs = vec![runs.remove(0), run("house-style", 12_300, 48_000)];
     held.skipped.clear();
-    insta::assert_snapshot!("why_running", shown(&full(&held, &look(100))));
-    let one = serde_json::to_value(run::Run::from(&held.runs[0])).unwrap();
+    insta::assert_snapshot!("why_running", shown(&explain(&held, &look(100))));
+    let one = serde_json::to_value(hook_runs::JsonRun::from(&held.runs[0])).unwrap();
     assert_eq!(one["outcome"], "running");
     assert_eq!(one["until"], crate::ui::time::moment(NOW + 17_700));
     assert!(!held.runs[0].run.has_failed());
@@ -130,7 +139,7 @@ fn an_event_that_nobody_answered_says_why() {
             Some(outcome) => why.runs[0].run.outcome = outcome.to_owned(),
             None => why.runs.clear(),
         }
-        let told = shown(&full(&why, &look(120)));
+        let told = shown(&explain(&why, &look(120)));
         let mut lines = told.lines().filter(|line| line.contains("judged"));
         lines.next().unwrap().trim().to_owned()
     };
@@ -185,7 +194,7 @@ fn why() -> Why {
 
 #[test]
 fn an_event_is_explained() {
-    insta::assert_snapshot!("why", shown(&full(&why(), &look(100))));
+    insta::assert_snapshot!("why", shown(&explain(&why(), &look(100))));
     let mut alone = why();
     alone.event.source = Source::Alone;
     alone.event.took_us = Some(3100);
@@ -193,10 +202,10 @@ fn an_event_is_explained() {
     alone.detour = Some("absent".to_owned());
     alone.runs.clear();
     alone.skipped.clear();
-    insta::assert_snapshot!("why_alone", shown(&full(&alone, &look(100))));
+    insta::assert_snapshot!("why_alone", shown(&explain(&alone, &look(100))));
     alone.event.source = Source::Daemon;
     alone.event.took_us = None;
-    insta::assert_snapshot!("why_held", shown(&full(&alone, &look(100))));
+    insta::assert_snapshot!("why_held", shown(&explain(&alone, &look(100))));
     let mut own = why();
     own.event.decision = Some(DecisionRow {
         answer: "message".to_owned(),
@@ -204,7 +213,7 @@ fn an_event_is_explained() {
         reason: None,
         effort: None,
     });
-    let told = shown(&full(&own, &look(100)));
+    let told = shown(&explain(&own, &look(100)));
     let first = told.lines().next();
     assert_eq!(first, Some("PostToolUse Write  message by becket (config)"));
 }
@@ -212,13 +221,14 @@ fn an_event_is_explained() {
 #[test]
 fn scripts_get_every_field() {
     let runs = morning();
-    let one = serde_json::to_string_pretty(&run::Run::from(&runs[0])).unwrap();
+    let one = serde_json::to_string_pretty(&hook_runs::JsonRun::from(&runs[0])).unwrap();
     insta::assert_snapshot!("recent_json", one);
     let hooks = stats(runs.iter().map(|found| &found.run));
-    let one = serde_json::to_string_pretty(&run::HookStats::from(&hooks[0])).unwrap();
+    let one = serde_json::to_string_pretty(&hook_runs::JsonHookStats::from(&hooks[0])).unwrap();
     insta::assert_snapshot!("stats_json", one);
     let why = why();
-    let whole = serde_json::to_string_pretty(&super::full::Json::from(&why)).unwrap();
+    let whole =
+        serde_json::to_string_pretty(&super::explanation::JsonExplanation::from(&why)).unwrap();
     insta::assert_snapshot!("why_json", whole);
 }
 
@@ -236,9 +246,9 @@ fn what_hooks_wrote_moves_no_cursor() {
     why.event.fault = Some(odd.to_owned());
     why.runs.clone_from(&runs);
     for text in [
-        run::stats_table(&hooks, &look(100)),
-        run::recent_table(&runs, &look(200)),
-        full(&why, &look(200)),
+        hook_runs::stats_table(&hooks, &look(100)),
+        hook_runs::recent_table(&runs, &look(200)),
+        explain(&why, &look(200)),
     ] {
         let plain = shown(&text);
         assert!(

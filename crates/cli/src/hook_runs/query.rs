@@ -1,4 +1,4 @@
-//! Where runs come from: the database and the spool.
+//! Reads hook runs from the database, the spool, and the files of running hooks.
 
 use anyhow::{Context, Result};
 use becket_daemon::store::{self, Decision, EventRecord, LoggedRun, RunQuery, spool};
@@ -12,21 +12,21 @@ use crate::client::Client;
 use crate::log;
 use crate::world::World;
 
-/// Everything that is known of runs. It is read, and nothing is written.
+/// A reader of hook runs. It writes nothing.
 #[derive(Debug)]
 pub struct Runs<'a> {
     world: &'a World,
     database: Option<Connection>,
-    /// What waits to be written.
-    waiting: Vec<EventRecord>,
-    /// What runs now.
+    /// The events in the spool.
+    waiting: Vec<Record>,
+    /// The hooks that are running now.
     current: Vec<RunFile>,
 }
 
 impl<'a> Runs<'a> {
-    /// A daemon that runs takes in the spool first; without one it is read where it lies.
+    /// Opens the database and reads the spool, which a running daemon takes in first.
     pub fn open(world: &'a World) -> Result<Self> {
-        // First: what ends from here on is found recorded.
+        // Read first: a run that ends after this is recorded and found in the database.
         let current = running(&world.place.running());
         Client::take_in_or_warn(world);
         let masker = log::masker(world);
@@ -39,7 +39,7 @@ impl<'a> Runs<'a> {
         })
     }
 
-    /// The session whose id begins so.
+    /// Returns the session whose id begins with `prefix`.
     pub fn session(&self, prefix: Option<&str>) -> Result<Option<String>> {
         let Some(prefix) = prefix else {
             return Ok(None);
@@ -47,16 +47,16 @@ impl<'a> Runs<'a> {
         log::complete(prefix, self.database.as_ref(), &self.waiting).map(Some)
     }
 
-    /// The runs that are asked for: those that go on, then the others, each the newest first.
-    pub fn find_all(&self, query: &RunQuery) -> Result<Vec<LoggedRun>> {
+    /// Finds running and recorded runs: the running ones first, then the newest first.
+    pub fn find_all(&self, query: &RunQuery) -> Result<Vec<FoundRun>> {
         let mut found = self.find(query)?;
         for RunFile { run, until, .. } in &self.current {
-            let same = |one: &LoggedRun| key(one) == (run.event_id, run.hook.clone());
-            if !query.wants(run) || found.iter().any(|one| same(one) && !one.run.is_under_way()) {
+            let mut recorded = found.iter().filter(|one| is_same(&one.run, run));
+            if !query.wants(run) || recorded.any(|one| !one.run.is_under_way()) {
                 continue;
             }
-            found.retain(|one| !same(one));
-            found.push(LoggedRun {
+            found.retain(|one| !is_same(&one.run, run));
+            found.push(FoundRun {
                 run: run.clone(),
                 tool: self.event(run.event_id)?.and_then(|row| row.tool),
                 until: Some(*until),
@@ -67,8 +67,8 @@ impl<'a> Runs<'a> {
         Ok(found)
     }
 
-    /// The runs that are recorded and asked for, the newest first.
-    pub fn find(&self, query: &RunQuery) -> Result<Vec<LoggedRun>> {
+    /// Finds recorded runs, the newest first.
+    pub fn find(&self, query: &RunQuery) -> Result<Vec<FoundRun>> {
         let mut found = match &self.database {
             Some(connection) => {
                 store::runs(connection, query).context("could not read the runs of hooks")?
@@ -77,9 +77,8 @@ impl<'a> Runs<'a> {
         };
         for record in &self.waiting {
             for run in record.runs.iter().filter(|run| query.wants(run)) {
-                let same = |one: &&mut LoggedRun| key(one) == (run.event_id, run.hook.clone());
-                match found.iter_mut().find(same) {
-                    // The end of a run takes the place of its beginning.
+                match found.iter_mut().find(|one| is_same(&one.run, run)) {
+                    // The end of a run replaces its start.
                     Some(_) if run.is_under_way() => {}
                     Some(one) => one.run = run.clone(),
                     None => found.push(LoggedRun {
@@ -95,8 +94,8 @@ impl<'a> Runs<'a> {
         Ok(found)
     }
 
-    /// The newest event that a hook or a guard decided, or on which a hook failed.
-    pub fn last_explainable(&self, session: Option<&str>) -> Result<Option<EventId>> {
+    /// Returns the newest event that a hook or a guard decided, or on which a hook failed.
+    pub fn last_told(&self, session: Option<&str>) -> Result<Option<EventId>> {
         let mut last = match &self.database {
             Some(connection) => store::last_explainable(connection, session)?,
             None => None,
@@ -111,7 +110,7 @@ impl<'a> Runs<'a> {
         Ok(last.map(|(_, id)| id))
     }
 
-    /// The event whose hook began last, of those that run now.
+    /// Returns the event of the running hook that was started last.
     pub fn last_begun(&self, session: Option<&str>) -> Option<EventId> {
         let of_session =
             |one: &&RunFile| session.is_none() || one.run.session_id.as_deref() == session;
@@ -132,7 +131,7 @@ impl<'a> Runs<'a> {
         Ok(log::read(self.world, query)?.pop())
     }
 
-    /// Why an event did not come by the daemon.
+    /// Returns the reason why an event did not go through the daemon.
     pub fn detour(&self, id: EventId) -> Option<String> {
         let waits = self.waiting.iter().find(|record| record.id() == id);
         let waits = waits.and_then(|record| record.detour().map(str::to_owned));
@@ -145,12 +144,13 @@ fn most(query: &RunQuery) -> usize {
     query.limit.map_or(usize::MAX, |limit| limit as usize)
 }
 
-/// Whether there is something to tell of an event.
+/// Returns true if a hook or guard decided an event, or a hook failed on it.
 fn tells(decision: Option<&Decision>, runs: &[RunRow]) -> bool {
     decision.is_some_and(|it| store::is_explainable(&it.answer, it.by.as_deref()))
         || runs.iter().any(RunRow::has_failed)
 }
 
-fn key(found: &LoggedRun) -> (EventId, String) {
-    (found.run.event_id, found.run.hook.clone())
+/// Returns true if both rows are of one run of a hook.
+fn is_same(one: &RunRow, other: &RunRow) -> bool {
+    one.event_id == other.event_id && one.hook == other.hook
 }

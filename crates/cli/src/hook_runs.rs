@@ -1,8 +1,7 @@
-//! Runs of named hooks as people and scripts see them: where they come from, what they cost, their
-//! words and their JSON.
+//! Formats runs of named hooks for people and scripts: tables, statistics, JSON.
 
-pub mod full;
-pub mod source;
+pub mod explanation;
+pub mod query;
 
 #[cfg(test)]
 mod tests;
@@ -16,31 +15,33 @@ use serde::Serialize;
 
 use crate::ui::style::{BAD, BOLD, DIM, GOOD, Look, WARN};
 use crate::ui::table::{Cell, Column, grid};
-use crate::ui::text::count;
+use crate::ui::text::{count, short_id};
 use crate::ui::time::{self, moment, span};
 
-/// A hook that takes longer holds up the session: microseconds.
+/// The time from which a hook delays the session, in microseconds.
 pub const TOO_SLOW: i64 = 5_000_000;
-/// More characters than this Claude Code puts into a file, and shows the model a piece of it.
+/// The number of characters from which Claude Code puts an output into a file and shows the model only
+/// a part of it.
 pub const TOO_LONG: u64 = 10_000;
-/// Characters that make a token, roughly.
+/// The approximate number of characters in a token.
 const PER_TOKEN: u64 = 4;
 
-/// What text of so many characters costs in the model's window, roughly.
+/// Estimates the number of tokens of a text.
 pub fn tokens(characters: u64) -> u64 {
     characters.div_ceil(PER_TOKEN)
 }
 
-/// What one hook did and cost.
+/// The statistics of one hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stats {
+pub struct HookStats {
     pub hook: String,
     pub runs: usize,
     pub failed: usize,
-    /// They were ended because Claude Code waited no longer: neither done nor failed.
+    /// The number of runs that were ended because Claude Code waited no longer: neither done nor failed.
     pub cancelled: usize,
-    /// So many calls it denied, and so many prompts, results and stops it blocked.
+    /// The number of calls that the hook denied.
     pub denied: usize,
+    /// The number of prompts, results and stops that the hook blocked.
     pub blocked: usize,
     pub mean_us: i64,
     pub p95_us: i64,
@@ -49,17 +50,17 @@ pub struct Stats {
     pub last_outcome: String,
 }
 
-impl Stats {
-    /// How many of a hundred runs did what they were for, of those that were let; none if none was.
+impl HookStats {
+    /// Returns the percentage of runs that succeeded, or None if all of them were cancelled.
     pub fn success_pct(&self) -> Option<f64> {
-        let let_be = self.runs - self.cancelled;
-        let fine = let_be - self.failed;
-        (let_be > 0).then(|| (fine as f64 / let_be as f64 * 1000.0).round() / 10.0)
+        let finished = self.runs - self.cancelled;
+        let succeeded = finished - self.failed;
+        (finished > 0).then(|| (succeeded as f64 / finished as f64 * 1000.0).round() / 10.0)
     }
 }
 
-/// The figures of each hook, by name.
-pub fn stats<'r>(runs: impl Iterator<Item = &'r RunRow>) -> Vec<Stats> {
+/// Computes the statistics of each hook, sorted by name.
+pub fn stats<'r>(runs: impl Iterator<Item = &'r RunRow>) -> Vec<HookStats> {
     let mut hooks: BTreeMap<&str, Vec<&RunRow>> = BTreeMap::new();
     for run in runs {
         hooks.entry(&run.hook).or_default().push(run);
@@ -67,14 +68,14 @@ pub fn stats<'r>(runs: impl Iterator<Item = &'r RunRow>) -> Vec<Stats> {
     hooks.into_iter().filter_map(of_one).collect()
 }
 
-fn of_one((hook, runs): (&str, Vec<&RunRow>)) -> Option<Stats> {
+fn of_one((hook, runs): (&str, Vec<&RunRow>)) -> Option<HookStats> {
     let last = runs.iter().max_by_key(|run| run.at)?;
     let times = Times::new(runs.iter().map(|run| run.took_us).collect());
     let said = |words: &[&str]| {
         let said = runs.iter().filter_map(|run| run.decision.as_deref());
         said.filter(|word| words.contains(word)).count()
     };
-    Some(Stats {
+    Some(HookStats {
         hook: hook.to_owned(),
         runs: runs.len(),
         failed: runs.iter().filter(|run| run.has_failed()).count(),
@@ -89,7 +90,7 @@ fn of_one((hook, runs): (&str, Vec<&RunRow>)) -> Option<Stats> {
     })
 }
 
-/// How long several runs took: sorted, in microseconds.
+/// The sorted times of several runs, in microseconds.
 #[derive(Debug, Clone)]
 pub struct Times(Vec<i64>);
 
@@ -105,7 +106,7 @@ impl Times {
         i64::try_from(sum / count).unwrap_or(i64::MAX)
     }
 
-    /// So many of a hundred took at most this long: the nearest one that really was.
+    /// Returns a percentile: the nearest time that was measured.
     pub fn at(&self, percent: usize) -> i64 {
         let rank = (self.0.len() * percent).div_ceil(100);
         let nth = rank.saturating_sub(1);
@@ -113,12 +114,12 @@ impl Times {
     }
 }
 
-/// The colour of a time.
+/// Returns the style of a run time.
 pub fn pace(us: i64) -> Style {
     if us > TOO_SLOW { WARN } else { Style::new() }
 }
 
-/// The colour of a length.
+/// Returns the style of an output length.
 pub fn length(characters: u64) -> Style {
     if characters > TOO_LONG {
         WARN
@@ -127,7 +128,7 @@ pub fn length(characters: u64) -> Style {
     }
 }
 
-/// The colour of how a run ended.
+/// Returns the style of a run's outcome.
 pub fn ended(run: &RunRow) -> Style {
     match &*run.outcome {
         _ if run.has_failed() => BAD,
@@ -137,8 +138,8 @@ pub fn ended(run: &RunRow) -> Style {
     }
 }
 
-/// Why it failed; of one that goes on, when its time is up.
-pub fn note(found: &LoggedRun, now_ms: i64) -> String {
+/// Formats the reason of a failure, or the deadline of a running hook.
+pub fn note(found: &FoundRun, now_ms: i64) -> String {
     match found.until {
         Some(until) if until > now_ms => {
             format!("its time is up in {}", span(until - now_ms))
@@ -148,7 +149,7 @@ pub fn note(found: &LoggedRun, now_ms: i64) -> String {
     }
 }
 
-/// How it ended, with its exit code where that says more.
+/// Formats the outcome of a run, with the exit code of a failed one.
 pub fn outcome(run: &RunRow) -> String {
     match run.exit {
         Some(exit) if run.has_failed() => format!("{} ({exit})", run.outcome),
@@ -156,19 +157,19 @@ pub fn outcome(run: &RunRow) -> String {
     }
 }
 
-/// The event, and the tool that it is about.
+/// Formats the event of a run and its tool.
 pub fn event(run: &RunRow, tool: Option<&str>) -> String {
     let words = [Some(&*run.event), tool].into_iter().flatten();
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Enough of a session's id to name it.
+/// Shortens the id of a session.
 pub fn short(id: Option<&str>) -> String {
-    id.map_or_else(|| "-".to_owned(), |id| id.chars().take(8).collect())
+    id.map_or("-", short_id).to_owned()
 }
 
 #[derive(Debug, Serialize)]
-pub struct Run<'a> {
+pub struct JsonRun<'a> {
     at: String,
     hook: &'a str,
     event_id: String,
@@ -185,8 +186,8 @@ pub struct Run<'a> {
     note: Option<&'a str>,
 }
 
-impl<'a> From<&'a LoggedRun> for Run<'a> {
-    fn from(found: &'a LoggedRun) -> Self {
+impl<'a> From<&'a FoundRun> for JsonRun<'a> {
+    fn from(found: &'a FoundRun) -> Self {
         let run = &found.run;
         Self {
             at: moment(run.at),
@@ -208,7 +209,7 @@ impl<'a> From<&'a LoggedRun> for Run<'a> {
 }
 
 #[derive(Debug, Serialize)]
-pub struct HookStats<'a> {
+pub struct JsonHookStats<'a> {
     hook: &'a str,
     runs: usize,
     failed: usize,
@@ -223,8 +224,8 @@ pub struct HookStats<'a> {
     last_outcome: &'a str,
 }
 
-impl<'a> From<&'a Stats> for HookStats<'a> {
-    fn from(stats: &'a Stats) -> Self {
+impl<'a> From<&'a HookStats> for JsonHookStats<'a> {
+    fn from(stats: &'a HookStats) -> Self {
         Self {
             hook: &stats.hook,
             runs: stats.runs,
@@ -255,8 +256,8 @@ const STATS: [Column; 10] = [
     Column::left("OUTCOME", 5),
 ];
 
-/// What each hook did and cost, then all of them together.
-pub fn stats_table(hooks: &[Stats], look: &Look) -> String {
+/// Formats the statistics of each hook, then their totals.
+pub fn stats_table(hooks: &[HookStats], look: &Look) -> String {
     let rows: Vec<_> = hooks.iter().map(|hook| stats_row(hook, look)).collect();
     let runs = hooks.iter().map(|hook| hook.runs).sum();
     let failed: usize = hooks.iter().map(|hook| hook.failed).sum();
@@ -276,7 +277,7 @@ pub fn stats_table(hooks: &[Stats], look: &Look) -> String {
     grid(STATS, &rows, look) + &format!("{DIM}{total}{DIM:#}\n")
 }
 
-fn stats_row(hook: &Stats, look: &Look) -> [Cell; STATS.len()] {
+fn stats_row(hook: &HookStats, look: &Look) -> [Cell; STATS.len()] {
     let ok = match hook.failed {
         0 => Style::new(),
         failed if failed * 2 > hook.runs - hook.cancelled => BAD,
@@ -301,8 +302,8 @@ fn stats_row(hook: &Stats, look: &Look) -> [Cell; STATS.len()] {
     ]
 }
 
-/// All of them is said only where it is so.
-fn percent(hook: &Stats) -> String {
+/// Formats the success rate. It rounds to 100% only if no run failed.
+fn percent(hook: &HookStats) -> String {
     let Some(percent) = hook.success_pct() else {
         return "-".to_owned();
     };
@@ -318,7 +319,7 @@ fn percent(hook: &Stats) -> String {
     }
 }
 
-/// A count that is seldom anything.
+/// Formats a count, and 0 as an empty cell.
 fn some(count: usize) -> String {
     match count {
         0 => String::new(),
@@ -337,8 +338,8 @@ const RECENT: [Column; 8] = [
     Column::left("NOTE", 2).cut_to(16),
 ];
 
-/// Runs in the order given; failed ones stand out.
-pub fn recent_table(runs: &[LoggedRun], look: &Look) -> String {
+/// Formats runs in the given order, with failed ones in colour.
+pub fn recent_table(runs: &[FoundRun], look: &Look) -> String {
     let rows: Vec<_> = runs.iter().map(|run| recent_row(run, look)).collect();
     grid(RECENT, &rows, look)
 }

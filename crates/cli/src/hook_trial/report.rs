@@ -1,5 +1,5 @@
-//! How a trial is told: what the hook printed, how becket reads it, what Claude Code would get; and
-//! the table of many trials.
+//! Formats a trial: the output of the hook, the answer that becket reads, the output for Claude Code;
+//! and the table of many trials.
 
 use std::fmt::Write;
 
@@ -9,33 +9,33 @@ use becket_wire::answer::Answer;
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
-use super::Tried;
-use crate::run::{self, TOO_LONG, TOO_SLOW, Times, tokens};
-use crate::trial::{From, Sample};
+use super::TrialResult;
+use crate::hook_runs::{self, TOO_LONG, TOO_SLOW, Times, tokens};
+use crate::hook_trial::{Sample, SampleSource};
 use crate::ui::style::{BAD, BOLD, DIM, Look, WARN};
 use crate::ui::table::{Cell, Column, grid};
 use crate::ui::text::{count, fold, is_inert, one_line, wrap};
 use crate::ui::time::{self, clock};
 
-/// So many lines of what a hook printed are shown.
+/// The number of lines that are shown of a hook's output.
 const LINES: usize = 40;
-/// Longer lines of words are hard to read.
+/// The width of a line of words. Longer lines are hard to read.
 const READABLE: usize = 100;
-/// Where a field's value begins.
+/// The column in which the value of a field begins.
 const VALUE: usize = 14;
 
-/// One trial, for a person.
-pub fn one(tried: &Tried, sample: &Sample, standing: Option<&str>, look: &Look) -> String {
+/// Formats one trial.
+pub fn one(tried: &TrialResult, sample: &Sample, standing: Option<&str>, look: &Look) -> String {
     let row = &tried.row;
-    let ended = run::ended(row);
-    let took = run::pace(row.took_us);
+    let ended = hook_runs::ended(row);
+    let took = hook_runs::pace(row.took_us);
     let (hook, event) = (one_line(&row.hook), one_line(&sample.name()));
     let origin = one_line(&origin(&sample.from, look));
     let fits = hook.width() + event.width() + origin.width() + 6 <= look.width;
     let between = if fits { "" } else { "\n" };
     let mut out = format!("{BOLD}{hook}{BOLD:#} on {event}{between}  {DIM}{origin}{DIM:#}\n");
     let mut add = |name, value: &str, style| out += &field(name, value, style, look);
-    add("outcome", &run::outcome(row), ended);
+    add("outcome", &hook_runs::outcome(row), ended);
     add("took", &time::took(row.took_us), took);
     if let Some(note) = &row.note {
         add("why", note, BAD);
@@ -50,7 +50,7 @@ pub fn one(tried: &Tried, sample: &Sample, standing: Option<&str>, look: &Look) 
                 many(said, "character", "characters"),
                 many(tokens(said), "token", "tokens")
             );
-            add("for Claude", &long, run::length(said));
+            add("for Claude", &long, hook_runs::length(said));
         }
     }
     if let Some(standing) = standing {
@@ -65,7 +65,7 @@ pub fn one(tried: &Tried, sample: &Sample, standing: Option<&str>, look: &Look) 
     out + &claude_gets(&tried.output(sample), look)
 }
 
-/// A name and what is so, in as many lines as it takes.
+/// Formats a name and a value, in as many lines as the value takes.
 fn field(name: &str, value: &str, style: Style, look: &Look) -> String {
     let room = match look.width {
         usize::MAX => usize::MAX,
@@ -82,10 +82,10 @@ fn many(number: u64, one: &str, several: &str) -> String {
     count(usize::try_from(number).unwrap_or(usize::MAX), one, several)
 }
 
-fn origin(from: &From, look: &Look) -> String {
+fn origin(from: &SampleSource, look: &Look) -> String {
     match from {
-        From::Log { id, at, masked: 0 } => format!("event {id}, {}", clock(*at, &look.now)),
-        From::Log { id, at, masked } => format!(
+        SampleSource::Log { id, at, masked: 0 } => format!("event {id}, {}", clock(*at, &look.now)),
+        SampleSource::Log { id, at, masked } => format!(
             "event {id}, {}, with {}",
             clock(*at, &look.now),
             count(
@@ -94,8 +94,8 @@ fn origin(from: &From, look: &Look) -> String {
                 "secrets masked"
             )
         ),
-        From::File(path) => path.display().to_string(),
-        From::BuiltIn => "a sample event of becket's".to_owned(),
+        SampleSource::File(path) => path.display().to_string(),
+        SampleSource::BuiltIn => "a sample event of becket's".to_owned(),
     }
 }
 
@@ -119,7 +119,7 @@ fn claude_gets(output: &Output, look: &Look) -> String {
     part(&format!("Claude Code would get{exit}"), &text, look)
 }
 
-/// Foreign text, line by line, without what a terminal would obey.
+/// Formats foreign text line by line, without hidden characters.
 fn part(title: &str, text: &[u8], look: &Look) -> String {
     let text = String::from_utf8_lossy(text);
     if text.trim().is_empty() {
@@ -145,7 +145,7 @@ fn part(title: &str, text: &[u8], look: &Look) -> String {
     out
 }
 
-/// One trial, for scripts.
+/// One trial as JSON.
 #[derive(Debug, Serialize)]
 pub struct Json<'a> {
     hook: &'a str,
@@ -175,7 +175,7 @@ struct Gets {
     exit: u8,
 }
 
-pub fn json<'a>(tried: &'a Tried, sample: &'a Sample, standing: Option<&'a str>) -> Json<'a> {
+pub fn json<'a>(tried: &'a TrialResult, sample: &'a Sample, standing: Option<&'a str>) -> Json<'a> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let row = &tried.row;
     let output = tried.output(sample);
@@ -209,7 +209,7 @@ pub fn json<'a>(tried: &'a Tried, sample: &'a Sample, standing: Option<&'a str>)
     }
 }
 
-/// What several trials of one hook came to.
+/// The results of several trials of one hook.
 #[derive(Debug, Clone, Serialize)]
 pub struct Profile {
     pub hook: String,
@@ -219,21 +219,26 @@ pub struct Profile {
     pub runs: usize,
     pub median_us: i64,
     pub p95_us: i64,
-    /// The most that one of them said to Claude, and what that takes in its window.
+    /// The largest number of characters that one trial gave to Claude.
     pub characters: u64,
+    /// The approximate number of tokens of these characters.
     pub tokens: u64,
     pub too_slow: bool,
     pub too_long: bool,
     pub outcome: Option<String>,
-    /// Why the last one failed, or why there was none.
+    /// The reason why the last trial failed, or why there was none.
     pub note: Option<String>,
 }
 
 impl Profile {
-    pub fn new(hook: &str, sample: &Sample, trials: &[Tried]) -> Self {
+    pub fn new(hook: &str, sample: &Sample, trials: &[TrialResult]) -> Self {
         let times = Times::new(trials.iter().map(|tried| tried.row.took_us).collect());
-        let said = trials.iter().map(Tried::for_claude).max().unwrap_or(0);
-        // A failure is what a person wants to know of.
+        let said = trials
+            .iter()
+            .map(TrialResult::for_claude)
+            .max()
+            .unwrap_or(0);
+        // The user wants to know of a failure first.
         let telling = trials.iter().rev().find(|tried| tried.row.has_failed());
         let telling = telling.or(trials.last()).map(|tried| &tried.row);
         Self {
@@ -253,7 +258,7 @@ impl Profile {
         }
     }
 
-    /// A hook that was not run, and why.
+    /// Makes the profile of a hook that was not run.
     pub fn none(hook: &str, note: String) -> Self {
         Self {
             hook: hook.to_owned(),
@@ -285,29 +290,24 @@ const PROFILE: [Column; 9] = [
     Column::left("NOTE", 5).cut_to(16),
 ];
 
-/// Many trials; what is too slow or too long stands out, and is said below.
+/// Formats many trials. Hooks that are too slow or too long are in colour and listed below.
 pub fn profile(profiles: &[Profile], look: &Look) -> String {
     let rows: Vec<_> = profiles.iter().map(profile_row).collect();
     let mut out = grid(PROFILE, &rows, look);
-    let names = |is_so: fn(&Profile) -> bool| -> Vec<&str> {
-        let named = profiles.iter().filter(|profile| is_so(profile));
-        named.map(|profile| &*profile.hook).collect()
-    };
-    for (names, what) in [
-        (
-            names(|it| it.too_slow),
-            format!("slower than {}", time::took(TOO_SLOW)),
-        ),
-        (
-            names(|it| it.too_long),
-            format!("longer than {TOO_LONG} characters"),
-        ),
-    ] {
-        if !names.is_empty() {
-            let _ = writeln!(out, "{WARN}{what}: {}{WARN:#}", one_line(&names.join(", ")));
-        }
+    let slow = profiles.iter().filter(|profile| profile.too_slow);
+    let what = format!("slower than {}", time::took(TOO_SLOW));
+    out += &warning(&what, slow);
+    let long = profiles.iter().filter(|profile| profile.too_long);
+    let what = format!("longer than {TOO_LONG} characters");
+    out + &warning(&what, long)
+}
+
+fn warning<'p>(what: &str, profiles: impl Iterator<Item = &'p Profile>) -> String {
+    let names: Vec<&str> = profiles.map(|profile| &*profile.hook).collect();
+    if names.is_empty() {
+        return String::new();
     }
-    out
+    format!("{WARN}{what}: {}{WARN:#}\n", one_line(&names.join(", ")))
 }
 
 fn profile_row(profile: &Profile) -> [Cell; PROFILE.len()] {
@@ -315,12 +315,14 @@ fn profile_row(profile: &Profile) -> [Cell; PROFILE.len()] {
     let if_ran = |text: String| if ran { text } else { String::new() };
     let outcome = profile.outcome.as_deref().unwrap_or("not run");
     let failed = ran && !becket_wire::run::FINE.contains(&outcome);
-    let style = match (ran, failed) {
-        (false, _) => DIM,
-        (_, true) => BAD,
-        _ => crate::ui::style::GOOD,
+    let style = if failed {
+        BAD
+    } else if ran {
+        crate::ui::style::GOOD
+    } else {
+        DIM
     };
-    let length = run::length(profile.characters);
+    let length = hook_runs::length(profile.characters);
     let event: Vec<&str> = [&profile.event, &profile.tool]
         .into_iter()
         .filter_map(|word| word.as_deref())
@@ -331,11 +333,11 @@ fn profile_row(profile: &Profile) -> [Cell; PROFILE.len()] {
         Cell::plain(if_ran(profile.runs.to_string())),
         Cell::new(
             if_ran(time::took(profile.median_us)),
-            run::pace(profile.median_us),
+            hook_runs::pace(profile.median_us),
         ),
         Cell::new(
             if_ran(time::took(profile.p95_us)),
-            run::pace(profile.p95_us),
+            hook_runs::pace(profile.p95_us),
         ),
         Cell::new(if_ran(profile.characters.to_string()), length),
         Cell::new(if_ran(profile.tokens.to_string()), length),

@@ -1,5 +1,5 @@
-//! Mods: plugins and skills whose code runs inside Claude Code. One that takes part in permissions can lift
-//! a denial.
+//! Checks mods: plugins and skills whose code runs inside Claude Code. A mod that takes part in
+//! permissions can override a denial.
 
 use std::fs;
 use std::io::Read;
@@ -20,7 +20,7 @@ const MAX_FILES: usize = 1000;
 const MAX_DEPTH: usize = 6;
 const LONGEST: u64 = 4 << 20;
 
-/// A warning for each mod that can lift a denial.
+/// Warns of each mod that can override a denial.
 pub(super) fn mods(world: &World) -> Vec<Check> {
     let able = folders(world).into_iter().filter_map(|folder| {
         let named = decides(&folder, modules(&folder));
@@ -34,7 +34,8 @@ pub(super) fn mods(world: &World) -> Vec<Check> {
     able.collect()
 }
 
-/// The folders that may be mods: installed plugins, the user's skills, and those of this project.
+/// Returns the folders that may be mods: installed plugins, the user's skills, and those of this
+/// project.
 fn folders(world: &World) -> Vec<PathBuf> {
     let claude = world.claude_home.as_deref();
     let mut found = claude.map_or_else(Vec::new, installed);
@@ -57,7 +58,7 @@ fn installed(claude_home: &Path) -> Vec<PathBuf> {
     paths.map(PathBuf::from).collect()
 }
 
-/// The code that the hooks files of a plugin or skill name. None if it is no mod.
+/// Returns the code files that the hooks files of a plugin or skill name. Empty if it is no mod.
 fn modules(folder: &Path) -> Vec<PathBuf> {
     let manifest = read_json(&folder.join(".claude-plugin/plugin.json"));
     let named = match &manifest["hooks"] {
@@ -76,7 +77,8 @@ fn modules(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Those of [`DECIDES`] that the code of a mod names: its modules, and what else is in its folder.
+/// Returns the names of [`DECIDES`] that occur in the code of a mod: its modules and the other code in
+/// its folder.
 fn decides(folder: &Path, modules: Vec<PathBuf>) -> Vec<&'static str> {
     if modules.is_empty() {
         return Vec::new();
@@ -111,7 +113,7 @@ fn read_json(path: &Path) -> Value {
     serde_json::from_str(&read(path)).unwrap_or_default()
 }
 
-/// The text of a regular file, up to a bound; else nothing.
+/// Reads the text of a regular file, up to a bound. Any other file is empty.
 fn read(path: &Path) -> String {
     let mut bytes = Vec::new();
     if let Ok(file) = open_regular(path) {

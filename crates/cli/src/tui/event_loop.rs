@@ -1,5 +1,5 @@
-//! The terminal around the view: raw mode, the other screen, the loop. It draws when something
-//! changed, and by itself only while something in sight moves.
+//! The event loop of the view, and the terminal that it owns. It draws when something changed, and
+//! by itself only while something visible moves.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -28,60 +28,61 @@ use ratatui::{DefaultTerminal, Terminal};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::client::Client;
-use crate::tui::draw::{self, Drawn};
+use crate::tui::draw::{self, DrawnFrame};
+use crate::tui::effect::Effect;
 use crate::tui::feed::{self, Follower, Message, QUEUE};
-use crate::tui::input::{self, Action, Clicks, Edit};
-use crate::tui::look::{Look, PULSE};
+use crate::tui::input::{self, Action, ClickTracker, Edit};
 use crate::tui::model::{EventLine, Mode, Model, title};
-use crate::tui::paste::KeyRun;
-use crate::tui::update::Deed;
+use crate::tui::paste_detection::KeyBurst;
+use crate::tui::theme::{PULSE, Theme};
+use crate::ui::style::Glyphs;
 use crate::world::World;
 use crate::{leave, tmux};
 
-/// What the daemon says is drawn at most so often; a key is drawn at once.
+/// The time between two frames for changes of the daemon. A key is drawn at once.
 const FRAME: Duration = Duration::from_millis(40);
-/// Of what waits, so many are taken before the next look at the clock.
-const AT_ONCE: usize = 512;
+/// The number of waiting messages that are handled before the next frame is checked.
+const MAX_MESSAGES: usize = 512;
 
-/// Whether this is a terminal that the view can be drawn on.
+/// Returns true if the view can be drawn on this terminal.
 pub fn suits_terminal() -> bool {
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb" || term.is_empty());
     io::stdin().is_terminal() && io::stdout().is_terminal() && !dumb
 }
 
-/// Shows the view until the person leaves it. What each draw takes is appended to `frame_times`.
+/// Shows the view until the user leaves it. Appends the time of each draw to `frame_times`.
 pub fn open(world: &World, frame_times: Option<&Path>) -> Result<()> {
     let frame_times = frame_times.map(FrameTimes::open).transpose()?;
     let (to, from) = sync_channel(QUEUE);
-    let look = Look::read(|name| std::env::var(name).ok());
+    let theme = Theme::read(|name| std::env::var(name).ok());
     let mut screen = Screen::enter().context("could not take over the terminal")?;
     let (watching, sender) = (world.clone(), to.clone());
-    std::thread::spawn(move || feed::watch(&watching, &sender));
+    std::thread::spawn(move || feed::follow_sessions(&watching, &sender));
     let (place, sender) = (world.place.clone(), to.clone());
-    std::thread::spawn(move || feed::launches(&place, &sender));
+    std::thread::spawn(move || feed::poll_launches(&place, &sender));
     let (asking, sender) = (world.clone(), to.clone());
-    std::thread::spawn(move || feed::killed(&asking, &sender));
+    std::thread::spawn(move || feed::load_killed_sessions(&asking, &sender));
     let (watching, sender) = (world.clone(), to.clone());
-    std::thread::spawn(move || feed::coverage(&watching, &sender));
+    std::thread::spawn(move || feed::poll_coverage(&watching, &sender));
     let none = Arc::new(AtomicBool::new(true));
     let (looking, is_empty, sender) = (world.clone(), Arc::clone(&none), to.clone());
-    std::thread::spawn(move || feed::why_none(&looking, &is_empty, &sender));
+    std::thread::spawn(move || feed::poll_empty_reason(&looking, &is_empty, &sender));
     let sender = to.clone();
-    std::thread::spawn(move || feed::listen(&sender));
+    std::thread::spawn(move || feed::read_input(&sender));
     let sender = to.clone();
     leave::when_asked(move || drop(sender.send(Message::Leave)));
     let doing = world.clone();
-    let perform = Arc::new(move |deed: &Deed| perform(&doing, deed));
+    let perform = Arc::new(move |effect: &Effect| perform(&doing, effect));
     let follower = Follower::new(world.clone(), to.clone());
-    let mut view = View::new(look, perform, to, Some(follower));
+    let mut view = View::new(theme, perform, to, Some(follower));
     view.frame_times = frame_times;
     view.none = none;
     view.run(&mut screen.terminal, &from)
 }
 
-/// The terminal while the view has it. It is given back whatever happens.
+/// The terminal while the view uses it. Its state is restored on every exit.
 struct Screen {
-    /// It would panic at its end where the terminal is gone by then, and nothing after it be done.
+    /// Never dropped: its destructor panics if the terminal is gone, and nothing after it would run.
     terminal: ManuallyDrop<DefaultTerminal>,
 }
 
@@ -106,8 +107,8 @@ impl Drop for Screen {
     }
 }
 
-/// Where the bench reads how long each draw took: a line each, microseconds of the clock and of the
-/// processor.
+/// The file from which the bench reads the time of each draw. A line has the microseconds of the
+/// clock and of the processor.
 struct FrameTimes(File);
 
 impl FrameTimes {
@@ -122,62 +123,61 @@ impl FrameTimes {
         drop(self.0.write_all(line.as_bytes()));
     }
 
-    /// The processor time of this thread so far.
+    /// Returns the processor time that this thread has used.
     fn busy() -> Duration {
         let now = clock_gettime(ClockId::ThreadCPUTime);
         Duration::try_from(now).unwrap_or_default()
     }
 }
 
-/// What does a deed, and says what came of it.
-type Perform = Arc<dyn Fn(&Deed) -> Result<String> + Send + Sync>;
+/// Carries out an effect and returns a message about its result.
+type Perform = Arc<dyn Fn(&Effect) -> Result<String> + Send + Sync>;
 
 struct View {
     model: Model,
-    look: Look,
+    theme: Theme,
     perform: Perform,
     to: SyncSender<Message>,
     follower: Option<Follower>,
-    clicks: Clicks,
-    /// Keys that may turn out to be a paste.
-    keys: KeyRun,
-    drawn: Drawn,
+    clicks: ClickTracker,
+    /// Keys that may be part of a paste.
+    keys: KeyBurst,
+    drawn: DrawnFrame,
     frame_times: Option<FrameTimes>,
     /// True while no session is listed, for the thread that looks for the reason.
     none: Arc<AtomicBool>,
 }
 
-/// Said of text that came as keys.
+/// The message about text that arrived as keys.
 const PASTED: &str = "this looked pasted, so no key of it acted; press r before you paste a line";
 
-/// What comes after a message.
+/// The effect of a message on the screen, by urgency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Next {
-    /// Drawn with the next frame.
-    Soon,
-    /// The user waits for it.
+enum Redraw {
+    NextFrame,
+    /// At once: the user waits for it.
     Now,
-    /// Everything is drawn anew.
-    Anew,
-    Leave,
+    /// At once, after the screen was cleared.
+    Everything,
+    Quit,
 }
 
 impl View {
     fn new(
-        look: Look,
+        theme: Theme,
         perform: Perform,
         to: SyncSender<Message>,
         follower: Option<Follower>,
     ) -> Self {
         Self {
             model: Model::new(),
-            look,
+            theme,
             perform,
             to,
             follower,
-            clicks: Clicks::default(),
-            keys: KeyRun::default(),
-            drawn: Drawn::default(),
+            clicks: ClickTracker::default(),
+            keys: KeyBurst::default(),
+            drawn: DrawnFrame::default(),
             frame_times: None,
             none: Arc::default(),
         }
@@ -199,35 +199,34 @@ impl View {
                 times.add(at.elapsed(), FrameTimes::busy() - busy);
             }
             let next = match self.quiet() {
-                None => from.recv().ok().map(|message| self.take(message)),
+                None => from.recv().ok().map(|message| self.handle(message)),
                 Some(quiet) => match from.recv_timeout(quiet) {
-                    Ok(message) => Some(self.take(message)),
+                    Ok(message) => Some(self.handle(message)),
                     Err(RecvTimeoutError::Timeout) => Some(self.keys_due(Instant::now())),
                     Err(RecvTimeoutError::Disconnected) => None,
                 },
             };
-            match next.map(|next| self.take_more(next, from, at + FRAME)) {
-                None | Some(Next::Leave) => return Ok(()),
-                Some(Next::Anew) => terminal.clear()?,
+            match next.map(|next| self.handle_more(next, from, at + FRAME)) {
+                None | Some(Redraw::Quit) => return Ok(()),
+                Some(Redraw::Everything) => terminal.clear()?,
                 Some(_) => {}
             }
         }
     }
 
-    /// Takes what else has come, and what comes until the next frame is due. Keys that wait act in
-    /// time.
-    fn take_more(&mut self, mut next: Next, from: &Receiver<Message>, due: Instant) -> Next {
-        for _ in 0..AT_ONCE {
+    /// Handles the messages that arrive until the next frame is due. Waiting keys act in time.
+    fn handle_more(&mut self, mut next: Redraw, from: &Receiver<Message>, due: Instant) -> Redraw {
+        for _ in 0..MAX_MESSAGES {
             let until = match next {
-                Next::Soon => self.keys.until().map_or(due, |until| until.min(due)),
+                Redraw::NextFrame => self.keys.until().map_or(due, |until| until.min(due)),
                 _ => Instant::now(),
             };
             match from.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(message) => next = next.max(self.take(message)),
+                Ok(message) => next = next.max(self.handle(message)),
                 Err(_) => {
                     let acted = self.keys_due(Instant::now());
                     next = next.max(acted);
-                    if acted == Next::Soon {
+                    if acted == Redraw::NextFrame {
                         break;
                     }
                 }
@@ -247,13 +246,13 @@ impl View {
         // A launch may have none yet.
         let session = session.filter(|session| !session.is_empty());
         if let Some(follower) = &mut self.follower {
-            follower.turn_to(session.as_deref());
+            follower.show_session(session.as_deref());
         }
-        self.model.events.turn_to(session);
+        self.model.events.show_session(session);
         terminal
             .draw(|frame| {
                 let area = frame.area();
-                self.drawn = draw::draw(&self.model, &self.look, now, area, frame.buffer_mut());
+                self.drawn = draw::draw(&self.model, &self.theme, now, area, frame.buffer_mut());
             })
             .context("could not draw")?;
         self.none
@@ -263,7 +262,7 @@ impl View {
         Ok(())
     }
 
-    /// How long nothing changes by itself; none if nothing will.
+    /// Returns the time until something changes by itself, or None if nothing will.
     fn quiet(&self) -> Option<Duration> {
         let pulse = self.drawn.moves.then(|| PULSE - now_ms().rem_euclid(PULSE));
         let next = [pulse, self.drawn.next_in].into_iter().flatten().min();
@@ -273,121 +272,123 @@ impl View {
         [next, keys].into_iter().flatten().min()
     }
 
-    fn take(&mut self, message: Message) -> Next {
+    fn handle(&mut self, message: Message) -> Redraw {
         let model = &mut self.model;
         match message {
-            Message::All(rows) => {
-                model.lost = None;
+            Message::Sessions(rows) => {
+                model.connection_error = None;
                 model.put_all(rows);
             }
-            Message::One(row) => model.put(*row),
+            Message::SessionChanged(row) => model.put(*row),
             Message::Troubles(troubles) => model.troubles = troubles,
-            Message::Unseen(what) => model.unseen = what,
-            Message::Lost(why) => model.lost = Some(why),
+            Message::CoverageWarning(what) => model.coverage_warning = what,
+            Message::Disconnected(why) => model.connection_error = Some(why),
             Message::Event { session, line } => {
                 if model.events.session.as_deref() == Some(&session) {
                     model.events.put(line);
                 }
             }
-            Message::Done(Ok(text)) => model.say(text, false),
-            Message::Done(Err(text)) => model.say(text, true),
-            Message::WhyNone(why) => model.why_none = Some(why),
+            Message::EffectDone(Ok(text)) => model.show_message(text, false),
+            Message::EffectDone(Err(text)) => model.show_message(text, true),
+            Message::EmptyReason(why) => model.empty_reason = Some(why),
             Message::Input(events, at) => {
                 let inputs = events.into_iter().map(|event| self.input(event, at));
-                return inputs.fold(Next::Soon, Next::max);
+                return inputs.fold(Redraw::NextFrame, Redraw::max);
             }
-            Message::Leave => return Next::Leave,
+            Message::Leave => return Redraw::Quit,
         }
-        Next::Soon
+        Redraw::NextFrame
     }
 
-    fn input(&mut self, input: Event, at: Instant) -> Next {
+    fn input(&mut self, input: Event, at: Instant) -> Redraw {
         let mut next = self.keys_due(at);
         match input {
             Event::Key(key) if key.kind == KeyEventKind::Release => {}
             Event::Key(key) if self.model.mode.takes_commands() => {
                 let taken = self.keys.add(key, at);
-                next = next.max(self.press(taken.act));
+                next = next.max(self.apply_keys(taken.act));
                 if taken.pasted {
-                    self.model.say(PASTED, true);
-                    next = next.max(Next::Now);
+                    self.model.show_message(PASTED, true);
+                    next = next.max(Redraw::Now);
                 }
             }
-            Event::Key(key) => next = next.max(self.press(vec![key])),
+            Event::Key(key) => next = next.max(self.apply_keys(vec![key])),
             Event::Mouse(mouse) => {
                 let waiting = self.keys.flush();
-                next = next.max(self.press(waiting));
+                next = next.max(self.apply_keys(waiting));
                 let (drawn, model) = (&self.drawn, &mut self.model);
                 let action = self.clicks.take(mouse, drawn, model, now_ms());
                 next = next.max(self.act(action));
             }
-            Event::Paste(_) if self.model.mode == Mode::Normal => self.model.say(PASTED, true),
+            Event::Paste(_) if self.model.mode == Mode::Normal => {
+                self.model.show_message(PASTED, true)
+            }
             Event::Paste(text) => {
                 next = next.max(self.act(Some(Action::Edit(Edit::Paste(text)))));
             }
-            _ => next = next.max(Next::Now),
+            _ => next = next.max(Redraw::Now),
         }
         next
     }
 
-    /// Lets the keys act that nothing followed in time.
-    fn keys_due(&mut self, now: Instant) -> Next {
+    /// Applies the keys that no other key followed in time.
+    fn keys_due(&mut self, now: Instant) -> Redraw {
         let due = self.keys.due(now);
-        self.press(due)
+        self.apply_keys(due)
     }
 
-    fn press(&mut self, keys: Vec<KeyEvent>) -> Next {
-        keys.into_iter().fold(Next::Soon, |next, key| {
+    fn apply_keys(&mut self, keys: Vec<KeyEvent>) -> Redraw {
+        keys.into_iter().fold(Redraw::NextFrame, |next, key| {
             let action = input::action(&self.model.mode, self.model.focus, key);
             next.max(self.act(action))
         })
     }
 
-    fn act(&mut self, action: Option<Action>) -> Next {
+    fn act(&mut self, action: Option<Action>) -> Redraw {
         match action.and_then(|action| self.model.act(action)) {
             None => {}
-            Some(Deed::Quit) => return Next::Leave,
-            Some(Deed::Redraw) => return Next::Anew,
-            Some(deed) => self.perform(deed),
+            Some(Effect::Quit) => return Redraw::Quit,
+            Some(Effect::Redraw) => return Redraw::Everything,
+            Some(effect) => self.perform(effect),
         }
-        Next::Now
+        Redraw::Now
     }
 
-    /// On a thread: tmux and the daemon take their time.
-    fn perform(&self, deed: Deed) {
+    /// Carries out an effect on a thread, because tmux and the daemon may be slow.
+    fn perform(&self, effect: Effect) {
         let (perform, to) = (Arc::clone(&self.perform), self.to.clone());
         std::thread::spawn(move || {
-            let done = perform(&deed).map_err(|error| format!("{error:#}"));
-            drop(to.send(Message::Done(done)));
+            let done = perform(&effect).map_err(|error| format!("{error:#}"));
+            drop(to.send(Message::EffectDone(done)));
         });
     }
 }
 
-/// Does it with tmux and the daemon, and says in words what came of it.
-fn perform(world: &World, deed: &Deed) -> Result<String> {
-    let said = match deed {
-        Deed::Jump(row) => {
+/// Carries out an effect with tmux and the daemon. Returns a message about the result.
+fn perform(world: &World, effect: &Effect) -> Result<String> {
+    let said = match effect {
+        Effect::Jump(row) => {
             tmux::jump(row)?;
-            // A daemon that cannot be told that it was seen changes nothing.
+            // The jump succeeded, even if the daemon does not learn that the user has seen it.
             let seen = Ask::Seen(SeenAt::Session(row.session_id.clone()));
             if let Ok(Some(mut client)) = Client::connect(world) {
                 drop(client.done(seen));
             }
             "jumped".to_owned()
         }
-        Deed::Interrupt(row) => {
+        Effect::Interrupt(row) => {
             tmux::interrupt(row)?;
             format!("sent Escape to {}", title(row))
         }
-        Deed::Line(row, text) => {
+        Effect::Line(row, text) => {
             tmux::send_line(row, text)?;
             format!("sent the line to {}", title(row))
         }
-        Deed::End(row) => {
+        Effect::End(row) => {
             tmux::end(row)?;
             format!("told {} to end", title(row))
         }
-        Deed::Name { session, title } => {
+        Effect::Name { session, title } => {
             let ask = Ask::Name {
                 session: session.clone(),
                 title: title.clone(),
@@ -395,19 +396,19 @@ fn perform(world: &World, deed: &Deed) -> Result<String> {
             Client::connect_or_start(world)?.done(ask)?;
             match title {
                 Some(title) => format!("named it {title}"),
-                None => "took its name away".to_owned(),
+                None => "removed its name".to_owned(),
             }
         }
-        Deed::Redraw | Deed::Quit => String::new(),
+        Effect::Redraw | Effect::Quit => String::new(),
     };
     Ok(said)
 }
 
-/// The view at one moment, without a terminal: for a picture of it.
+/// The state of the view at one moment, for a picture without a terminal.
 #[derive(Debug)]
-pub struct Still<'a> {
+pub struct ViewSnapshot<'a> {
     pub rows: Vec<SessionRow>,
-    /// All events, of which those of the selected session are shown.
+    /// All events. Those of the selected session are shown.
     pub events: &'a [EventRow],
     /// The session that is selected.
     pub selected: &'a str,
@@ -416,25 +417,28 @@ pub struct Still<'a> {
     pub size: (u16, u16),
 }
 
-pub fn still(still: Still<'_>) -> Buffer {
-    let look = Look {
+pub fn render_snapshot(snapshot: ViewSnapshot<'_>) -> Buffer {
+    let theme = Theme {
         colour: true,
-        unicode: true,
-        home: Some(still.home.to_owned()),
+        glyphs: Glyphs::Unicode,
+        home: Some(snapshot.home.to_owned()),
         zone: TimeZone::UTC,
     };
     let mut model = Model::new();
-    model.put_all(still.rows);
+    model.put_all(snapshot.rows);
     model.settle();
-    model.select(still.selected);
-    model.events.turn_to(Some(still.selected.to_owned()));
-    let of_it = |row: &&EventRow| row.session_id.as_deref() == Some(still.selected);
-    for row in still.events.iter().filter(of_it) {
-        model.events.put(EventLine::new(row));
+    model.select(snapshot.selected);
+    model
+        .events
+        .show_session(Some(snapshot.selected.to_owned()));
+    for row in snapshot.events {
+        if row.session_id.as_deref() == Some(snapshot.selected) {
+            model.events.put(EventLine::new(row));
+        }
     }
-    let area = Rect::new(0, 0, still.size.0, still.size.1);
+    let area = Rect::new(0, 0, snapshot.size.0, snapshot.size.1);
     let mut buffer = Buffer::empty(area);
-    draw::draw(&model, &look, still.now, area, &mut buffer);
+    draw::draw(&model, &theme, snapshot.now, area, &mut buffer);
     buffer
 }
 
@@ -448,26 +452,26 @@ mod tests {
     use ratatui::backend::TestBackend;
     use ratatui::crossterm::event::{KeyCode, KeyModifiers};
 
-    use crate::tui::draw::tests::{eight, look};
+    use crate::tui::draw::tests::{eight, theme};
 
     use super::*;
 
-    /// A view whose deeds are only written down.
-    fn view(to: SyncSender<Message>) -> (View, Receiver<Deed>) {
+    /// A view whose effects are only written down.
+    fn view(to: SyncSender<Message>) -> (View, Receiver<Effect>) {
         let (notes, noted) = channel();
         let notes = Mutex::new(notes);
-        let perform = Arc::new(move |deed: &Deed| {
-            drop(notes.lock().unwrap().send(deed.clone()));
-            match deed {
-                Deed::End(_) => bail!("the pane shows another program"),
+        let perform = Arc::new(move |effect: &Effect| {
+            drop(notes.lock().unwrap().send(effect.clone()));
+            match effect {
+                Effect::End(_) => bail!("the pane shows another program"),
                 _ => Ok(String::new()),
             }
         });
-        (View::new(look(), perform, to, None), noted)
+        (View::new(theme(), perform, to, None), noted)
     }
 
     /// Runs the view on these messages, to its end.
-    fn run(messages: Vec<Message>) -> (View, Terminal<TestBackend>, Receiver<Deed>) {
+    fn run(messages: Vec<Message>) -> (View, Terminal<TestBackend>, Receiver<Effect>) {
         let (to, from) = sync_channel(QUEUE);
         let (mut view, noted) = view(to.clone());
         let mut terminal = Terminal::new(TestBackend::new(100, 24)).unwrap();
@@ -503,41 +507,44 @@ mod tests {
         Message::Input(text.chars().map(event).collect(), Instant::now())
     }
 
-    fn name(deed: &Deed) -> &'static str {
-        match deed {
-            Deed::Jump(_) => "jump",
-            Deed::Interrupt(_) => "interrupt",
-            Deed::End(_) => "end",
-            Deed::Line(..) => "line",
-            Deed::Name { .. } => "name",
-            Deed::Redraw | Deed::Quit => "none",
+    fn name(effect: &Effect) -> &'static str {
+        match effect {
+            Effect::Jump(_) => "jump",
+            Effect::Interrupt(_) => "interrupt",
+            Effect::End(_) => "end",
+            Effect::Line(..) => "line",
+            Effect::Name { .. } => "name",
+            Effect::Redraw | Effect::Quit => "none",
         }
     }
 
     #[test]
     fn keys_become_deeds() {
-        let mut messages = vec![Message::All(eight())];
+        let mut messages = vec![Message::Sessions(eight())];
         messages.extend(keys("a\nkirgo on\nx\u{18}nn!\nq"));
         let (_, _, noted) = run(messages);
-        let mut deeds: Vec<Deed> = (0..5).map(|_| noted.recv().unwrap()).collect();
-        deeds.sort_by_key(name);
-        let names: Vec<_> = deeds.iter().map(name).collect();
+        let mut effects: Vec<Effect> = (0..5).map(|_| noted.recv().unwrap()).collect();
+        effects.sort_by_key(name);
+        let names: Vec<_> = effects.iter().map(name).collect();
         assert_eq!(names, ["end", "interrupt", "jump", "line", "name"]);
-        assert!(matches!(&deeds[3], Deed::Line(_, text) if text == "go on"));
+        assert!(matches!(&effects[3], Effect::Line(_, text) if text == "go on"));
         assert!(
-            matches!(&deeds[4], Deed::Name { title: Some(title), .. } if title.ends_with("n!"))
+            matches!(&effects[4], Effect::Name { title: Some(title), .. } if title.ends_with("n!"))
         );
     }
 
     #[test]
     fn pasted_text_is_no_command() {
         for text in ["fix it", "use the proxy\n"] {
-            let mut messages = vec![Message::All(eight())];
+            let mut messages = vec![Message::Sessions(eight())];
             messages.extend(keys("a"));
             messages.extend([pasted(text), Message::Leave]);
             let (view, mut terminal, noted) = run(messages);
             let mut view = view;
-            let acted = noted.try_iter().map(|deed| name(&deed)).collect::<Vec<_>>();
+            let acted = noted
+                .try_iter()
+                .map(|effect| name(&effect))
+                .collect::<Vec<_>>();
             assert_eq!(acted, [""; 0], "{text}");
             assert_eq!(view.model.mode, Mode::Normal, "{text}");
             view.draw(&mut terminal).unwrap();
@@ -547,13 +554,17 @@ mod tests {
 
     #[test]
     fn a_letter_alone_acts_after_its_pause() {
-        let (view, ..) = run(vec![Message::All(eight()), pasted("?"), pasted("\u{1b}q")]);
+        let (view, ..) = run(vec![
+            Message::Sessions(eight()),
+            pasted("?"),
+            pasted("\u{1b}q"),
+        ]);
         assert_eq!(view.model.mode, Mode::Normal);
     }
 
     #[test]
     fn text_for_a_prompt_that_is_refused_acts_on_nothing() {
-        let mut messages = vec![Message::All(eight())];
+        let mut messages = vec![Message::Sessions(eight())];
         messages.extend(keys("aarfix it\nuse the proxy\n"));
         messages.push(Message::Leave);
         let (view, _, noted) = run(messages);
@@ -568,21 +579,21 @@ mod tests {
     #[test]
     fn a_deed_that_fails_says_why() {
         let (to, from) = sync_channel(QUEUE);
-        view(to).0.perform(Deed::End(Box::default()));
+        view(to).0.perform(Effect::End(Box::default()));
         match from.recv().unwrap() {
-            Message::Done(Err(why)) => assert_eq!(why, "the pane shows another program"),
+            Message::EffectDone(Err(why)) => assert_eq!(why, "the pane shows another program"),
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
     fn the_daemon_comes_and_goes() {
-        let lost = || Message::Lost("gone".into());
-        let (view, ..) = run(vec![Message::All(eight()), lost(), Message::Leave]);
-        assert_eq!(view.model.lost.as_deref(), Some("gone"));
+        let lost = || Message::Disconnected("gone".into());
+        let (view, ..) = run(vec![Message::Sessions(eight()), lost(), Message::Leave]);
+        assert_eq!(view.model.connection_error.as_deref(), Some("gone"));
         assert_eq!(view.model.rows().len(), 8);
-        let (view, ..) = run(vec![lost(), Message::All(eight()), Message::Leave]);
-        assert_eq!(view.model.lost, None);
+        let (view, ..) = run(vec![lost(), Message::Sessions(eight()), Message::Leave]);
+        assert_eq!(view.model.connection_error, None);
     }
 
     #[test]
@@ -592,7 +603,7 @@ mod tests {
         row.started_at = now_ms() - 7_200_000;
         row.display_since = row.started_at;
         let title = row.title.clone().unwrap();
-        let (view, mut terminal, _) = run(vec![Message::All(vec![row]), Message::Leave]);
+        let (view, mut terminal, _) = run(vec![Message::Sessions(vec![row]), Message::Leave]);
         let mut view = view;
         view.draw(&mut terminal).unwrap();
         assert!(terminal.backend().to_string().contains(&title));

@@ -1,17 +1,18 @@
-//! What an action changes in the model, and what is to be done outside of it.
+//! Applies an action to the model, and returns the effect that it has outside of the view.
 
 use becket_wire::session::SessionRow;
 
 use super::model::{Focus, Mode, Model, Target, title};
 use crate::session::words::question;
 use crate::tmux::may_take_a_line;
-use crate::tui::input::{Action, Field};
-use crate::tui::look::visible;
+use crate::tui::input::{Action, TextField};
 use crate::tui::model::key;
+use crate::ui::style::Glyphs;
+use crate::ui::text::screen_line;
 
-/// Something to be done outside of the view.
+/// An effect outside of the view.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Deed {
+pub enum Effect {
     Jump(Box<SessionRow>),
     Interrupt(Box<SessionRow>),
     End(Box<SessionRow>),
@@ -25,15 +26,15 @@ pub enum Deed {
 }
 
 impl Model {
-    pub fn act(&mut self, action: Action) -> Option<Deed> {
+    pub fn act(&mut self, action: Action) -> Option<Effect> {
         self.settle();
-        self.said = None;
-        let deed = self.follow(action);
+        self.status_message = None;
+        let effect = self.apply(action);
         self.settle();
-        deed
+        effect
     }
 
-    fn follow(&mut self, action: Action) -> Option<Deed> {
+    fn apply(&mut self, action: Action) -> Option<Effect> {
         let page = self.page.max(2) as isize - 1;
         match action {
             Action::Step(by) => self.step(by),
@@ -45,13 +46,13 @@ impl Model {
             Action::ScrollPage(by) => self.events.scroll(by.saturating_mul(10)),
             Action::NextWaiting => {
                 if !self.next_waiting() {
-                    self.say("no session waits for you", false);
+                    self.show_message("no session waits for you", false);
                 }
             }
-            Action::Filter => self.mode = Mode::Filter(Field::new(&self.wish.filter)),
+            Action::Filter => self.mode = Mode::Filter(TextField::new(&self.options.filter)),
             Action::Group => {
-                self.wish.grouped = !self.wish.grouped;
-                self.regrow();
+                self.options.grouped = !self.options.grouped;
+                self.invalidate_tree();
             }
             Action::Focus => {
                 self.focus = match self.focus {
@@ -60,20 +61,23 @@ impl Model {
                 };
             }
             Action::Help => self.mode = Mode::Help,
-            Action::Quit => return Some(Deed::Quit),
-            Action::Redraw => return Some(Deed::Redraw),
-            Action::Jump => return self.deed(Deed::Jump),
+            Action::Quit => return Some(Effect::Quit),
+            Action::Redraw => return Some(Effect::Redraw),
+            Action::Jump => return self.effect_on_selection(Effect::Jump),
             Action::Interrupt if self.current().and_then(question).is_some() => {
-                self.ask(|target, _| Mode::Interrupt(target));
+                self.open_prompt(|target, _| Mode::Interrupt(target));
             }
-            Action::Interrupt => return self.deed(Deed::Interrupt),
-            Action::End => self.ask(|target, _| Mode::End(target, Field::default())),
-            Action::Name => self.ask(|target, row| {
-                Mode::Name(target, Field::new(row.title.as_deref().unwrap_or_default()))
+            Action::Interrupt => return self.effect_on_selection(Effect::Interrupt),
+            Action::End => self.open_prompt(|target, _| Mode::End(target, TextField::default())),
+            Action::Name => self.open_prompt(|target, row| {
+                Mode::Name(
+                    target,
+                    TextField::new(row.title.as_deref().unwrap_or_default()),
+                )
             }),
             Action::Line => match self.current().map(may_take_a_line) {
                 Some(Err(why)) => self.mode = Mode::Refused(format!("{why:#}")),
-                _ => self.ask(|target, _| Mode::Line(target, Field::default())),
+                _ => self.open_prompt(|target, _| Mode::Line(target, TextField::default())),
             },
             Action::Edit(edit) => {
                 if let Mode::Filter(field)
@@ -84,8 +88,8 @@ impl Model {
                     field.edit(&edit);
                 }
                 if let Mode::Filter(field) = &self.mode {
-                    self.wish.filter = field.text();
-                    self.regrow();
+                    self.options.filter = field.text();
+                    self.invalidate_tree();
                 }
             }
             Action::Accept => return self.accept(),
@@ -95,40 +99,41 @@ impl Model {
         None
     }
 
-    fn deed(&mut self, deed: fn(Box<SessionRow>) -> Deed) -> Option<Deed> {
+    fn effect_on_selection(&mut self, effect: fn(Box<SessionRow>) -> Effect) -> Option<Effect> {
         let row = self.current().cloned();
         if row.is_none() {
-            self.say("no session is selected", true);
+            self.show_message("no session is selected", true);
         }
-        row.map(Box::new).map(deed)
+        row.map(Box::new).map(effect)
     }
 
     fn fold(&mut self, folded: bool) {
         let Some(key) = self.current().map(|row| key(row).to_owned()) else {
             return;
         };
-        match folded {
-            true => self.wish.folded.insert(key),
-            false => self.wish.folded.remove(&key),
-        };
-        self.regrow();
+        if folded {
+            self.options.folded.insert(key);
+        } else {
+            self.options.folded.remove(&key);
+        }
+        self.invalidate_tree();
     }
 
-    fn ask(&mut self, mode: impl Fn(Target, &SessionRow) -> Mode) {
+    fn open_prompt(&mut self, mode: impl Fn(Target, &SessionRow) -> Mode) {
         match self.current() {
             None => self.mode = Mode::Refused("no session is selected".to_owned()),
             Some(row) => {
                 let target = Target {
                     key: key(row).to_owned(),
                     session_id: row.session_id.clone(),
-                    title: visible(title(row), true),
+                    title: screen_line(title(row), Glyphs::Unicode),
                 };
                 self.mode = mode(target, row);
             }
         }
     }
 
-    fn accept(&mut self) -> Option<Deed> {
+    fn accept(&mut self) -> Option<Effect> {
         match std::mem::take(&mut self.mode) {
             Mode::Filter(_) => {
                 self.keep_found();
@@ -141,28 +146,28 @@ impl Model {
             }
             Mode::Name(target, field) => {
                 let text = field.text().trim().to_owned();
-                Some(Deed::Name {
+                Some(Effect::Name {
                     session: target.session_id,
                     title: (!text.is_empty()).then_some(text),
                 })
             }
             Mode::Line(_, field) if field.text().trim().is_empty() => None,
             Mode::Line(target, field) => {
-                let row = self.still(&target)?;
-                Some(Deed::Line(row, field.text()))
+                let row = self.current_target(&target)?;
+                Some(Effect::Line(row, field.text()))
             }
             Mode::End(target, field) if target.short_id() != Some(field.text().trim()) => {
                 self.mode = Mode::End(target, field);
                 None
             }
-            Mode::End(target, _) => self.still(&target).map(Deed::End),
+            Mode::End(target, _) => self.current_target(&target).map(Effect::End),
         }
     }
 
-    fn confirm(&mut self) -> Option<Deed> {
+    fn confirm(&mut self) -> Option<Effect> {
         match std::mem::take(&mut self.mode) {
-            Mode::End(target, _) => self.still(&target).map(Deed::End),
-            Mode::Interrupt(target) => self.still(&target).map(Deed::Interrupt),
+            Mode::End(target, _) => self.current_target(&target).map(Effect::End),
+            Mode::Interrupt(target) => self.current_target(&target).map(Effect::Interrupt),
             mode => {
                 self.mode = mode;
                 None
@@ -170,14 +175,14 @@ impl Model {
         }
     }
 
-    /// The session that something was begun for, unless it is another one by now.
-    fn still(&mut self, target: &Target) -> Option<Box<SessionRow>> {
+    /// Returns the session that a prompt was opened for, unless `/clear` has replaced it.
+    fn current_target(&mut self, target: &Target) -> Option<Box<SessionRow>> {
         let row = self
             .row(&target.key)
             .filter(|row| row.session_id == target.session_id);
         let row = row.cloned().map(Box::new);
         if row.is_none() {
-            self.say("that session has ended; nothing was done", true);
+            self.show_message("that session has ended; nothing was done", true);
         }
         row
     }
@@ -186,14 +191,14 @@ impl Model {
         match std::mem::take(&mut self.mode) {
             Mode::Normal if self.focus == Focus::Events => {
                 self.focus = Focus::List;
-                self.events.back = 0;
+                self.events.scrolled_back = 0;
             }
             Mode::Normal | Mode::Filter(_) => {
                 self.keep_found();
-                self.wish.filter.clear();
-                self.regrow();
+                self.options.filter.clear();
+                self.invalidate_tree();
             }
-            Mode::End(..) | Mode::Interrupt(_) => self.say("nothing was done", false),
+            Mode::End(..) | Mode::Interrupt(_) => self.show_message("nothing was done", false),
             _ => {}
         }
     }
@@ -239,7 +244,7 @@ mod tests {
         assert_eq!(model.act(Action::Cancel), None);
         assert_eq!(model.mode, Mode::Normal);
         model.act(Action::End);
-        let ends = Some(Deed::End(Box::new(row("a"))));
+        let ends = Some(Effect::End(Box::new(row("a"))));
         assert_eq!(model.act(Action::Confirm), ends);
         model.act(Action::End);
         type_in(&mut model, "y");
@@ -262,7 +267,7 @@ mod tests {
 
     #[test]
     fn an_interrupt_asks_only_while_a_dialog_is_open() {
-        let interrupts = |row: SessionRow| Some(Deed::Interrupt(Box::new(row)));
+        let interrupts = |row: SessionRow| Some(Effect::Interrupt(Box::new(row)));
         let mut model = model();
         assert_eq!(model.act(Action::Interrupt), interrupts(row("a")));
         let mut asks = row("a");
@@ -292,7 +297,7 @@ mod tests {
             type_in(&mut model, "x");
             model.put(row("b"));
             assert_eq!(model.act(accept), None);
-            assert!(model.said.as_ref().unwrap().bad);
+            assert!(model.status_message.as_ref().unwrap().is_error);
             assert_eq!(model.mode, Mode::Normal);
         }
     }
@@ -307,7 +312,7 @@ mod tests {
         let sent = model.act(Action::Accept);
         assert_eq!(
             sent,
-            Some(Deed::Line(Box::new(row("a")), " yes, go on".into()))
+            Some(Effect::Line(Box::new(row("a")), " yes, go on".into()))
         );
     }
 
@@ -354,7 +359,7 @@ mod tests {
             model.act(Action::Filter);
             type_in(&mut model, "title b");
             leave.into_iter().for_each(|action| drop(model.act(action)));
-            assert_eq!(model.wish.filter, "");
+            assert_eq!(model.options.filter, "");
             assert_eq!(model.current().unwrap().session_id, "b");
         }
     }
@@ -365,7 +370,7 @@ mod tests {
         model.act(Action::Name);
         type_in(&mut model, "!");
         let name = |title: Option<&str>| {
-            Some(Deed::Name {
+            Some(Effect::Name {
                 session: "a".into(),
                 title: title.map(str::to_owned),
             })
@@ -384,7 +389,7 @@ mod tests {
         assert!(model.current().is_none());
         assert_eq!(model.act(Action::Jump), None);
         model.act(Action::Accept);
-        assert_eq!(model.wish.filter, "nothing");
+        assert_eq!(model.options.filter, "nothing");
         model.act(Action::Cancel);
         assert!(model.current().is_some());
     }

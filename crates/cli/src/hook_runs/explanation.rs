@@ -1,5 +1,5 @@
-//! Why an event came out as it did, as `becket why` tells it: the event, each hook that ran, those
-//! that did not, and the one decision.
+//! Explains the result of an event, for `becket why`: the event, the hooks that ran, those that did
+//! not, and the decision.
 
 use becket_daemon::store::LoggedRun;
 use becket_wire::rpc::{DecisionRow, EventRow, Source};
@@ -8,26 +8,26 @@ use serde::Serialize;
 
 use crate::ui::style::{BAD, BOLD, DIM, Look, WARN};
 use crate::ui::table::{Cell, Column, grid};
-use crate::ui::text::{one_line, wrap};
+use crate::ui::text::{indent, one_line, wrap};
 use crate::ui::time::{self, clock, moment};
-use crate::{line, run};
+use crate::{hook_runs, line};
 
-/// Longer lines are hard to read, and so are longer reasons.
+/// The width of a line of a reason. Longer lines are hard to read.
 const READABLE: usize = 100;
 const REASON_CHARS: usize = 2000;
-/// Claude Code waits no longer for any event: milliseconds.
+/// The longest time that Claude Code waits for an event, in milliseconds.
 const LONGEST: i64 = 600_000;
 
-/// Everything that is known of how one event came out.
+/// The event and everything that is known about its result.
 #[derive(Debug)]
 pub struct Why {
     pub event: EventRow,
-    /// Why it did not come by the daemon.
+    /// The reason why the event did not go through the daemon.
     pub detour: Option<String>,
-    /// In the order in which they began.
-    pub runs: Vec<LoggedRun>,
+    /// The hook runs in the order of their start.
+    pub runs: Vec<FoundRun>,
     pub skipped: Vec<Skipped>,
-    /// The code by which the denied call can be allowed once.
+    /// The code that allows the denied call once.
     pub allow_once: Option<String>,
 }
 
@@ -51,7 +51,7 @@ const SKIPPED: [Column; 2] = [
     Column::left("WHY NOT", 1).wrapped(24),
 ];
 
-pub fn full(why: &Why, look: &Look) -> String {
+pub fn explain(why: &Why, look: &Look) -> String {
     let event = &why.event;
     let name = [event.event.as_deref(), event.tool.as_deref()];
     let name: Vec<&str> = name.into_iter().flatten().collect();
@@ -72,14 +72,12 @@ pub fn full(why: &Why, look: &Look) -> String {
             "allow"
         );
     }
-    let inside = Look {
-        width: look.width.saturating_sub(2),
-        ..look.clone()
-    };
+    let inside = look.inside();
     if why.runs.is_empty() {
-        let none = match is_open(why, look) {
-            true => "No run of a hook is known yet",
-            false => "No hook ran",
+        let none = if is_open(why, look) {
+            "No run of a hook is known yet"
+        } else {
+            "No hook ran"
         };
         out += &format!("\n{BOLD}{none}{BOLD:#}\n");
     } else {
@@ -88,24 +86,28 @@ pub fn full(why: &Why, look: &Look) -> String {
         out += &indent(&grid(RUNS, &rows, &inside));
     }
     if !why.skipped.is_empty() {
-        let row = |one: &Skipped| [Cell::new(&one.hook, BOLD), Cell::plain(&one.reason)];
-        let rows: Vec<_> = why.skipped.iter().map(row).collect();
+        let rows = why.skipped.iter();
+        let rows = rows.map(|hook| [Cell::new(&hook.hook, BOLD), Cell::plain(&hook.reason)]);
+        let rows: Vec<_> = rows.collect();
         out += &format!("\n{BOLD}Hooks that did not run{BOLD:#} {DIM}(by today's config){DIM:#}\n");
         out += &indent(&grid(SKIPPED, &rows, &inside));
     }
     out
 }
 
-/// One that could not be started is listed among the others, and has not run.
-fn title(runs: &[LoggedRun]) -> &'static str {
-    let unstarted = |found: &LoggedRun| found.run.outcome == "not started";
+/// Returns the title of the table of runs. A hook that could not be started is in the table too.
+fn title(runs: &[FoundRun]) -> &'static str {
     if runs.iter().any(goes_on) {
         return "Hooks that run, or ran";
     }
-    match (runs.iter().all(unstarted), runs.iter().any(unstarted)) {
-        (true, _) => "Hooks that could not be started",
-        (_, true) => "Hooks that ran, or could not be started",
-        _ => "Hooks that ran",
+    let outcomes = runs.iter().map(|found| &*found.run.outcome);
+    let unstarted = outcomes.filter(|outcome| *outcome == "not started").count();
+    if unstarted == 0 {
+        "Hooks that ran"
+    } else if unstarted == runs.len() {
+        "Hooks that could not be started"
+    } else {
+        "Hooks that ran, or could not be started"
     }
 }
 
@@ -113,11 +115,7 @@ fn goes_on(found: &LoggedRun) -> bool {
     found.until.is_some()
 }
 
-fn indent(text: &str) -> String {
-    text.lines().map(|line| format!("  {line}\n")).collect()
-}
-
-/// What was answered, and on whose account.
+/// Formats the answer and its author.
 fn said(why: &Why) -> String {
     let event = &why.event;
     match &event.decision {
@@ -133,7 +131,7 @@ fn said(why: &Why) -> String {
     }
 }
 
-/// Why it was refused may take a few lines.
+/// Formats the reason of a refusal, which may take a few lines.
 fn reason(event: &EventRow, width: usize, look: &Look) -> String {
     let decision = event.decision.as_ref();
     let Some(reason) = decision.and_then(|decision| decision.reason.as_deref()) else {
@@ -169,7 +167,7 @@ fn fields(why: &Why, look: &Look) -> Vec<(&'static str, String)> {
     fields
 }
 
-/// By whom, and how long that took, or why there was no answer.
+/// Formats who judged the event and in what time, or the reason why there is no answer.
 fn judged(why: &Why, look: &Look) -> String {
     let detour = why.detour.as_deref().map(one_line).unwrap_or_default();
     let judged = match why.event.source {
@@ -192,12 +190,12 @@ fn ended_so(why: &Why, outcome: &str) -> bool {
     why.runs.iter().any(|found| found.run.outcome == outcome)
 }
 
-/// Whether it may still be answered: nothing says that it will not be.
+/// Returns true if the event may still be answered.
 fn is_open(why: &Why, look: &Look) -> bool {
     why.event.took_us.is_none() && look.now_ms() - why.event.at < LONGEST
 }
 
-/// Why there is no answer, as far as becket knows it.
+/// Formats the reason why there is no answer.
 fn unanswered(why: &Why, look: &Look) -> String {
     if ended_so(why, ORPHANED) {
         return "becket was killed, and the answers of its hooks were lost".to_owned();
@@ -205,7 +203,7 @@ fn unanswered(why: &Why, look: &Look) -> String {
     running(why, look).unwrap_or_else(|| not_to_come(why, look).to_owned())
 }
 
-/// Which hooks run, and how long they may.
+/// Formats the hooks that are running, and their deadline.
 fn running(why: &Why, look: &Look) -> Option<String> {
     let all: Vec<_> = why.runs.iter().filter(|found| goes_on(found)).collect();
     let until = all.iter().filter_map(|found| found.until).max()?;
@@ -225,7 +223,7 @@ fn not_to_come(why: &Why, look: &Look) -> &'static str {
         return "the daemon ended before its hooks did, and Claude Code got an error";
     }
     match (why.event.source, is_open(why, look)) {
-        // A bare frame, as a shim leaves it.
+        // The shim spools a frame without a detour if it finds no becket.
         (Source::Alone, _) if why.detour.is_none() => {
             "the program becket was missing beside becket-hook"
         }
@@ -239,7 +237,7 @@ fn not_to_come(why: &Why, look: &Look) -> &'static str {
     }
 }
 
-/// The words of [`becket_wire::Missed`], for a person.
+/// Explains a word of [`becket_wire::Missed`].
 fn missed(why: &str) -> String {
     match why {
         "absent" => "no daemon ran",
@@ -259,19 +257,19 @@ fn run(found: &LoggedRun, look: &Look) -> [Cell; RUNS.len()] {
     let failed = run.has_failed();
     [
         Cell::new(&run.hook, if failed { BAD.bold() } else { BOLD }),
-        Cell::new(time::took(run.took_us), run::pace(run.took_us)),
-        Cell::new(run::outcome(run), run::ended(run)),
+        Cell::new(time::took(run.took_us), hook_runs::pace(run.took_us)),
+        Cell::new(hook_runs::outcome(run), hook_runs::ended(run)),
         Cell::new(run.decision.as_deref().unwrap_or_default(), WARN),
         Cell::new(
-            run::note(found, look.now_ms()),
+            hook_runs::note(found, look.now_ms()),
             if failed { BAD } else { DIM },
         ),
     ]
 }
 
-/// The same for scripts.
+/// The explanation as JSON.
 #[derive(Debug, Serialize)]
-pub struct Json<'a> {
+pub struct JsonExplanation<'a> {
     event_id: String,
     at: String,
     session_id: Option<&'a str>,
@@ -279,18 +277,18 @@ pub struct Json<'a> {
     event: Option<&'a str>,
     tool: Option<&'a str>,
     decision: Option<DecisionRow>,
-    /// What the session's effort said.
+    /// The decision of the session's effort.
     effort: Option<&'a serde_json::Value>,
     took_us: Option<i64>,
     source: Source,
     detour: Option<&'a str>,
     fault: Option<&'a str>,
-    runs: Vec<run::Run<'a>>,
+    runs: Vec<hook_runs::JsonRun<'a>>,
     skipped: &'a [Skipped],
     allow_once: Option<&'a str>,
 }
 
-impl<'a> From<&'a Why> for Json<'a> {
+impl<'a> From<&'a Why> for JsonExplanation<'a> {
     fn from(why: &'a Why) -> Self {
         let event = &why.event;
         Self {
@@ -306,7 +304,7 @@ impl<'a> From<&'a Why> for Json<'a> {
             source: event.source,
             detour: why.detour.as_deref(),
             fault: event.fault.as_deref(),
-            runs: why.runs.iter().map(run::Run::from).collect(),
+            runs: why.runs.iter().map(hook_runs::JsonRun::from).collect(),
             skipped: &why.skipped,
             allow_once: why.allow_once.as_deref(),
         }

@@ -1,4 +1,4 @@
-//! A drawn screen as a picture: SVG, the same bytes for the same cells.
+//! Draws the cells of a screen as SVG. The same cells give the same bytes.
 
 use std::fmt::Write;
 
@@ -6,17 +6,19 @@ use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Color, Modifier};
 use ratatui::text::Span;
 
-/// Pixels: one cell, and the space around all of them.
+/// The width of a cell in pixels.
 const WIDE: f64 = 8.4;
+/// The height of a cell in pixels.
 const HIGH: f64 = 19.0;
+/// The margin around the cells in pixels.
 const EDGE: f64 = 14.0;
-/// Where the letters stand in their cell.
+/// The base line of the letters below the top of their cell, in pixels.
 const BASE: f64 = 14.0;
 
 const PAPER: &str = "#15181e";
 const INK: &str = "#d5dae3";
 
-/// How a run of cells looks.
+/// The appearance of a run of cells.
 #[derive(Debug, Clone, PartialEq)]
 struct Ink {
     text: &'static str,
@@ -32,9 +34,10 @@ impl Ink {
             colour(cell.fg),
             (cell.bg != Color::Reset).then(|| colour(cell.bg)),
         );
-        let (text, paper) = match has(Modifier::REVERSED) {
-            true => (paper.unwrap_or(PAPER), Some(text)),
-            false => (text, paper),
+        let (text, paper) = if has(Modifier::REVERSED) {
+            (paper.unwrap_or(PAPER), Some(text))
+        } else {
+            (text, paper)
         };
         Self {
             text,
@@ -99,7 +102,7 @@ pub fn svg(buffer: &Buffer, title: &str) -> String {
                 ""
             };
             let (ink, base, text) = (run.ink.text, top + BASE, escaped(&run.text));
-            // Its length is said, so that any font keeps the columns.
+            // With an explicit length every font keeps the columns.
             line(format_args!(
                 r#"<text x="{x:.1}" y="{base:.1}" textLength="{wide:.1}" lengthAdjust="spacingAndGlyphs" fill="{ink}"{bold}{dim}>{text}</text>"#
             ));
@@ -109,7 +112,7 @@ pub fn svg(buffer: &Buffer, title: &str) -> String {
     out
 }
 
-/// Cells beside each other that look alike.
+/// Adjacent cells of the same appearance.
 struct Run {
     x: u16,
     cells: u16,
@@ -124,7 +127,7 @@ fn runs(buffer: &Buffer, y: u16) -> Vec<Run> {
         let cell = &buffer[(x, y)];
         let cells = (Span::raw(cell.symbol()).width() as u16).max(1);
         let ink = Ink::of(cell);
-        // Two spaces part columns: a run goes no further, so that no font can shift what follows.
+        // Two spaces separate columns. A run ends there, so that no font can shift the next column.
         let parted = |run: &Run| run.text.ends_with("  ") && cell.symbol() != " ";
         match runs.last_mut() {
             Some(run) if run.ink == ink && !parted(run) => {
@@ -158,7 +161,7 @@ fn escaped(text: &str) -> String {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
-            // A run of spaces stays one, wherever the picture is shown.
+            // Every viewer keeps a run of non-breaking spaces.
             ' ' => out.push('\u{a0}'),
             c if c.is_control() => {}
             c => out.push(c),
