@@ -14,7 +14,6 @@ use becket_wire::session::{SessionQuery, SessionRow};
 use becket_wire::{Missed, Notice, Version};
 
 use crate::failure::{Code, Failure};
-use crate::log;
 use crate::work;
 use crate::world::World;
 
@@ -164,7 +163,7 @@ impl Client {
         Ok(HangUp(self.link.socket.try_clone()?))
     }
 
-    fn told(&mut self) -> Result<Told> {
+    fn reply(&mut self) -> Result<Told> {
         match self.next()? {
             Response::Told(told) => Ok(told),
             Response::Refused { version } => Err(Failure::new(
@@ -173,23 +172,23 @@ impl Client {
             )
             .hint("becket daemon start")
             .into()),
-            other => Err(anyhow!("unexpected reply from the daemon: {other:?}")),
+            _ => Err(unexpected_reply()),
         }
     }
 
     pub fn status(&mut self) -> Result<DaemonStatus> {
         self.ask(Ask::Status)?;
-        match self.told()? {
+        match self.reply()? {
             Told::Status(status) => Ok(*status),
-            other => Err(anyhow!("unexpected reply from the daemon: {other:?}")),
+            _ => Err(unexpected_reply()),
         }
     }
 
     pub fn sessions(&mut self, query: SessionQuery) -> Result<Vec<SessionRow>> {
         self.ask(Ask::Sessions(query))?;
-        match self.told()? {
+        match self.reply()? {
             Told::Sessions(rows) => Ok(rows),
-            other => Err(log::refusal(other)),
+            other => Err(refusal(other)),
         }
     }
 
@@ -201,7 +200,7 @@ impl Client {
             match self.next()? {
                 Response::Answer { .. } => return Ok(()),
                 Response::Hold { .. } => {}
-                other => return Err(anyhow!("unexpected reply from the daemon: {other:?}")),
+                _ => return Err(unexpected_reply()),
             }
         }
     }
@@ -214,7 +213,7 @@ impl Client {
             match self.next()? {
                 Response::Row(row) => rows.push(*row),
                 Response::Told(Told::Done) => return Ok(rows),
-                other => return Err(anyhow!("unexpected reply from the daemon: {other:?}")),
+                _ => return Err(unexpected_reply()),
             }
         }
     }
@@ -222,10 +221,10 @@ impl Client {
     /// Asks about tasks and efforts.
     pub fn effort(&mut self, ask: Ask) -> Result<EffortTold> {
         self.ask(ask)?;
-        match self.told()? {
+        match self.reply()? {
             Told::Effort(told) => Ok(*told),
             Told::No(why) => Err(work::refusal(&why)),
-            other => Err(log::refusal(other)),
+            other => Err(refusal(other)),
         }
     }
 
@@ -235,7 +234,7 @@ impl Client {
         if world.no_daemon {
             return Ok(());
         }
-        Self::connect(world)?.map_or(Ok(()), |mut client| client.done(Ask::TakeIn))
+        Self::connect(world)?.map_or(Ok(()), |mut client| client.execute(Ask::TakeIn))
     }
 
     /// The same for a verb: a daemon in trouble does not stop the reading, but one that does not answer
@@ -251,10 +250,10 @@ impl Client {
     }
 
     /// Asks for something that is only done, not told.
-    pub fn done(&mut self, ask: Ask) -> Result<()> {
+    pub fn execute(&mut self, ask: Ask) -> Result<()> {
         self.ask(ask)?;
-        match self.told()? {
-            told @ (Told::NoSuchSession(_) | Told::Ambiguous(_)) => Err(log::refusal(told)),
+        match self.reply()? {
+            told @ (Told::NoSuchSession(_) | Told::Ambiguous(_)) => Err(refusal(told)),
             Told::No(why) => Err(anyhow!("the daemon refused: {why}")),
             _ => Ok(()),
         }
@@ -366,4 +365,29 @@ pub fn start(world: &World) -> Result<bool> {
         ))
         .into()),
     }
+}
+
+/// Makes the error for a reply without the data that was asked for.
+pub fn refusal(told: Told) -> anyhow::Error {
+    let failure = match told {
+        Told::NoSuchSession(prefix) => {
+            let what = format!("no session has an id that begins with `{prefix}`");
+            Failure::new(Code::Missing, what).hint("becket sessions --all shows the ids")
+        }
+        Told::Ambiguous(ids) => {
+            let what = "several sessions have an id that begins like this";
+            Failure::new(Code::Usage, what).hint(format!("one of: {}", ids.join(", ")))
+        }
+        Told::No(why) => Failure::new(Code::Failed, why),
+        _ => return unexpected_reply(),
+    };
+    failure.into()
+}
+
+/// Makes the error for a reply that no request of this kind gets.
+pub fn unexpected_reply() -> anyhow::Error {
+    let what = "the daemon sent a reply that does not belong to this request";
+    Failure::new(Code::Failed, what)
+        .hint("becket daemon stop; then try again")
+        .into()
 }

@@ -14,7 +14,7 @@ use becket_wire::rpc::complete_session;
 use rusqlite::Connection;
 use serde_json::Value;
 
-use crate::client::Client;
+use crate::client::{self, Client};
 use crate::log;
 use crate::ui::text::count;
 use crate::world::World;
@@ -28,7 +28,7 @@ const FIRST_LINES: u64 = 1 << 20;
 
 /// The calls of one session, compared.
 #[derive(Debug)]
-pub struct Compared {
+pub struct SessionCoverage {
     pub session_id: String,
     pub project: Option<String>,
     /// Whether any event of it has arrived.
@@ -43,7 +43,7 @@ pub struct Compared {
 
 /// What is compared.
 #[derive(Debug, Clone, Copy)]
-pub enum Scope<'a> {
+pub enum CoverageScope<'a> {
     /// All calls of the session whose id begins so.
     Session(&'a str),
     /// The calls of all sessions since then.
@@ -51,12 +51,12 @@ pub enum Scope<'a> {
 }
 
 /// Compares the calls of transcripts with the log. Sessions without a call are left out.
-pub fn compare(world: &World, scope: Scope<'_>) -> Result<Vec<Compared>> {
+pub fn compare(world: &World, scope: CoverageScope<'_>) -> Result<Vec<SessionCoverage>> {
     let database = store::open_to_read(&world.place.database())?;
     let spooled = spool::read_all(&world.place, &log::masker(world));
     let since = match scope {
-        Scope::Session(_) => 0,
-        Scope::Since(since) => since,
+        CoverageScope::Session(_) => 0,
+        CoverageScope::Since(since) => since,
     };
     let ran_denied = match &database {
         Some(database) => store::ran_denied(database, since)?,
@@ -66,7 +66,7 @@ pub fn compare(world: &World, scope: Scope<'_>) -> Result<Vec<Compared>> {
     for (session_id, found) in find(world, database.as_ref(), scope, &ran_denied)? {
         let transcript = found.transcript.as_deref();
         let mut calls = transcript.map_or_else(SessionCalls::default, SessionCalls::read);
-        if let Scope::Since(since) = scope {
+        if let CoverageScope::Since(since) = scope {
             calls.calls.only_since(since);
         }
         if let Some(database) = &database {
@@ -80,7 +80,7 @@ pub fn compare(world: &World, scope: Scope<'_>) -> Result<Vec<Compared>> {
         let ran_denied: Vec<RanDenied> = of_session.cloned().collect();
         // Claude Code writes the transcript later than it sends the event.
         if coverage.calls > 0 || calls.trouble.is_some() || !ran_denied.is_empty() {
-            compared.push(Compared {
+            compared.push(SessionCoverage {
                 ran_denied,
                 session_id,
                 project: found.project.or_else(|| folder_of(transcript?)),
@@ -94,7 +94,7 @@ pub fn compare(world: &World, scope: Scope<'_>) -> Result<Vec<Compared>> {
     Ok(compared)
 }
 
-struct Found {
+struct SessionTranscript {
     transcript: Option<PathBuf>,
     project: Option<String>,
     hooked: bool,
@@ -105,12 +105,12 @@ struct Found {
 fn find(
     world: &World,
     database: Option<&Connection>,
-    scope: Scope<'_>,
+    scope: CoverageScope<'_>,
     ran_denied: &[RanDenied],
-) -> Result<BTreeMap<String, Found>> {
+) -> Result<BTreeMap<String, SessionTranscript>> {
     let since = match scope {
-        Scope::Session(_) => 0,
-        Scope::Since(since) => since,
+        CoverageScope::Session(_) => 0,
+        CoverageScope::Since(since) => since,
     };
     let mut found = BTreeMap::new();
     let folder = world.claude_home.as_deref();
@@ -119,7 +119,7 @@ fn find(
         let Some(id) = id else {
             continue;
         };
-        let one = Found {
+        let one = SessionTranscript {
             project: None,
             hooked: false,
             transcript: Some(transcript.clone()),
@@ -128,8 +128,10 @@ fn find(
     }
     let sessions = match (database, scope) {
         (None, _) => Vec::new(),
-        (Some(database), Scope::Session(prefix)) => store::sessions(database, Which::Like(prefix))?,
-        (Some(database), Scope::Since(_)) => {
+        (Some(database), CoverageScope::Session(prefix)) => {
+            store::sessions(database, Which::Like(prefix))?
+        }
+        (Some(database), CoverageScope::Since(_)) => {
             let mut sessions = store::sessions(database, Which::Live)?;
             sessions.extend(store::sessions(database, Which::Ended(ENDED))?);
             sessions
@@ -147,7 +149,7 @@ fn find(
                 .any(|ran| ran.session == session.session_id)
         };
         if is_wanted && (transcript.is_some() || has_run_denied()) {
-            let one = Found {
+            let one = SessionTranscript {
                 transcript,
                 project: session.project,
                 hooked: true,
@@ -155,9 +157,9 @@ fn find(
             found.insert(session.session_id, one);
         }
     }
-    if let Scope::Session(typed) = scope {
+    if let CoverageScope::Session(typed) = scope {
         let id = complete_session(typed, found.keys().map(String::as_str));
-        let id = id.map_err(log::refusal)?;
+        let id = id.map_err(client::refusal)?;
         found.retain(|other, _| *other == id);
     }
     Ok(found)
@@ -185,7 +187,7 @@ pub fn ran_denied_of_last_day(world: &World) -> Result<usize> {
 pub fn last_day(world: &World) -> Result<(u32, Option<String>)> {
     // The view and doctor tell of a daemon in trouble themselves.
     Client::take_in(world).ok();
-    let compared = compare(world, Scope::Since(now_ms() - A_DAY))?;
+    let compared = compare(world, CoverageScope::Since(now_ms() - A_DAY))?;
     let calls = compared.iter().map(|one| one.coverage.calls).sum();
     let unseen: u32 = compared.iter().map(|one| one.coverage.unseen).sum();
     let where_it_is = compared.iter().max_by_key(|one| one.coverage.unseen);

@@ -18,11 +18,11 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::client::{self, Client};
-use crate::leave;
-use crate::line::{Form, Lines};
+use crate::event_line::{EventPrinter, LineFormat};
+use crate::signals;
 use crate::tui::{self, Still, still};
 use crate::verb::daemon;
-use crate::world::{Said, World};
+use crate::world::{ConfigOverrides, World};
 pub use script::{Beat, What, day};
 use svg::svg;
 
@@ -50,7 +50,7 @@ impl Stage {
             cwd: home.path().to_path_buf(),
             programs: world.programs.clone(),
             no_daemon: false,
-            said: Said::default(),
+            overrides: ConfigOverrides::default(),
         };
         client::start(&world)?;
         Ok(Self { world, _home: home })
@@ -100,8 +100,8 @@ impl<'a> Player<'a> {
     /// Plays it all and prints each event as a line.
     pub fn print(mut self, beats: &[Beat]) -> Result<()> {
         let (stop, stopped) = channel();
-        leave::when_asked(move || drop(stop));
-        let mut lines = Lines::new(Form::Person);
+        signals::on_termination(move || drop(stop));
+        let mut lines = EventPrinter::new(LineFormat::Person);
         self.play(beats, &stopped, |row| Ok(lines.print(row)?))?;
         Ok(lines.end()?)
     }

@@ -1,4 +1,4 @@
-//! What doctor looks at: one function a part, each giving a line, and a way to mend it.
+//! What doctor looks at: one function a part, each giving a line, and a way to fix it.
 
 mod mods;
 pub mod registration;
@@ -28,7 +28,7 @@ use crate::world::{World, project_of};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum CheckState {
     Good,
     Warning,
     Broken,
@@ -36,43 +36,44 @@ pub enum State {
 
 /// One part, and how it is.
 #[derive(Debug, Clone, Serialize)]
-pub struct Check {
+pub struct DoctorCheck {
     pub name: String,
-    pub state: State,
+    pub state: CheckState,
     pub what: String,
-    /// The command that mends it.
-    pub mend: Option<String>,
+    /// The command that fixes it.
+    #[serde(rename = "mend")]
+    pub fix: Option<String>,
 }
 
-impl Check {
+impl DoctorCheck {
     fn good(name: &str, what: impl Into<String>) -> Self {
         Self {
             name: name.to_owned(),
-            state: State::Good,
+            state: CheckState::Good,
             what: what.into(),
-            mend: None,
+            fix: None,
         }
     }
 
-    fn warning(name: &str, what: impl Into<String>, mend: impl Into<String>) -> Self {
+    fn warning(name: &str, what: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
             name: name.to_owned(),
-            state: State::Warning,
+            state: CheckState::Warning,
             what: what.into(),
-            mend: Some(mend.into()),
+            fix: Some(fix.into()),
         }
     }
 
-    fn broken(name: &str, what: impl Into<String>, mend: impl Into<String>) -> Self {
+    fn broken(name: &str, what: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
-            state: State::Broken,
-            ..Self::warning(name, what, mend)
+            state: CheckState::Broken,
+            ..Self::warning(name, what, fix)
         }
     }
 }
 
 /// Looks at everything, in the order in which one part stands on another.
-pub fn examine(world: &World) -> Vec<Check> {
+pub fn examine(world: &World) -> Vec<DoctorCheck> {
     let mut checks = programs(world);
     checks.push(claude());
     checks.extend(folders(world));
@@ -101,21 +102,21 @@ pub fn examine(world: &World) -> Vec<Check> {
 }
 
 /// Both programs, side by side and of one version.
-pub(super) fn programs(world: &World) -> Vec<Check> {
+pub(super) fn programs(world: &World) -> Vec<DoctorCheck> {
     let ours = Version::current();
     let shim = world.shim();
     let check = match version_of(&shim) {
-        None if !shim.exists() => Check::broken(
+        None if !shim.exists() => DoctorCheck::broken(
             "shim",
             format!("{} is missing", shim.display()),
             "./install (in becket's source)",
         ),
-        None => Check::broken(
+        None => DoctorCheck::broken(
             "shim",
             format!("{} does not run", shim.display()),
             "./install (in becket's source)",
         ),
-        Some(said) if said != format!("becket-hook {ours}") => Check::broken(
+        Some(said) if said != format!("becket-hook {ours}") => DoctorCheck::broken(
             "shim",
             format!(
                 "{} says `{said}`, and this is becket {ours}",
@@ -123,10 +124,10 @@ pub(super) fn programs(world: &World) -> Vec<Check> {
             ),
             "./install (in becket's source)",
         ),
-        Some(said) => Check::good("shim", format!("{said}, {}", shim.display())),
+        Some(said) => DoctorCheck::good("shim", format!("{said}, {}", shim.display())),
     };
     vec![
-        Check::good(
+        DoctorCheck::good(
             "becket",
             format!("{ours}, {}", world.programs.join("becket").display()),
         ),
@@ -135,16 +136,16 @@ pub(super) fn programs(world: &World) -> Vec<Check> {
 }
 
 /// Claude Code itself. becket can be set up before it.
-pub(super) fn claude() -> Check {
+pub(super) fn claude() -> DoctorCheck {
     let name = "Claude Code";
     let Some(said) = claude::says() else {
         let what = "`claude` is not on PATH";
-        return Check::warning(name, what, "npm install -g @anthropic-ai/claude-code");
+        return DoctorCheck::warning(name, what, "npm install -g @anthropic-ai/claude-code");
     };
     match claude::too_old(&said, false) {
-        Some(old) if old.is_useless => Check::broken(name, old.why, "claude update"),
-        Some(old) => Check::warning(name, old.why, "claude update"),
-        None => Check::good(name, said),
+        Some(old) if old.is_useless => DoctorCheck::broken(name, old.why, "claude update"),
+        Some(old) => DoctorCheck::warning(name, old.why, "claude update"),
+        None => DoctorCheck::good(name, said),
     }
 }
 
@@ -160,12 +161,12 @@ fn is_out_of_reach(file: &Path) -> bool {
 }
 
 /// The home and what is in it: there, ours, closed to others, and writable.
-pub(super) fn folders(world: &World) -> Vec<Check> {
+pub(super) fn folders(world: &World) -> Vec<DoctorCheck> {
     let place = &world.place;
     let home = place.home();
     let name = "home";
     let Ok(meta) = std::fs::metadata(home) else {
-        return vec![Check::broken(
+        return vec![DoctorCheck::broken(
             name,
             format!("{} does not exist", home.display()),
             "becket up",
@@ -178,7 +179,7 @@ pub(super) fn folders(world: &World) -> Vec<Check> {
             home.display(),
             meta.uid()
         );
-        return vec![Check::broken(
+        return vec![DoctorCheck::broken(
             name,
             what,
             format!("sudo chown -R {uid} {}", home.display()),
@@ -193,8 +194,12 @@ pub(super) fn folders(world: &World) -> Vec<Check> {
         place.sessions(),
     ];
     let files = [place.database(), place.config(), place.mask_key()];
-    let folders = folders.into_iter().map(|path| (path, 0o700, State::Broken));
-    let files = files.into_iter().map(|path| (path, 0o600, State::Warning));
+    let folders = folders
+        .into_iter()
+        .map(|path| (path, 0o700, CheckState::Broken));
+    let files = files
+        .into_iter()
+        .map(|path| (path, 0o600, CheckState::Warning));
     for (path, wanted, state) in folders.chain(files) {
         let mode = mode_of(&path);
         // A person's editor makes it as it makes all files; in a closed folder that is well.
@@ -202,10 +207,10 @@ pub(super) fn folders(world: &World) -> Vec<Check> {
         if mode & 0o077 != 0 && !out_of_reach {
             let path = path.display();
             let what = format!("{path} is open to others (mode {:o})", mode & 0o777);
-            let mend = format!("chmod {wanted:o} {path}");
-            checks.push(Check {
+            let fix = format!("chmod {wanted:o} {path}");
+            checks.push(DoctorCheck {
                 state,
-                ..Check::warning(name, what, mend)
+                ..DoctorCheck::warning(name, what, fix)
             });
         }
     }
@@ -214,14 +219,14 @@ pub(super) fn folders(world: &World) -> Vec<Check> {
         .and_then(|mut file| file.write_all(&[0; 4096]));
     if let Err(why) = written {
         let what = format!("nothing can be written to {}: {why}", home.display());
-        checks.push(Check::broken(
+        checks.push(DoctorCheck::broken(
             name,
             what,
             "make room on the disk, or make the folder writable",
         ));
     }
     if checks.is_empty() {
-        checks.push(Check::good(
+        checks.push(DoctorCheck::good(
             name,
             format!("{}, yours alone", home.display()),
         ));
@@ -232,22 +237,24 @@ pub(super) fn folders(world: &World) -> Vec<Check> {
 /// Faults of so long count, in milliseconds: 7 days.
 const FAULTS_OF: i64 = 7 * 24 * 60 * 60 * 1000;
 
-pub(super) fn config(snapshot: &Snapshot) -> Check {
+pub(super) fn config(snapshot: &Snapshot) -> DoctorCheck {
     let errors: Vec<String> = snapshot.errors().map(ToString::to_string).collect();
     match (errors.first(), snapshot.problems.first()) {
-        (Some(first), _) => Check::broken("config", first.clone(), "becket config check"),
-        (None, Some(first)) => Check::warning("config", first.to_string(), "becket config check"),
-        (None, None) => Check::good("config", "in order"),
+        (Some(first), _) => DoctorCheck::broken("config", first.clone(), "becket config check"),
+        (None, Some(first)) => {
+            DoctorCheck::warning("config", first.to_string(), "becket config check")
+        }
+        (None, None) => DoctorCheck::good("config", "in order"),
     }
 }
 
 /// Whether the project that doctor was called in counts; nothing where that makes no difference.
-pub(super) fn trust(world: &World) -> Option<Check> {
+pub(super) fn trust(world: &World) -> Option<DoctorCheck> {
     let snapshot = world.loader(Some(project_of(&world.cwd))).current();
     let project = snapshot.project.as_ref()?;
     if let Some(says) = project.says() {
         let what = says.split_once(". Run").map_or(&*says, |(first, _)| first);
-        return Some(Check::warning("trust", what, "becket trust"));
+        return Some(DoctorCheck::warning("trust", what, "becket trust"));
     }
     let waiting: Vec<&str> = snapshot.resting_hooks().collect();
     if !waiting.is_empty() && project.can_be_trusted() {
@@ -255,14 +262,14 @@ pub(super) fn trust(world: &World) -> Option<Check> {
             "this project is not trusted, so these hooks start none of its tools: {}",
             waiting.join(", ")
         );
-        return Some(Check::warning("trust", what, "becket trust"));
+        return Some(DoctorCheck::warning("trust", what, "becket trust"));
     }
     let trusted = project.trust == Trust::Yes;
-    trusted.then(|| Check::good("trust", format!("{} is trusted", project.folder.display())))
+    trusted.then(|| DoctorCheck::good("trust", format!("{} is trusted", project.folder.display())))
 }
 
 /// Whether the files switch masking off.
-fn masking(world: &World) -> Option<Check> {
+fn masking(world: &World) -> Option<DoctorCheck> {
     let config = Loader::read_only(&world.place).current();
     if config.config.mask.enabled {
         return None;
@@ -273,7 +280,7 @@ fn masking(world: &World) -> Option<Check> {
         "off in {}: secrets are stored unmasked",
         origin.unwrap_or_default()
     );
-    Some(Check::warning(
+    Some(DoctorCheck::warning(
         "masking",
         what,
         "set mask.enabled = true there",
@@ -281,10 +288,10 @@ fn masking(world: &World) -> Option<Check> {
 }
 
 /// The daemon: started if need be, and asked how it is. Says whether it answered.
-pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<Check>) {
+pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<DoctorCheck>) {
     if world.no_daemon {
         let what = "not used: BECKET_NO_DAEMON is set, so every event is judged without it";
-        let unused = Check::warning("daemon", what, "unset BECKET_NO_DAEMON");
+        let unused = DoctorCheck::warning("daemon", what, "unset BECKET_NO_DAEMON");
         let mut checks = vec![unused];
         checks.extend(masking(world));
         return (false, checks);
@@ -293,7 +300,7 @@ pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<Check>) {
     let status = match status {
         Ok(status) => status,
         Err(error) => {
-            let broken = Check::broken("daemon", format!("{error:#}"), awake(world, &error));
+            let broken = DoctorCheck::broken("daemon", format!("{error:#}"), awake(world, &error));
             let mut checks = vec![broken];
             checks.extend(masking(world));
             return (false, checks);
@@ -307,15 +314,15 @@ pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<Check>) {
         moment(status.started_at)
     );
     checks.push(if status.version < Version::current() {
-        Check::warning(
+        DoctorCheck::warning(
             "daemon",
             format!("{what}; older than this becket"),
             "becket daemon stop && becket daemon start",
         )
     } else {
-        Check::good("daemon", what)
+        DoctorCheck::good("daemon", what)
     });
-    checks.push(Check::good("socket", status.socket.clone()));
+    checks.push(DoctorCheck::good("socket", status.socket.clone()));
     checks.extend(masking(world));
     let told: Vec<String> = config.problems.iter().map(ToString::to_string).collect();
     for trouble in status
@@ -323,7 +330,7 @@ pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<Check>) {
         .iter()
         .filter(|trouble| !told.contains(trouble))
     {
-        checks.push(Check::warning(
+        checks.push(DoctorCheck::warning(
             "trouble",
             trouble.clone(),
             format!("look into {}", world.place.daemon_log().display()),
@@ -337,7 +344,7 @@ pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<Check>) {
         .map(|(name, count)| format!("{name}: {count}"))
         .collect();
     if !odd.is_empty() {
-        checks.push(Check::warning(
+        checks.push(DoctorCheck::warning(
             "since its start",
             odd.join(", "),
             "becket events shows what came",
@@ -362,19 +369,19 @@ fn awake(world: &World, error: &anyhow::Error) -> String {
     }
 }
 
-pub(super) fn database(world: &World) -> Vec<Check> {
+pub(super) fn database(world: &World) -> Vec<DoctorCheck> {
     let path = world.place.database();
     let opened = match store::open_to_read(&path) {
         Ok(Some(connection)) => connection,
         Ok(None) => {
-            return vec![Check::warning(
+            return vec![DoctorCheck::warning(
                 "database",
                 format!("{} does not exist yet", path.display()),
                 "becket up",
             )];
         }
         Err(why) => {
-            return vec![Check::broken(
+            return vec![DoctorCheck::broken(
                 "database",
                 why.to_string(),
                 "becket daemon start",
@@ -383,7 +390,7 @@ pub(super) fn database(world: &World) -> Vec<Check> {
     };
     let size = std::fs::metadata(&path).map_or(0, |meta| meta.len());
     let mut checks = vec![match store::count(&opened) {
-        Ok(events) => Check::good(
+        Ok(events) => DoctorCheck::good(
             "database",
             format!(
                 "{}, {:.1} MB, {}",
@@ -396,7 +403,7 @@ pub(super) fn database(world: &World) -> Vec<Check> {
                 path.display()
             ),
         ),
-        Err(why) => Check::broken(
+        Err(why) => DoctorCheck::broken(
             "database",
             format!("{}: {why}", path.display()),
             "becket daemon stop && becket daemon start",
@@ -412,7 +419,11 @@ pub(super) fn database(world: &World) -> Vec<Check> {
             text::one_line(&newest.tool),
             newest.session
         );
-        checks.push(Check::broken("denials", what, "look at the mods below"));
+        checks.push(DoctorCheck::broken(
+            "denials",
+            what,
+            "look at the mods below",
+        ));
     }
     if let Ok(Some(faults)) = store::faults(&opened, now_ms() - FAULTS_OF) {
         let what = format!(
@@ -421,7 +432,7 @@ pub(super) fn database(world: &World) -> Vec<Check> {
             moment(faults.at),
             faults.fault
         );
-        checks.push(Check::warning(
+        checks.push(DoctorCheck::warning(
             "events",
             what,
             "becket events --limit 500 shows it",
@@ -441,7 +452,7 @@ pub(super) fn database(world: &World) -> Vec<Check> {
     {
         let file = entry.path();
         let what = format!("a damaged database was set aside as {}", file.display());
-        checks.push(Check::warning(
+        checks.push(DoctorCheck::warning(
             "database",
             what,
             format!("rm {}* once you do not need it", file.display()),
@@ -451,19 +462,23 @@ pub(super) fn database(world: &World) -> Vec<Check> {
 }
 
 /// Whether guards saw the tool calls of the last day. Nothing where there were none.
-fn coverage(world: &World) -> Option<Check> {
+fn coverage(world: &World) -> Option<DoctorCheck> {
     let name = "coverage";
     match last_day(world) {
         Ok((0, _)) => None,
         Ok((calls, None)) => {
             let calls = text::count(calls as usize, "tool call", "tool calls");
             let what = format!("guards saw every call of the last 24 hours: {calls}");
-            Some(Check::good(name, what))
+            Some(DoctorCheck::good(name, what))
         }
-        Ok((_, Some(what))) => Some(Check::warning(name, what, "becket coverage shows them")),
+        Ok((_, Some(what))) => Some(DoctorCheck::warning(
+            name,
+            what,
+            "becket coverage shows them",
+        )),
         Err(why) => {
             let what = format!("the calls could not be compared: {why:#}");
-            Some(Check::warning(name, what, "becket coverage"))
+            Some(DoctorCheck::warning(name, what, "becket coverage"))
         }
     }
 }
@@ -473,7 +488,7 @@ const LAST_RUNS: usize = 5;
 const RUNS_OF: i64 = 24 * 60 * 60 * 1000;
 
 /// The hooks that failed in all of their last runs.
-fn failing_hooks(world: &World) -> Vec<Check> {
+fn failing_hooks(world: &World) -> Vec<DoctorCheck> {
     let query = RunQuery {
         since: Some(now_ms() - RUNS_OF),
         ..RunQuery::default()
@@ -500,14 +515,14 @@ fn failing_hooks(world: &World) -> Vec<Check> {
         };
         let why = text::one_line(newest.note.as_deref().unwrap_or(&newest.outcome));
         let what = format!("{hook} failed in {often}: {why}");
-        let mend = format!("becket recent --hook {hook} shows them");
-        failed.then(|| Check::warning("hooks", what, mend))
+        let fix = format!("becket recent --hook {hook} shows them");
+        failed.then(|| DoctorCheck::warning("hooks", what, fix))
     });
     failing.collect()
 }
 
 /// The events that neither the database nor the spool took.
-fn lost_events(world: &World) -> Option<Check> {
+fn lost_events(world: &World) -> Option<DoctorCheck> {
     let place = &world.place;
     let lost = lost::counted(place);
     let what = text::count(
@@ -519,11 +534,11 @@ fn lost_events(world: &World) -> Option<Check> {
     let files: Vec<String> = files.map(|file| file.display().to_string()).collect();
     let what =
         format!("{what} could not be kept anywhere: the disk or the spool was full, or read-only");
-    let mend = format!("make room on the disk; then: rm {}", files.join(" "));
-    (lost > 0).then(|| Check::broken("events", what, mend))
+    let fix = format!("make room on the disk; then: rm {}", files.join(" "));
+    (lost > 0).then(|| DoctorCheck::broken("events", what, fix))
 }
 
-pub(super) fn spool(world: &World) -> Check {
+pub(super) fn spool(world: &World) -> DoctorCheck {
     let place = &world.place;
     let (files, bytes) = spool::usage(&place.spool());
     let bad = std::fs::read_dir(place.spool_bad()).map_or(0, Iterator::count);
@@ -533,7 +548,7 @@ pub(super) fn spool(world: &World) -> Check {
             text::count(bad, "file", "files"),
             place.spool_bad().display()
         );
-        return Check::warning(
+        return DoctorCheck::warning(
             "spool",
             what,
             format!("look at them, then rm -r {}", place.spool_bad().display()),
@@ -545,7 +560,7 @@ pub(super) fn spool(world: &World) -> Check {
             text::count(files, "file", "files"),
             bytes as f64 / 1e6
         );
-        return Check::warning("spool", what, "becket daemon start");
+        return DoctorCheck::warning("spool", what, "becket daemon start");
     }
-    Check::good("spool", "empty")
+    DoctorCheck::good("spool", "empty")
 }

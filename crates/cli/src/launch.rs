@@ -6,8 +6,8 @@
 
 pub mod arguments;
 mod child;
-mod follow;
-pub mod state;
+mod follower;
+pub mod launch_file;
 pub mod window;
 
 use std::ffi::OsString;
@@ -30,11 +30,11 @@ use crate::ui::time::{self, clock};
 use crate::unhooked::NO_SESSIONS;
 use crate::world::World;
 use arguments::InlineRegistration;
-pub use child::Policy;
-use child::{Ending, Exit, MOST, Next, Process, Restarts, SavedTerminal, SignalForwarder};
-use follow::{AFTER_RESET, Followed, Follower, HANDOVER_GRACE};
-pub use follow::{NoObserver, Observer};
-use state::LaunchFile;
+pub use child::RestartPolicy;
+use child::{Ending, Exit, MOST, NextStep, Process, Restarts, SavedTerminal, SignalForwarder};
+use follower::{AFTER_RESET, Followed, Follower, HANDOVER_GRACE};
+pub use follower::{NoObserver, Observer};
+use launch_file::LaunchFile;
 
 /// So long the first session may take, unless the user says otherwise.
 pub const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(30);
@@ -54,7 +54,7 @@ pub struct Launch {
     pub cwd: PathBuf,
     pub agent_id: Option<String>,
     pub establish_timeout: Duration,
-    pub policy: Policy,
+    pub policy: RestartPolicy,
 }
 
 impl Launch {
@@ -82,16 +82,16 @@ impl Launch {
                 hint("claude update");
             }
         }
-        state::sweep(&world.place);
+        launch_file::sweep(&world.place);
         if let Some((_, session)) = arguments::value(&words, "--resume") {
             must_be_closed(world, session)?;
         }
         let me = std::process::id();
         let launcher = Process {
             pid: me,
-            start: state::start_of(me).unwrap_or(0),
+            start: launch_file::start_of(me).unwrap_or(0),
         };
-        let running = Running {
+        let running = RunningLaunch {
             launch: &self,
             world,
             program,
@@ -104,7 +104,7 @@ impl Launch {
 
 /// Two Claude Codes on one session would write into one transcript.
 fn must_be_closed(world: &World, session: &str) -> Result<()> {
-    let Some(launcher) = state::launcher_of(&world.place, session) else {
+    let Some(launcher) = launch_file::launcher_of(&world.place, session) else {
         return Ok(());
     };
     let what = format!("the session {session} is open already, in becket run {launcher}");
@@ -128,7 +128,7 @@ fn must_have_terminal(words: &[OsString]) -> Result<()> {
 }
 
 /// A launch whose command line is made.
-struct Running<'a> {
+struct RunningLaunch<'a> {
     launch: &'a Launch,
     world: &'a World,
     program: PathBuf,
@@ -137,7 +137,7 @@ struct Running<'a> {
     launcher: Process,
 }
 
-impl Running<'_> {
+impl RunningLaunch<'_> {
     fn until_the_end(&self, observer: &mut dyn Observer) -> Result<ExitCode> {
         let terminal = SavedTerminal::read();
         let signals = SignalForwarder::listen().context("could not listen to signals")?;
@@ -160,14 +160,14 @@ impl Running<'_> {
             let next = restarts.next(self.launch.policy, &ending, Instant::now());
             tell_end(&followed, exit, &next);
             let (after, limit) = match next {
-                Next::Again { after, limit, .. } => (after, limit),
-                Next::Fresh => {
+                NextStep::Again { after, limit, .. } => (after, limit),
+                NextStep::Fresh => {
                     terminal.restore();
                     words = arguments::to_go_on(&self.words);
                     words = with_prompt(words, Some(GO_ON_WITH_EFFORT));
                     continue;
                 }
-                Next::End | Next::GiveUp => return Ok(ExitCode::from(exit.code())),
+                NextStep::End | NextStep::GiveUp => return Ok(ExitCode::from(exit.code())),
             };
             let at = (now_ms() + after.as_millis() as i64).max(limit.unwrap_or(0));
             self.show_wait(at);
@@ -190,7 +190,7 @@ impl Running<'_> {
         observer: &mut dyn Observer,
     ) -> Result<(Exit, Followed)> {
         let Process { pid, start } = self.launcher;
-        let restarts = self.launch.policy != Policy::Never;
+        let restarts = self.launch.policy != RestartPolicy::Never;
         let mark = if restarts { ":restart" } else { "" };
         let mut variables = vec![(LAUNCH, format!("{pid}:{start}{mark}"))];
         if let Some(agent_id) = &self.launch.agent_id {
@@ -205,7 +205,7 @@ impl Running<'_> {
             cwd: &self.launch.cwd,
             agent_id: self.launch.agent_id.clone(),
             establish_timeout: self.launch.establish_timeout,
-            resumes: self.launch.policy == Policy::AfterDeathOrLimit,
+            resumes: self.launch.policy == RestartPolicy::AfterDeathOrLimit,
             starts_fresh: restarts,
             handover_grace: HANDOVER_GRACE,
             after_reset: AFTER_RESET,
@@ -279,7 +279,7 @@ fn hint(what: &str) {
 }
 
 /// What the user has to know when Claude Code has ended.
-fn tell_end(followed: &Followed, exit: Exit, next: &Next) {
+fn tell_end(followed: &Followed, exit: Exit, next: &NextStep) {
     if let Some(trouble) = &followed.trouble {
         say(trouble);
         hint("becket doctor; a wrapper script called claude must exec the real one");
@@ -292,21 +292,21 @@ fn tell_end(followed: &Followed, exit: Exit, next: &Next) {
         Exit::Signal(signal) => format!("signal {signal}"),
     };
     match next {
-        Next::End => {}
-        Next::Fresh => {
+        NextStep::End => {}
+        NextStep::Fresh => {
             say("the context was handed over; a fresh Claude Code goes on with the effort");
         }
-        Next::GiveUp => {
+        NextStep::GiveUp => {
             say(&format!(
                 "Claude Code ended ({how}); gave up after {MOST} restarts in 10 minutes"
             ));
             let session = followed.session.as_deref().unwrap_or_default();
             hint(&format!("becket run --resume {session}"));
         }
-        Next::Again { limit: Some(_), .. } => {
+        NextStep::Again { limit: Some(_), .. } => {
             say("going on with the session after that; press Ctrl-C to stop");
         }
-        Next::Again { nth, after, .. } => say(&format!(
+        NextStep::Again { nth, after, .. } => say(&format!(
             "Claude Code ended ({how}); restarting the session in {} s ({nth} of {MOST}), press Ctrl-C to stop",
             after.as_secs()
         )),

@@ -6,8 +6,9 @@ use anyhow::{Context, Result};
 use becket_daemon::store::{self, Record, spool};
 use becket_engine::mask::Masker;
 use becket_wire::EventId;
-use becket_wire::rpc::{EventQuery, EventRow, Told, complete_session};
+use becket_wire::rpc::{EventQuery, EventRow, complete_session};
 
+use crate::client;
 use crate::failure::{Code, Failure};
 use crate::world::World;
 
@@ -69,7 +70,7 @@ pub fn complete(
             .iter()
             .filter_map(|record| record.to_row().session_id),
     );
-    complete_session(prefix, found.iter().map(String::as_str)).map_err(refusal)
+    complete_session(prefix, found.iter().map(String::as_str)).map_err(client::refusal)
 }
 
 /// The one event whose id begins so.
@@ -101,26 +102,4 @@ pub fn event_id(world: &World, prefix: &str) -> Result<EventId> {
             Err(failure.hint(format!("one of: {}", ids.join(", "))).into())
         }
     }
-}
-
-/// Why there is nothing to read.
-pub fn refusal(told: Told) -> anyhow::Error {
-    match told {
-        Told::NoSuchSession(prefix) => Failure::new(
-            Code::Missing,
-            format!("no session has an id that begins with `{prefix}`"),
-        )
-        .hint("becket sessions --all shows the ids"),
-        Told::Ambiguous(ids) => Failure::new(
-            Code::Usage,
-            "several sessions have an id that begins like this",
-        )
-        .hint(format!("one of: {}", ids.join(", "))),
-        Told::No(why) => Failure::new(Code::Failed, why),
-        other => Failure::new(
-            Code::Failed,
-            format!("unexpected reply from the daemon: {other:?}"),
-        ),
-    }
-    .into()
 }

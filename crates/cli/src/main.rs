@@ -2,21 +2,21 @@
 
 mod adopt;
 mod args;
-mod beside;
 mod claude;
 mod client;
 mod commands;
 mod coverage;
 mod demo;
 mod doctor;
+mod event_line;
 mod failure;
 mod launch;
-mod leave;
-mod line;
 mod log;
+mod previous_status_line;
 mod run;
 mod session;
 mod settings;
+mod signals;
 mod standalone;
 mod switch;
 mod tmux;
@@ -32,7 +32,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     failure::expect_closed_pipes();
-    leave::not_for_a_file();
+    signals::survive_file_size_limit();
     if let Some(hook) = verb::hook::called() {
         return hook;
     }

@@ -29,14 +29,14 @@ use becket_wire::rpc::{EventRequest, Request, Source, read_environment};
 use becket_wire::run::RunRow;
 use becket_wire::{Head, Output, Place};
 
-use crate::leave;
+use crate::signals;
 
 /// How long the project's file system may take.
 const PROJECT_TIME: Duration = Duration::from_millis(if cfg!(test) { 500 } else { 2000 });
 
 /// How this process came to judge an event itself.
 #[derive(Debug, Clone, Copy)]
-pub struct Call<'a> {
+pub struct StandaloneCall<'a> {
     pub why: &'a str,
     /// A daemon had begun to run the event's hooks: they run nowhere again.
     pub held: bool,
@@ -45,7 +45,7 @@ pub struct Call<'a> {
 }
 
 /// Judges the event on stdin, leaves it in the spool, then prints the answer.
-pub fn run(place: &Place, call: Call<'_>) -> Result<ExitCode> {
+pub fn run(place: &Place, call: StandaloneCall<'_>) -> Result<ExitCode> {
     let began = Instant::now();
     let input = read_stdin().context("could not read the event")?;
     let (request, environment) = read_event(&input)?;
@@ -209,7 +209,7 @@ impl Standalone<'_> {
         let cancel = Cancel::new();
         let ending = cancel.clone();
         // Claude Code ends this process when its time is up: the hooks end with it.
-        leave::when_asked(move || ending.cancel());
+        signals::on_termination(move || ending.cancel());
         let run = Arc::new(HookRun {
             plan,
             verdict: verdict.clone(),

@@ -64,7 +64,7 @@ impl SwitchArgs {
             true => ALL.to_owned(),
             false => names(&self.hook)?,
         };
-        let meant = Meant::find(world, self.session.as_deref())?;
+        let meant = SwitchTarget::find(world, self.session.as_deref())?;
         let config = configured(world, &meant.project);
         let scene = Scene {
             place: &world.place,
@@ -107,13 +107,13 @@ const OFFERED: usize = 20;
 
 /// The session that a switch is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Meant {
+pub struct SwitchTarget {
     pub session: String,
     /// Where it works; an unknown one: where we stand.
     pub project: PathBuf,
 }
 
-impl Meant {
+impl SwitchTarget {
     /// The one that was named, else the one that calls us, else the only one that lives in this project.
     /// None is an error that says which live.
     pub fn find(world: &World, named: Option<&str>) -> Result<Self> {

@@ -33,12 +33,12 @@ const PASTED: &str = "[Pastedtext";
 
 /// The tmux that this program runs in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Here {
+pub struct CurrentTmux {
     pub socket: Option<PathBuf>,
     pub pane: Option<String>,
 }
 
-impl Here {
+impl CurrentTmux {
     pub fn read() -> Self {
         let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         Self::new(variable("TMUX").as_deref(), variable("TMUX_PANE"))
@@ -65,7 +65,7 @@ impl Here {
 
 /// Shows the session's pane in the person's tmux.
 pub fn jump(row: &SessionRow) -> Result<()> {
-    jump_from(&Here::read(), row)
+    jump_from(&CurrentTmux::read(), row)
 }
 
 /// Presses Escape in the session's pane.
@@ -114,7 +114,7 @@ pub fn end(row: &SessionRow) -> Result<()> {
     ask_to_end(row)
 }
 
-fn jump_from(here: &Here, row: &SessionRow) -> Result<()> {
+fn jump_from(here: &CurrentTmux, row: &SessionRow) -> Result<()> {
     let pane = Pane::of(row)?;
     let shows = |what: &str| words(&[what, "-t", &pane.id]);
     pane.run(&[shows("select-window"), shows("select-pane")])?;
@@ -289,7 +289,7 @@ fn pause() {
 
 /// What the kernel says of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stat {
+pub struct ProcessStat {
     ended: bool,
     group: i64,
     /// Its controlling terminal, as the kernel packs device numbers.
@@ -299,7 +299,7 @@ pub struct Stat {
     start: u64,
 }
 
-impl Stat {
+impl ProcessStat {
     /// The name in the line may hold anything, so fields are counted from its end.
     fn parse(line: &str) -> Option<Self> {
         let mut fields = line.rsplit_once(')')?.1.split_ascii_whitespace();
@@ -333,13 +333,13 @@ fn unpacked(device: u64) -> (u32, u32) {
 }
 
 /// The session's process, if it lives and is the one that was meant: pids are used again.
-pub fn process(row: &SessionRow) -> Result<(u32, Stat)> {
+pub fn process(row: &SessionRow) -> Result<(u32, ProcessStat)> {
     let (Some(pid), Some(start)) = (row.pid, row.pid_start) else {
         let what = "the process of this session is not known";
         return Err(Failure::new(Code::Missing, what).into());
     };
     let line = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    match Stat::parse(&line) {
+    match ProcessStat::parse(&line) {
         Some(stat) if stat.start == start && !stat.ended => Ok((pid, stat)),
         _ => Err(gone(row)),
     }

@@ -30,7 +30,7 @@ use tempfile::TempDir;
 
 use crate::failure::{Code, Failure};
 use crate::world::{World, project_of};
-use crate::{leave, log, switch};
+use crate::{log, signals, switch};
 
 /// Where hooks are tried: the project that we are in, its hooks, and a home of their own for what
 /// built-ins remember, so that no session's memory is touched.
@@ -69,7 +69,7 @@ impl<'a> Bench<'a> {
         };
         let cancel = Cancel::new();
         let ending = cancel.clone();
-        leave::when_asked(move || ending.cancel());
+        signals::on_termination(move || ending.cancel());
         Ok(Self {
             hooks: switch::configured(world, &project).hooks.clone(),
             world,

@@ -31,7 +31,7 @@ pub const NO_SESSIONS: [&str; 12] = [
 /// Those of this user that no session has as its process, each as a session of which little is
 /// known. Where there is no /proc there are none.
 pub fn find(sessions: &[SessionRow]) -> Vec<SessionRow> {
-    Processes {
+    ProcessScan {
         proc: PathBuf::from("/proc"),
         uid: rustix::process::getuid().as_raw(),
         ticks: rustix::param::clock_ticks_per_second(),
@@ -61,7 +61,7 @@ fn why(unhooked: usize, is_registered: impl Fn() -> bool) -> String {
 
 /// Where processes are looked for, and whose.
 #[derive(Debug)]
-struct Processes {
+struct ProcessScan {
     proc: PathBuf,
     uid: u32,
     /// Clock ticks a second.
@@ -70,13 +70,13 @@ struct Processes {
 
 /// A process that is a Claude Code.
 #[derive(Debug)]
-struct Claude {
+struct ClaudeProcess {
     parent: u32,
     start: u64,
     is_session: bool,
 }
 
-impl Processes {
+impl ProcessScan {
     fn without_session(&self, sessions: &[SessionRow]) -> Vec<SessionRow> {
         let found = self.claudes();
         let mut known: HashMap<u32, bool> = HashMap::new();
@@ -94,14 +94,14 @@ impl Processes {
     }
 
     /// A process may end while it is looked at: then it is none.
-    fn claudes(&self) -> HashMap<u32, Claude> {
+    fn claudes(&self) -> HashMap<u32, ClaudeProcess> {
         let entries = fs::read_dir(&self.proc).into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         pids.filter_map(|pid| Some((pid, self.claude(pid)?)))
             .collect()
     }
 
-    fn claude(&self, pid: u32) -> Option<Claude> {
+    fn claude(&self, pid: u32) -> Option<ClaudeProcess> {
         let folder = self.folder(pid);
         if fs::metadata(&folder).ok()?.uid() != self.uid {
             return None;
@@ -113,7 +113,7 @@ impl Processes {
         let stat = fs::read(folder.join("stat")).ok()?;
         let (parent, start) = parent_and_start(&String::from_utf8_lossy(&stat))?;
         let is_session = rest.first().is_none_or(|word| !NO_SESSIONS.contains(word));
-        Some(Claude {
+        Some(ClaudeProcess {
             parent,
             start,
             is_session,
@@ -160,7 +160,7 @@ fn is_of(row: &SessionRow, pid: u32, start: u64) -> bool {
 
 /// The first Claude Code in a line of processes that are all Claude Code: what it starts of its own
 /// kind is a part of it.
-fn top(found: &HashMap<u32, Claude>, pid: u32) -> u32 {
+fn top(found: &HashMap<u32, ClaudeProcess>, pid: u32) -> u32 {
     let mut top = pid;
     // A process is no ancestor of itself; but these are read one after the other.
     for _ in 0..found.len() {
@@ -220,8 +220,8 @@ mod tests {
             self
         }
 
-        fn looked_at(&self) -> Processes {
-            Processes {
+        fn looked_at(&self) -> ProcessScan {
+            ProcessScan {
                 proc: self.folder.path().to_owned(),
                 uid: rustix::process::getuid().as_raw(),
                 ticks: 100,

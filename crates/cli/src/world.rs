@@ -30,19 +30,19 @@ pub struct World {
     /// `BECKET_NO_DAEMON=1`: nothing is started, nothing is written to the database.
     pub no_daemon: bool,
     /// What the config is besides its files, for this call alone.
-    pub said: Said,
+    pub overrides: ConfigOverrides,
 }
 
 /// The layers of the config that are no file.
 #[derive(Debug, Clone, Default)]
-pub struct Said {
+pub struct ConfigOverrides {
     /// The variables `BECKET_*`.
     pub variables: BTreeMap<String, String>,
     /// `--set`: keys and their values.
     pub set: Vec<(String, String)>,
 }
 
-impl Said {
+impl ConfigOverrides {
     fn read(set: Vec<(String, String)>) -> Result<Self> {
         let (_, errors) = parse_pairs(set.iter().map(|(key, value)| (&**key, &**value)));
         if let Some(Problem { message, hint, .. }) = errors.into_iter().next() {
@@ -94,7 +94,7 @@ impl World {
             cwd,
             programs,
             no_daemon: variable("BECKET_NO_DAEMON").is_some_and(|value| value != "0"),
-            said: Said::read(set)?,
+            overrides: ConfigOverrides::read(set)?,
         })
     }
 
@@ -104,7 +104,7 @@ impl World {
             Some(project) => Loader::for_project(&self.place, project),
             None => Loader::read_only(&self.place),
         };
-        let Said { variables, set } = &self.said;
+        let ConfigOverrides { variables, set } = &self.overrides;
         loader
             .with_variables(variables.iter().map(|(name, value)| (&**name, &**value)))
             .with_pairs(set.iter().map(|(key, value)| (&**key, &**value)))
@@ -113,7 +113,7 @@ impl World {
     /// Some verbs leave something behind that goes by the config: a value for one command is not for
     /// them.
     pub fn refuse_set(&self, verb: &str) -> Result<()> {
-        if self.said.set.is_empty() {
+        if self.overrides.set.is_empty() {
             return Ok(());
         }
         let what = format!(
@@ -169,7 +169,7 @@ impl World {
     fn known_process(&self, processes: &[(u32, u64)]) -> Option<u32> {
         // An event that came a moment ago counts too.
         if let Ok(Some(mut client)) = Client::connect(self) {
-            drop(client.done(Ask::TakeIn));
+            drop(client.execute(Ask::TakeIn));
         }
         let connection = store::open_to_read(&self.place.database()).ok()??;
         let is_known = |&&(pid, start): &&(u32, u64)| {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use becket_engine::open_regular;
 use serde_json::Value;
 
-use crate::doctor::Check;
+use crate::doctor::DoctorCheck;
 use crate::world::{World, project_of};
 
 /// The events by which a mod decides about tool calls, as its code names them.
@@ -21,14 +21,14 @@ const MAX_DEPTH: usize = 6;
 const LONGEST: u64 = 4 << 20;
 
 /// A warning for each mod that can lift a denial.
-pub(super) fn mods(world: &World) -> Vec<Check> {
+pub(super) fn mods(world: &World) -> Vec<DoctorCheck> {
     let able = folders(world).into_iter().filter_map(|folder| {
         let named = decides(&folder, modules(&folder));
         (!named.is_empty()).then(|| {
             let folder = folder.display();
             let named = named.join(", ");
             let what = format!("the mod in {folder} names {named}: it can lift a denial");
-            Check::warning("mods", what, format!("read its code, or remove {folder}"))
+            DoctorCheck::warning("mods", what, format!("read its code, or remove {folder}"))
         })
     });
     able.collect()

@@ -14,7 +14,7 @@ use becket_wire::rpc::{EventQuery, EventRow, Source};
 use serde_json::json;
 
 use crate::client::Client;
-use crate::doctor::Check;
+use crate::doctor::DoctorCheck;
 use crate::settings::{
     self, Inspection, Registration, Scope, SettingsFile, Standing, State as Entry, Strict,
     line_is_unwanted,
@@ -30,7 +30,7 @@ const BOUNDS: Bounds<'_> = Bounds {
     cancel: None,
 };
 
-pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<Check> {
+pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<DoctorCheck> {
     let files = settings::files(world);
     let mut checks = Vec::new();
     let mut seen = Vec::new();
@@ -49,10 +49,10 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<Check> {
             Ok(None) => {}
             Err(why) => {
                 unreadable = true;
-                checks.push(Check::broken(
+                checks.push(DoctorCheck::broken(
                     &name(file),
                     format!("{}: {why:#}", file.path.display()),
-                    format!("mend {} by hand", file.path.display()),
+                    format!("fix {} by hand", file.path.display()),
                 ));
             }
         }
@@ -60,9 +60,9 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<Check> {
     // A file that cannot be read may hold the registration: nothing to say about it then.
     if seen.is_empty() && plugin {
         let what = "only the plugin registers becket: a project's settings can lead it to another program or home";
-        checks.push(Check::warning("settings", what, "becket init"));
+        checks.push(DoctorCheck::warning("settings", what, "becket init"));
     } else if seen.is_empty() && !unreadable {
-        checks.push(Check::broken(
+        checks.push(DoctorCheck::broken(
             "settings",
             "becket is not registered with Claude Code",
             "becket init",
@@ -111,12 +111,12 @@ fn look(world: &World, file: &SettingsFile) -> Result<Option<Inspection>> {
 }
 
 /// What makes every registration void.
-fn overriding(file: &SettingsFile, inspection: &Inspection) -> Vec<Check> {
+fn overriding(file: &SettingsFile, inspection: &Inspection) -> Vec<DoctorCheck> {
     let mut checks = Vec::new();
     let path = file.path.display();
     if inspection.disable_all_hooks {
         let what = format!("disableAllHooks is true in {path}: no hook runs");
-        checks.push(Check::broken(
+        checks.push(DoctorCheck::broken(
             &name(file),
             what,
             format!("take disableAllHooks out of {path}"),
@@ -124,7 +124,7 @@ fn overriding(file: &SettingsFile, inspection: &Inspection) -> Vec<Check> {
     }
     if file.scope == Scope::Managed && inspection.managed_hooks_only {
         let what = format!("allowManagedHooksOnly is true in {path}: your own hooks do not run");
-        checks.push(Check::broken(
+        checks.push(DoctorCheck::broken(
             &name(file),
             what,
             "ask the administrator of this machine",
@@ -133,7 +133,7 @@ fn overriding(file: &SettingsFile, inspection: &Inspection) -> Vec<Check> {
     checks
 }
 
-fn complete(file: &SettingsFile, inspection: &Inspection) -> Check {
+fn complete(file: &SettingsFile, inspection: &Inspection) -> DoctorCheck {
     let path = file.path.display();
     let total = inspection.entries.len();
     let events = |state: Entry| {
@@ -157,7 +157,7 @@ fn complete(file: &SettingsFile, inspection: &Inspection) -> Check {
             missing.len(),
             list(&missing)
         );
-        return Check::broken(&name(file), what, init(file.scope));
+        return DoctorCheck::broken(&name(file), what, init(file.scope));
     }
     if !different.is_empty() {
         let how = match different.len() {
@@ -166,20 +166,25 @@ fn complete(file: &SettingsFile, inspection: &Inspection) -> Check {
         };
         let (many, list) = (different.len(), list(&different));
         let what = format!("{many} of {total} {how} ({list}) in {path}");
-        return Check::broken(&name(file), what, init(file.scope));
+        return DoctorCheck::broken(&name(file), what, init(file.scope));
     }
-    Check::good(&name(file), format!("{total} events{strict}, {path}"))
+    DoctorCheck::good(&name(file), format!("{total} events{strict}, {path}"))
 }
 
 /// Sends an event through the command that stands in the file, as it stands there.
-fn fly(world: &World, file: &SettingsFile, inspection: &Inspection, daemon_answers: bool) -> Check {
+fn fly(
+    world: &World,
+    file: &SettingsFile,
+    inspection: &Inspection,
+    daemon_answers: bool,
+) -> DoctorCheck {
     let name = format!("canary ({})", file.scope);
     let command = inspection
         .entries
         .iter()
         .find_map(|entry| entry.command.as_ref());
     let Some(command) = command else {
-        return Check::broken(&name, "no command is registered", init(file.scope));
+        return DoctorCheck::broken(&name, "no command is registered", init(file.scope));
     };
     let program = Path::new(&command.program);
     match send_canary(world, program, &command.args, daemon_answers) {
@@ -193,45 +198,49 @@ fn fly(world: &World, file: &SettingsFile, inspection: &Inspection, daemon_answe
                 "an event came through in {:.1} ms ({by})",
                 flight.took.as_secs_f64() * 1e3
             );
-            Check::good(&name, what)
+            DoctorCheck::good(&name, what)
         }
-        Err(error) => Check::broken(&name, format!("{error:#}"), init(file.scope)),
+        Err(error) => DoctorCheck::broken(&name, format!("{error:#}"), init(file.scope)),
     }
 }
 
 const STATUS_LINE: &str = "status line";
 
 /// How the status line of the person's own settings stands, where becket is registered.
-pub(super) fn registered(world: &World, file: &SettingsFile, inspection: &Inspection) -> Check {
+pub(super) fn registered(
+    world: &World,
+    file: &SettingsFile,
+    inspection: &Inspection,
+) -> DoctorCheck {
     let path = file.path.display();
     match &inspection.status_line {
         Standing::Found(command) => match sample(command) {
-            Ok(()) => Check::good(STATUS_LINE, format!("prints a line, {path}")),
-            Err(why) => Check::broken(STATUS_LINE, format!("{why:#}"), "becket init"),
+            Ok(()) => DoctorCheck::good(STATUS_LINE, format!("prints a line, {path}")),
+            Err(why) => DoctorCheck::broken(STATUS_LINE, format!("{why:#}"), "becket init"),
         },
         Standing::Different(_) => {
             let what = format!("it was changed or is outdated in {path}");
-            Check::broken(STATUS_LINE, what, "becket init")
+            DoctorCheck::broken(STATUS_LINE, what, "becket init")
         }
-        _ if line_is_unwanted(world, &file.path) => Check::good(
+        _ if line_is_unwanted(world, &file.path) => DoctorCheck::good(
             STATUS_LINE,
             "not registered; `becket init --statusline` adds becket's",
         ),
         Standing::Missing | Standing::Theirs => {
             let what =
                 format!("becket's is not registered in {path}, so context and cost come late");
-            Check::warning(STATUS_LINE, what, "becket init")
+            DoctorCheck::warning(STATUS_LINE, what, "becket init")
         }
     }
 }
 
 /// A status line of another file that hides the person's own.
-pub(super) fn hidden(file: &SettingsFile, inspection: &Inspection) -> Option<Check> {
+pub(super) fn hidden(file: &SettingsFile, inspection: &Inspection) -> Option<DoctorCheck> {
     let hides = file.scope != Scope::User && inspection.status_line == Standing::Theirs;
     let path = file.path.display();
     hides.then(|| {
         let what = format!("the one in {path} hides becket's here");
-        Check::warning(STATUS_LINE, what, format!("take statusLine out of {path}"))
+        DoctorCheck::warning(STATUS_LINE, what, format!("take statusLine out of {path}"))
     })
 }
 
@@ -259,7 +268,7 @@ fn sample(command: &str) -> Result<()> {
 const COMMANDS: &str = "commands";
 
 /// A project's settings and a person's own for it share one folder: what either wrote is right.
-pub(super) fn installed(world: &World, scope: Scope) -> Check {
+pub(super) fn installed(world: &World, scope: Scope) -> DoctorCheck {
     let scopes = match scope {
         Scope::Project | Scope::Local => vec![scope, Scope::Project, Scope::Local],
         scope => vec![scope],
@@ -271,7 +280,7 @@ pub(super) fn installed(world: &World, scope: Scope) -> Check {
             let right = all.iter().find(|commands| commands.iter().all(is_right));
             tell_commands(right.unwrap_or(&all[0]), scope)
         }
-        Err(why) => Check::broken(COMMANDS, format!("{why:#}"), init(scope)),
+        Err(why) => DoctorCheck::broken(COMMANDS, format!("{why:#}"), init(scope)),
     }
 }
 
@@ -279,7 +288,7 @@ fn is_right(command: &commands::Command) -> bool {
     !command.changed() && !command.left_alone
 }
 
-fn tell_commands(commands: &[commands::Command], scope: Scope) -> Check {
+fn tell_commands(commands: &[commands::Command], scope: Scope) -> DoctorCheck {
     let first = commands.first().map(|command| command.path.as_path());
     let folder = first.and_then(|hook| hook.parent()?.parent());
     let folder = folder.unwrap_or(Path::new(""));
@@ -296,11 +305,11 @@ fn tell_commands(commands: &[commands::Command], scope: Scope) -> Check {
     let shown = folder.display();
     if let Some(missing) = those(|command| command.before.is_none()) {
         let what = format!("missing in {shown}: {missing}");
-        return Check::warning(COMMANDS, what, init(scope));
+        return DoctorCheck::warning(COMMANDS, what, init(scope));
     }
     if let Some(old) = those(commands::Command::changed) {
         let what = format!("written by another becket in {shown}: {old}");
-        return Check::warning(COMMANDS, what, init(scope));
+        return DoctorCheck::warning(COMMANDS, what, init(scope));
     }
     // A user's own command of a skill's name is no trouble.
     let foreign = commands.iter().filter(is_switch);
@@ -311,13 +320,13 @@ fn tell_commands(commands: &[commands::Command], scope: Scope) -> Check {
     if !foreign.is_empty() {
         let foreign = foreign.join(", ");
         let what = format!("changed in {shown}: {foreign}");
-        let mend = format!(
+        let fix = format!(
             "keep it if it is yours; else remove it, then `{}`",
             init(scope)
         );
-        return Check::warning(COMMANDS, what, mend);
+        return DoctorCheck::warning(COMMANDS, what, fix);
     }
-    Check::good(
+    DoctorCheck::good(
         COMMANDS,
         format!("/hook:disable, /hook:enable, /hook:status, {shown}/hook"),
     )

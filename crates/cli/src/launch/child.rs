@@ -23,8 +23,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::failure::{Code, Failure};
-use crate::launch::follow::{TICK, until};
-use crate::launch::state::{is_alive, start_of};
+use crate::launch::follower::{TICK, until};
+use crate::launch::launch_file::{is_alive, start_of};
 
 /// Between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(5);
@@ -226,7 +226,7 @@ const WITHIN: Duration = Duration::from_secs(600);
 
 /// What `--restart` asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Policy {
+pub enum RestartPolicy {
     Never,
     AfterDeath,
     AfterDeathOrLimit,
@@ -251,7 +251,7 @@ pub struct Ending {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Next {
+pub enum NextStep {
     End,
     /// It died too often.
     GiveUp,
@@ -270,26 +270,26 @@ pub enum Next {
 pub struct Restarts(Vec<Instant>);
 
 impl Restarts {
-    pub fn next(&mut self, policy: Policy, ending: &Ending, now: Instant) -> Next {
+    pub fn next(&mut self, policy: RestartPolicy, ending: &Ending, now: Instant) -> NextStep {
         let fresh = ending.handover && !ending.is_left();
         let own = ending.is_the_users_own() && !ending.limit_over && !fresh;
-        let unwanted = ending.limit.is_some() && policy == Policy::AfterDeath;
+        let unwanted = ending.limit.is_some() && policy == RestartPolicy::AfterDeath;
         // What ends at once with an error of its own is not worth another try.
         let begun = ending.has_session || matches!(ending.exit, Exit::Signal(_));
-        if policy == Policy::Never || !begun || own || unwanted {
-            return Next::End;
+        if policy == RestartPolicy::Never || !begun || own || unwanted {
+            return NextStep::End;
         }
         self.0
             .retain(|at| now.saturating_duration_since(*at) < WITHIN);
         if self.0.len() >= MOST {
-            return Next::GiveUp;
+            return NextStep::GiveUp;
         }
         let after = Duration::from_secs(1 << self.0.len());
         self.0.push(now);
         if fresh {
-            return Next::Fresh;
+            return NextStep::Fresh;
         }
-        Next::Again {
+        NextStep::Again {
             nth: self.0.len(),
             after,
             limit: ending.limit.or(ending.limit_over.then_some(0)),
@@ -318,7 +318,7 @@ impl Ending {
 mod tests {
     use super::*;
 
-    const ON: Policy = Policy::AfterDeathOrLimit;
+    const ON: RestartPolicy = RestartPolicy::AfterDeathOrLimit;
 
     fn killed() -> Ending {
         Ending {
@@ -343,14 +343,17 @@ mod tests {
             ..killed()
         };
         let left = handed_over(Some("prompt_input_exit"));
-        assert_eq!(restarts.next(ON, &left, now), Next::End);
+        assert_eq!(restarts.next(ON, &left, now), NextStep::End);
         let ended = handed_over(Some("other"));
-        assert_eq!(restarts.next(Policy::Never, &ended, now), Next::End);
+        assert_eq!(
+            restarts.next(RestartPolicy::Never, &ended, now),
+            NextStep::End
+        );
         // A context that is full at once does not start one after the other for ever.
         for _ in 0..MOST {
-            assert_eq!(restarts.next(ON, &ended, now), Next::Fresh);
+            assert_eq!(restarts.next(ON, &ended, now), NextStep::Fresh);
         }
-        assert_eq!(restarts.next(ON, &ended, now), Next::GiveUp);
+        assert_eq!(restarts.next(ON, &ended, now), NextStep::GiveUp);
     }
 
     #[test]
@@ -378,9 +381,12 @@ mod tests {
                 ..exit(Exit::Code(1))
             },
         ] {
-            assert_eq!(restarts.next(ON, &ending, now), Next::End, "{ending:?}");
+            assert_eq!(restarts.next(ON, &ending, now), NextStep::End, "{ending:?}");
         }
-        assert_eq!(restarts.next(Policy::Never, &killed(), now), Next::End);
+        assert_eq!(
+            restarts.next(RestartPolicy::Never, &killed(), now),
+            NextStep::End
+        );
     }
 
     #[test]
@@ -390,16 +396,16 @@ mod tests {
         let mut at = |seconds| restarts.next(ON, &killed(), began + Duration::from_secs(seconds));
         for (nth, seconds) in (1..).zip([1, 2, 4, 8, 16]) {
             let after = Duration::from_secs(seconds);
-            let again = Next::Again {
+            let again = NextStep::Again {
                 nth,
                 after,
                 limit: None,
             };
             assert_eq!(at(60 * nth as u64), again);
         }
-        assert_eq!(at(599), Next::GiveUp);
+        assert_eq!(at(599), NextStep::GiveUp);
         // The first one was ten minutes ago.
-        assert!(matches!(at(661), Next::Again { nth: 5, .. }));
+        assert!(matches!(at(661), NextStep::Again { nth: 5, .. }));
     }
 
     #[test]
@@ -413,14 +419,14 @@ mod tests {
         };
         let failed = limited(Exit::Code(1));
         let limit_of = |next| match next {
-            Next::Again { limit, .. } => limit,
+            NextStep::Again { limit, .. } => limit,
             other => panic!("{other:?}"),
         };
         assert_eq!(limit_of(restarts.next(ON, &failed, now)), Some(7));
         let left = limited(Exit::Code(0));
-        assert_eq!(restarts.next(ON, &left, now), Next::End);
-        let next = restarts.next(Policy::AfterDeath, &failed, now);
-        assert_eq!(next, Next::End);
+        assert_eq!(restarts.next(ON, &left, now), NextStep::End);
+        let next = restarts.next(RestartPolicy::AfterDeath, &failed, now);
+        assert_eq!(next, NextStep::End);
         let over = Ending {
             limit_over: true,
             limit: None,

@@ -12,7 +12,7 @@ use becket_engine::replace::make_folder;
 use becket_wire::session::SessionRow;
 use serde::{Deserialize, Serialize};
 
-use super::state::{LaunchFile, is_alive, start_of};
+use super::launch_file::{LaunchFile, is_alive, start_of};
 use crate::claude;
 use crate::failure::{Code, Failure};
 use crate::launch::arguments;
@@ -28,21 +28,26 @@ const OF_THE_WINDOW: [&str; 5] = ["TMUX", "TMUX_PANE", "TERM", "TERM_PROGRAM", "
 /// What is to be run in the window: tmux bounds the length of a command line, and would give it the
 /// environment of its server. The file is the user's alone, and is removed when it is read.
 #[derive(Debug, Serialize, Deserialize)]
-struct Order {
+struct WindowOrder {
     words: Vec<String>,
     environment: Vec<(String, String)>,
 }
 
 /// The window that a launch runs in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Window {
+pub struct TmuxWindow {
     pub target: String,
     pub launcher: u32,
 }
 
 /// Opens a window in which `becket run` runs with these options, in the caller's environment: in this
 /// tmux, in the one that runs, or in a new one.
-pub fn open(world: &World, cwd: &Path, words: &[OsString], options: &[OsString]) -> Result<Window> {
+pub fn open(
+    world: &World,
+    cwd: &Path,
+    words: &[OsString],
+    options: &[OsString],
+) -> Result<TmuxWindow> {
     let (named, words) = arguments::split(words);
     let path = std::env::var_os("PATH");
     // What cannot start would close its window before anybody reads why.
@@ -77,7 +82,7 @@ pub fn open(world: &World, cwd: &Path, words: &[OsString], options: &[OsString])
             && let Ok(launcher) = launcher.parse()
         {
             let target = target.to_owned();
-            return Ok(Window { target, launcher });
+            return Ok(TmuxWindow { target, launcher });
         }
         why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     }
@@ -91,7 +96,7 @@ fn write_order(world: &World, words: Vec<OsString>) -> Result<PathBuf> {
         let text = word.into_string();
         text.map_err(|word| anyhow!("{} is not UTF-8", word.display()))
     };
-    let order = Order {
+    let order = WindowOrder {
         words: words.into_iter().map(text).collect::<Result<_>>()?,
         environment: std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -109,7 +114,7 @@ fn write_order(world: &World, words: Vec<OsString>) -> Result<PathBuf> {
 pub fn carry_out(order: &Path) -> Result<ExitCode> {
     let text = fs::read(order).with_context(|| format!("could not read {}", order.display()))?;
     drop(fs::remove_file(order));
-    let Order { words, environment } = serde_json::from_slice(&text)?;
+    let WindowOrder { words, environment } = serde_json::from_slice(&text)?;
     let own = OF_THE_WINDOW
         .iter()
         .filter_map(|name| Some((name, std::env::var_os(name)?)));
@@ -144,7 +149,7 @@ fn failed(what: &str) -> anyhow::Error {
 /// be taken for idle.
 pub fn wait_session(
     world: &World,
-    window: &Window,
+    window: &TmuxWindow,
     timeout: Duration,
     has_prompt: bool,
 ) -> Result<SessionRow> {

@@ -10,7 +10,7 @@ use becket_wire::session::{Display, MAIN, SessionRow};
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
-use crate::line;
+use crate::event_line;
 use crate::session::history::{Answered, Past, TouchedFile, Turn};
 use crate::session::table::{context_style, glyph, state_style};
 use crate::session::words::{self, branches};
@@ -76,7 +76,7 @@ pub fn full(row: &SessionRow, past: &str, events: &[EventRow], look: &Look) -> S
         out += &heading("Last events");
         for event in events {
             let room = look.width.saturating_sub(2);
-            out += &format!("  {}\n", line::person(event, &look.now, room));
+            out += &format!("  {}\n", event_line::person(event, &look.now, room));
         }
     }
     out

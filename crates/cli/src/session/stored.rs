@@ -6,7 +6,7 @@ use becket_daemon::store::{self, Which};
 use becket_wire::rpc::complete_session;
 use becket_wire::session::{SessionQuery, SessionRow};
 
-use crate::log;
+use crate::client;
 use crate::world::World;
 
 /// So many ended ones, unless more are asked for.
@@ -22,7 +22,7 @@ pub fn sessions_without_daemon(world: &World, query: &SessionQuery) -> Result<Ve
         return Ok(found);
     };
     let id = complete_session(prefix, found.iter().map(|row| &*row.session_id));
-    let id = id.map_err(log::refusal)?;
+    let id = id.map_err(client::refusal)?;
     found.retain(|row| row.session_id == id);
     Ok(found)
 }

@@ -16,7 +16,7 @@ use ratatui::crossterm::event;
 
 use crate::client::{Client, HangUp, STOPPED};
 use crate::coverage::{last_day, ran_denied_of_last_day};
-use crate::launch::state;
+use crate::launch::launch_file;
 use crate::tui::model::EventLine;
 use crate::unhooked::why_no_sessions;
 use crate::world::{World, denied_calls};
@@ -275,7 +275,7 @@ fn allow_once(world: &World, row: &EventRow) -> Option<String> {
 pub fn launches(place: &Place, to: &SyncSender<Message>) {
     let mut shown: Vec<SessionRow> = Vec::new();
     loop {
-        let found = state::without_session(place);
+        let found = launch_file::without_session(place);
         shown.retain(|row| found.iter().all(|other| other.line != row.line));
         let gone = shown.into_iter().map(|row| SessionRow {
             ended_at: Some(now_ms()),
@@ -355,7 +355,7 @@ mod tests {
     use becket_wire::rpc::{Counts, DaemonStatus, EventRow, Request, Source};
     use becket_wire::{EventId, PROTOCOL, Place, Version};
 
-    use crate::world::Said;
+    use crate::world::ConfigOverrides;
 
     use super::*;
 
@@ -368,7 +368,7 @@ mod tests {
             cwd: home.to_path_buf(),
             programs: home.to_path_buf(),
             no_daemon: false,
-            said: Said::default(),
+            overrides: ConfigOverrides::default(),
         }
     }
 

@@ -36,7 +36,7 @@ use crate::tui::model::{EventLine, Mode, Model, title};
 use crate::tui::paste::KeyRun;
 use crate::tui::update::Deed;
 use crate::world::World;
-use crate::{leave, tmux};
+use crate::{signals, tmux};
 
 /// What the daemon says is drawn at most so often; a key is drawn at once.
 const FRAME: Duration = Duration::from_millis(40);
@@ -69,7 +69,7 @@ pub fn open(world: &World, frame_times: Option<&Path>) -> Result<()> {
     let sender = to.clone();
     std::thread::spawn(move || feed::listen(&sender));
     let sender = to.clone();
-    leave::when_asked(move || drop(sender.send(Message::Leave)));
+    signals::on_termination(move || drop(sender.send(Message::Leave)));
     let doing = world.clone();
     let perform = Arc::new(move |deed: &Deed| perform(&doing, deed));
     let follower = Follower::new(world.clone(), to.clone());
@@ -371,7 +371,7 @@ fn perform(world: &World, deed: &Deed) -> Result<String> {
             // A daemon that cannot be told that it was seen changes nothing.
             let seen = Ask::Seen(SeenAt::Session(row.session_id.clone()));
             if let Ok(Some(mut client)) = Client::connect(world) {
-                drop(client.done(seen));
+                drop(client.execute(seen));
             }
             "jumped".to_owned()
         }
@@ -392,7 +392,7 @@ fn perform(world: &World, deed: &Deed) -> Result<String> {
                 session: session.clone(),
                 title: title.clone(),
             };
-            Client::connect_or_start(world)?.done(ask)?;
+            Client::connect_or_start(world)?.execute(ask)?;
             match title {
                 Some(title) => format!("named it {title}"),
                 None => "took its name away".to_owned(),

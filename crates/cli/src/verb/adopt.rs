@@ -20,7 +20,7 @@ use crate::{tui, ui};
 /// those that you choose. From then on each has a name, a switch for every session, times and a
 /// history. `--undo` gives them all back.
 #[derive(Debug, clap::Args)]
-pub struct Adopt {
+pub struct AdoptArgs {
     /// Move every hook that can be moved
     #[arg(long, conflicts_with_all = ["only", "undo"])]
     all: bool,
@@ -44,7 +44,7 @@ pub struct Adopt {
     json: bool,
 }
 
-impl Adopt {
+impl AdoptArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         if self.undo {
             return self.give_back(world);

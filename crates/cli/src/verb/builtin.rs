@@ -17,7 +17,7 @@ use crate::world::{World, project_of};
 /// Run a built-in hook on the event on stdin, as the daemon does
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
-pub struct Builtin {
+pub struct BuiltinArgs {
     /// Its name
     name: String,
     /// Its own keys of the config
@@ -28,7 +28,7 @@ pub struct Builtin {
     project: Option<PathBuf>,
 }
 
-impl Builtin {
+impl BuiltinArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         let hook = BuiltIn::find(&self.name).ok_or_else(|| {
             let what = format!("there is no built-in hook {:?}", self.name);

@@ -22,29 +22,29 @@ use crate::world::{World, project_of};
 
 /// Look at the snapshots of the work tree, and go back to one
 #[derive(Debug, clap::Args)]
-pub struct Checkpoint {
+pub struct CheckpointArgs {
     #[command(subcommand)]
-    verb: Verb,
+    verb: CheckpointVerb,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Verb {
-    List(List),
-    Show(Show),
-    Restore(Restore),
+enum CheckpointVerb {
+    List(CheckpointList),
+    Show(CheckpointShow),
+    Restore(CheckpointRestore),
 }
 
-/// List the checkpoints of this repository, the newest first
+/// CheckpointList the checkpoints of this repository, the newest first
 #[derive(Debug, clap::Args)]
-struct List {
+struct CheckpointList {
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Show what a checkpoint holds: how its files differ from the commit that was checked out
+/// CheckpointShow what a checkpoint holds: how its files differ from the commit that was checked out
 #[derive(Debug, clap::Args)]
-struct Show {
+struct CheckpointShow {
     /// The checkpoint: its id, its time, or the beginning of one of them
     #[arg(value_name = "ID")]
     id: String,
@@ -56,12 +56,12 @@ struct Show {
     json: bool,
 }
 
-impl Checkpoint {
+impl CheckpointArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         match self.verb {
-            Verb::List(verb) => verb.run(world)?,
-            Verb::Show(verb) => verb.run(world)?,
-            Verb::Restore(verb) => return verb.run(world),
+            CheckpointVerb::List(verb) => verb.run(world)?,
+            CheckpointVerb::Show(verb) => verb.run(world)?,
+            CheckpointVerb::Restore(verb) => return verb.run(world),
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -118,7 +118,7 @@ fn the_one(git: &Git, word: &str) -> Result<engine::Checkpoint> {
     Err(failure.into())
 }
 
-impl List {
+impl CheckpointList {
     fn run(self, world: &World) -> Result<()> {
         let all = engine::list(&repository(&world.cwd)?)?;
         if self.json {
@@ -178,7 +178,7 @@ fn row(one: &engine::Checkpoint) -> Value {
     })
 }
 
-impl Show {
+impl CheckpointShow {
     fn run(self, world: &World) -> Result<()> {
         let git = repository(&world.cwd)?;
         let one = the_one(&git, &self.id)?;
@@ -277,7 +277,7 @@ fn print_foreign(bytes: &[u8]) -> Result<()> {
 /// Keeps the present state as a checkpoint first. Files that came later stay, unless --exact; the
 /// index, the stash and the branches are not touched.
 #[derive(Debug, clap::Args)]
-pub struct Restore {
+pub struct CheckpointRestore {
     /// The checkpoint: its id, its time, or the beginning of one of them
     #[arg(value_name = "ID")]
     id: String,
@@ -298,7 +298,7 @@ pub struct Restore {
     json: bool,
 }
 
-impl Restore {
+impl CheckpointRestore {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         let git = repository(&world.cwd)?;
         refuse_filters(world, &git)?;

@@ -11,7 +11,7 @@ use crate::args::Args;
 
 /// Print completions for a shell, or write the man pages
 #[derive(Debug, clap::Args)]
-pub struct Completions {
+pub struct CompletionsArgs {
     /// The shell (default: the one in SHELL)
     #[arg(value_enum)]
     shell: Option<Shell>,
@@ -20,7 +20,7 @@ pub struct Completions {
     man: Option<PathBuf>,
 }
 
-impl Completions {
+impl CompletionsArgs {
     pub fn run(self) -> Result<ExitCode> {
         let mut command = Args::command();
         if let Some(folder) = self.man {

@@ -22,13 +22,13 @@ use crate::world::World;
 
 /// Start, stop or look at the daemon
 #[derive(Debug, clap::Args)]
-pub struct Daemon {
+pub struct DaemonArgs {
     #[command(subcommand)]
-    what: What,
+    verb: DaemonVerb,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum DaemonVerb {
     /// Start the daemon in the background, unless it runs
     Start,
     /// End the daemon; the next event starts it again
@@ -53,13 +53,13 @@ enum What {
     },
 }
 
-impl Daemon {
+impl DaemonArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
-        match self.what {
-            What::Start => start(world),
-            What::Stop => stop(world),
-            What::Status { json } => status(world, json),
-            What::Run {
+        match self.verb {
+            DaemonVerb::Start => start(world),
+            DaemonVerb::Stop => stop(world),
+            DaemonVerb::Status { json } => status(world, json),
+            DaemonVerb::Run {
                 detached,
                 drain,
                 as_version,
@@ -112,7 +112,7 @@ pub fn end(world: &World) -> Result<bool> {
         return Ok(false);
     };
     let status = client.status()?;
-    client.done(Ask::Stop)?;
+    client.execute(Ask::Stop)?;
     // The next event may start another one at once, so its process is looked at, not its lock.
     let until = Instant::now() + life::DRAIN + Duration::from_secs(15);
     while is_daemon(world, status.pid) {

@@ -5,26 +5,26 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::json;
 
-use crate::doctor::{Check, State, examine};
+use crate::doctor::{CheckState, DoctorCheck, examine};
 use crate::ui::style::{BAD, BOLD, DIM, GOOD, WARN};
 use crate::ui::text::{count, visible};
 use crate::world::World;
 
-/// Check every part of becket, and show how to mend what is wrong
+/// DoctorCheck every part of becket, and show how to fix what is wrong
 ///
 /// Sends an event through the very command that is registered with Claude Code, and looks for it
 /// in the database. Exits 1 when something is broken.
 #[derive(Debug, clap::Args)]
-pub struct Doctor {
+pub struct DoctorArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-impl Doctor {
+impl DoctorArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         let checks = examine(world);
-        let broken = checks.iter().any(|check| check.state == State::Broken);
+        let broken = checks.iter().any(|check| check.state == CheckState::Broken);
         if self.json {
             println!("{}", json!({"ok": !broken, "checks": checks}));
         } else {
@@ -38,7 +38,7 @@ impl Doctor {
     }
 }
 
-fn show(checks: &[Check], broken: bool) {
+fn show(checks: &[DoctorCheck], broken: bool) {
     let width = checks
         .iter()
         .map(|check| check.name.chars().count())
@@ -46,22 +46,22 @@ fn show(checks: &[Check], broken: bool) {
         .unwrap_or(0);
     for check in checks {
         let (style, sign) = match check.state {
-            State::Good => (GOOD, "✓"),
-            State::Warning => (WARN, "!"),
-            State::Broken => (BAD, "✗"),
+            CheckState::Good => (GOOD, "✓"),
+            CheckState::Warning => (WARN, "!"),
+            CheckState::Broken => (BAD, "✗"),
         };
         anstream::println!(
             "{style}{sign}{style:#} {BOLD}{:width$}{BOLD:#}  {}",
             check.name,
             visible(&check.what)
         );
-        if let Some(mend) = check.mend.as_deref().map(visible) {
-            anstream::println!("  {:width$}  {DIM}mend:{DIM:#} {mend}", "");
+        if let Some(fix) = check.fix.as_deref().map(visible) {
+            anstream::println!("  {:width$}  {DIM}fix:{DIM:#} {fix}", "");
         }
     }
     let warnings = checks
         .iter()
-        .filter(|check| check.state == State::Warning)
+        .filter(|check| check.state == CheckState::Warning)
         .count();
     println!();
     match (broken, warnings) {

@@ -6,9 +6,9 @@ use anyhow::Result;
 use becket_daemon::life::now_ms;
 use becket_wire::rpc::{Ask, EventQuery, Response, Shown, Told};
 
-use crate::client::Client;
+use crate::client::{Client, refusal, unexpected_reply};
+use crate::event_line::{EventPrinter, LineFormat};
 use crate::failure::{Code, Failure};
-use crate::line::{Form, Lines};
 use crate::log;
 use crate::world::World;
 
@@ -17,7 +17,7 @@ const FOR_A_PERSON: u32 = 50;
 
 /// Show the log of events, oldest first
 #[derive(Debug, clap::Args)]
-pub struct Events {
+pub struct EventsArgs {
     /// Keep printing new events as they come
     #[arg(long, short)]
     follow: bool,
@@ -50,12 +50,12 @@ pub struct Events {
     raw: bool,
 }
 
-impl Events {
+impl EventsArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         let form = match (self.json, self.raw) {
-            (true, _) => Form::Json,
-            (_, true) => Form::Raw,
-            _ => Form::Person,
+            (true, _) => LineFormat::Json,
+            (_, true) => LineFormat::Raw,
+            _ => LineFormat::Person,
         };
         let id = self.id.map(|id| log::event_id(world, &id)).transpose()?;
         let query = EventQuery {
@@ -68,11 +68,11 @@ impl Events {
             after: None,
             limit: self
                 .limit
-                .or((form == Form::Person).then_some(FOR_A_PERSON)),
+                .or((form == LineFormat::Person).then_some(FOR_A_PERSON)),
             follow: self.follow,
             duplicates: self.duplicates,
         };
-        let mut lines = Lines::new(form);
+        let mut lines = EventPrinter::new(form);
         lines.narrowed = query
             != EventQuery {
                 limit: query.limit,
@@ -88,7 +88,7 @@ impl Events {
     }
 }
 
-fn through_daemon(world: &World, mut query: EventQuery, lines: &mut Lines) -> Result<()> {
+fn through_daemon(world: &World, mut query: EventQuery, lines: &mut EventPrinter) -> Result<()> {
     let mut client = match Client::connect_or_start(world) {
         Ok(client) => client,
         Err(error) if query.follow => return Err(error),
@@ -122,7 +122,7 @@ fn stream(
     client: &mut Client,
     query: &EventQuery,
     shown: &mut Shown,
-    lines: &mut Lines,
+    lines: &mut EventPrinter,
 ) -> Result<()> {
     if query.follow {
         // A follower waits as long as it takes, but not for a daemon that was stopped.
@@ -144,14 +144,14 @@ fn stream(
             }
             Response::Row(row) => lines.print(&row)?,
             Response::Told(Told::Done) => return Ok(()),
-            Response::Told(told) => return Err(log::refusal(told)),
-            other => anyhow::bail!("unexpected reply from the daemon: {other:?}"),
+            Response::Told(told) => return Err(refusal(told)),
+            _ => return Err(unexpected_reply()),
         }
     }
 }
 
 /// Prints what database and spool hold, and writes nothing to them.
-fn without_daemon(world: &World, query: EventQuery, lines: &mut Lines) -> Result<()> {
+fn without_daemon(world: &World, query: EventQuery, lines: &mut EventPrinter) -> Result<()> {
     if query.follow {
         return Err(Failure::new(
             Code::Unreachable,

@@ -9,12 +9,12 @@ use anyhow::{Context, Result};
 use becket_wire::{Place, Registration};
 
 use crate::failure::{Code, Failure};
-use crate::{leave, standalone};
+use crate::{signals, standalone};
 
 /// Take one event from Claude Code, where the shim cannot
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
-pub struct Hook {
+pub struct HookArgs {
     /// Judge the frame on stdin without a daemon, and say why there is none
     #[arg(long, value_name = "WHY", hide = true)]
     alone: Option<String>,
@@ -51,14 +51,14 @@ pub fn called() -> Option<ExitCode> {
     }
     let why = args.iter().skip_while(|arg| *arg != "--alone").nth(1);
     let why = why.map_or("unknown".into(), |why| why.to_string_lossy());
-    let call = standalone::Call {
+    let call = standalone::StandaloneCall {
         why: &why,
         held: has("--held"),
         behind: has("--behind"),
     };
     if !call.behind {
         // The shim waits, and Claude Code signals the shim alone.
-        leave::with_the_starter();
+        signals::terminate_with_parent();
     }
     let registration = Registration::read(args.iter().cloned());
     let variable = |name| std::env::var_os(name).map(PathBuf::from);

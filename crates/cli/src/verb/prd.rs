@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::failure::{Code, Failure};
-use crate::launch::{ESTABLISH_TIMEOUT, Launch, Observer, Policy};
+use crate::launch::{ESTABLISH_TIMEOUT, Launch, Observer, RestartPolicy};
 use crate::ui::style::{BOLD, DIM, Look};
 use crate::ui::table::{Cell, Column, grid};
 use crate::ui::text::{is_inert, one_line};
@@ -166,7 +166,7 @@ fn launch(
         cwd: project.to_path_buf(),
         agent_id: None,
         establish_timeout: ESTABLISH_TIMEOUT,
-        policy: Policy::Never,
+        policy: RestartPolicy::Never,
     };
     let ended = launch.run(world, &mut document)?;
     let file = document.file();

@@ -9,13 +9,13 @@ use anyhow::Result;
 use becket_engine::session::json;
 
 use crate::failure::{Code, Failure};
-use crate::launch::{Launch, NoObserver, Policy, window};
+use crate::launch::{Launch, NoObserver, RestartPolicy, window};
 use crate::session::source::Source;
 use crate::world::World;
 
 /// Start Claude Code in this terminal and know its session
 #[derive(Debug, clap::Args)]
-pub struct Run {
+pub struct RunArgs {
     /// The first prompt
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     prompt: Option<String>,
@@ -55,7 +55,7 @@ pub struct Run {
     words: Vec<OsString>,
 }
 
-impl Run {
+impl RunArgs {
     pub fn run(mut self, world: &World) -> Result<ExitCode> {
         if let Some(order) = &self.order {
             return window::carry_out(order);
@@ -77,9 +77,9 @@ impl Run {
             agent_id: self.agent_id,
             establish_timeout: self.establish_timeout,
             policy: match (self.restart, self.no_limit_restart) {
-                (false, _) => Policy::Never,
-                (true, true) => Policy::AfterDeath,
-                (true, false) => Policy::AfterDeathOrLimit,
+                (false, _) => RestartPolicy::Never,
+                (true, true) => RestartPolicy::AfterDeath,
+                (true, false) => RestartPolicy::AfterDeathOrLimit,
             },
         };
         launch.run(world, &mut NoObserver)

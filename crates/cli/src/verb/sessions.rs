@@ -8,7 +8,7 @@ use becket_engine::session::json;
 use becket_wire::session::{Display, SessionQuery, SessionRow};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-use crate::launch::state;
+use crate::launch::launch_file;
 use crate::session::history::History;
 use crate::session::source::Source;
 use crate::session::stats::{By, add_up};
@@ -23,7 +23,7 @@ const FOR_A_PERSON: u32 = 20;
 
 /// List the sessions, those that need you first
 #[derive(Debug, clap::Args)]
-pub struct Sessions {
+pub struct SessionsArgs {
     /// Also those that have ended, and Claude Code processes without becket's hooks
     #[arg(long, short)]
     all: bool,
@@ -63,7 +63,7 @@ fn displays() -> impl TypedValueParser<Value = Display> {
     })
 }
 
-impl Sessions {
+impl SessionsArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         if self.stats {
             return self.add_up(world);
@@ -80,7 +80,7 @@ impl Sessions {
         };
         let mut rows = source.sessions(&query)?;
         if !self.names {
-            rows.extend(state::without_session(&world.place));
+            rows.extend(launch_file::without_session(&world.place));
         }
         if self.all {
             rows.extend(unhooked::find(&rows));

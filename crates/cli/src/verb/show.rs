@@ -8,7 +8,7 @@ use becket_wire::rpc::EventQuery;
 use becket_wire::session::SessionRow;
 use serde::Serialize;
 
-use crate::launch::state;
+use crate::launch::launch_file;
 use crate::session::full::{self, full};
 use crate::session::history::{History, Past};
 use crate::session::source::Source;
@@ -22,7 +22,7 @@ const TURNS: usize = 10;
 
 /// Show one session in full
 #[derive(Debug, clap::Args)]
-pub struct Show {
+pub struct ShowArgs {
     /// The session: any unique beginning of its id, or its title (inside Claude Code: its own); or
     /// the pid of a `becket run` or of its Claude Code
     #[arg(value_name = "ID")]
@@ -45,14 +45,14 @@ fn turns(text: &str) -> Result<usize, String> {
 
 /// A session with its past.
 #[derive(Debug, Serialize)]
-struct Shown<'a> {
+struct ShownSession<'a> {
     #[serde(flatten)]
     session: Json<'a>,
     #[serde(flatten)]
     past: full::JsonPast<'a>,
 }
 
-impl Show {
+impl ShowArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         let meant = the_session(self.session)?;
         let mut source = Source::open(world);
@@ -74,7 +74,7 @@ impl Show {
         });
         if self.json {
             let most = self.turns.unwrap_or(usize::MAX);
-            let shown = Shown {
+            let shown = ShownSession {
                 session: json(&row),
                 past: full::json_past(&past, &history.after(&id), most),
             };
@@ -108,7 +108,7 @@ impl Show {
 
 /// A launch, by one of its pids: the id of its session, or what is known without one.
 fn launched(world: &World, meant: &str) -> Option<Result<String, SessionRow>> {
-    state::by_pid(&world.place, meant.parse().ok()?)
+    launch_file::by_pid(&world.place, meant.parse().ok()?)
 }
 
 fn read_past(history: &History, id: &str) -> Result<Past> {

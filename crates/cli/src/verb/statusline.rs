@@ -14,7 +14,7 @@ use becket_wire::{Missed, Place, Registration, bounds};
 
 use crate::standalone::{read_frame, read_stdin};
 use crate::world::{World, project_of};
-use crate::{beside, settings};
+use crate::{previous_status_line, settings};
 
 /// Print the status line for Claude Code's JSON on stdin, beneath the one that you had before
 ///
@@ -22,13 +22,13 @@ use crate::{beside, settings};
 /// run, with the same on stdin, and when no daemon answers.
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
-pub struct Statusline {
+pub struct StatuslineArgs {
     /// Print the line of the frame on stdin, and say why no daemon did
     #[arg(long, value_name = "WHY", hide = true)]
     alone: Option<String>,
 }
 
-impl Statusline {
+impl StatuslineArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         match self.alone {
             Some(why) => alone(world, &why)?,
@@ -67,8 +67,8 @@ fn alone(world: &World, why: &str) -> Result<()> {
 /// Runs the user's own status line, and prints becket's beneath it. The daemon keeps the output of
 /// the former for the next refresh.
 fn print_both(world: &World, mut envelope: Envelope, payload: &[u8]) {
-    let theirs = settings::status_line_before(world).filter(|_| !beside::is_nested());
-    let ran = theirs.map(|command| beside::run(&command, payload));
+    let theirs = settings::status_line_before(world).filter(|_| !previous_status_line::is_nested());
+    let ran = theirs.map(|command| previous_status_line::run(&command, payload));
     let ran = ran.unwrap_or_default();
     let wrong = ran.wrong.map(|wrong| (WRONG.to_owned(), wrong));
     envelope.variables.extend(wrong);

@@ -13,31 +13,31 @@ use serde_json::json;
 use crate::client::Client;
 use crate::failure::{Code, Failure};
 use crate::session::source::one;
-use crate::tmux::{self, Here};
+use crate::tmux::{self, CurrentTmux};
 use crate::world::World;
 
 /// Show sessions in tmux, colour their panes, and go to them
 #[derive(Debug, clap::Args)]
-pub struct Tmux {
+pub struct TmuxArgs {
     #[command(subcommand)]
-    verb: Verb,
+    verb: TmuxVerb,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Verb {
-    Status(Status),
-    Paint(Paint),
+enum TmuxVerb {
+    Status(TmuxStatus),
+    Paint(TmuxPaint),
     /// Go to the pane of the session that has waited longest, then to those you looked at only
     Next,
-    Jump(Jump),
-    Seen(Seen),
+    Jump(TmuxJump),
+    Seen(TmuxSeen),
 }
 
 /// Print how many sessions failed, wait, work and are done, in a few characters
 ///
 /// The daemon keeps the same text in the tmux option @becket: a status line need not run this.
 #[derive(Debug, clap::Args)]
-struct Status {
+struct TmuxStatus {
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -45,7 +45,7 @@ struct Status {
 
 /// Colour the panes of this tmux server by what their sessions do
 #[derive(Debug, clap::Args)]
-struct Paint {
+struct TmuxPaint {
     /// Give every pane its own colours back
     #[arg(long)]
     off: bool,
@@ -53,7 +53,7 @@ struct Paint {
 
 /// Go to the pane of a session
 #[derive(Debug, clap::Args)]
-struct Jump {
+struct TmuxJump {
     /// The session's id, or the beginning of it
     #[arg(value_name = "ID")]
     session: String,
@@ -64,7 +64,7 @@ struct Jump {
 /// For the focus hooks that `becket init --tmux` writes. Where no daemon runs, nothing happens.
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
-struct Seen {
+struct TmuxSeen {
     /// The pane (default: the one that this runs in)
     #[arg(long, value_name = "PANE")]
     pane: Option<String>,
@@ -73,20 +73,20 @@ struct Seen {
     socket: Option<PathBuf>,
 }
 
-impl Tmux {
+impl TmuxArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         match self.verb {
-            Verb::Status(verb) => verb.run(world),
-            Verb::Paint(verb) => verb.run(world),
-            Verb::Next => next(world),
-            Verb::Jump(verb) => verb.run(world),
-            Verb::Seen(verb) => verb.run(world),
+            TmuxVerb::Status(verb) => verb.run(world),
+            TmuxVerb::Paint(verb) => verb.run(world),
+            TmuxVerb::Next => next(world),
+            TmuxVerb::Jump(verb) => verb.run(world),
+            TmuxVerb::Seen(verb) => verb.run(world),
         }?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-impl Status {
+impl TmuxStatus {
     fn run(self, world: &World) -> Result<()> {
         let rows = sessions(world)?;
         let (tally, now) = (Tally::of(&rows), now_ms());
@@ -110,18 +110,18 @@ impl Status {
     }
 }
 
-impl Paint {
+impl TmuxPaint {
     fn run(self, world: &World) -> Result<()> {
-        let here = Here::read();
+        let here = CurrentTmux::read();
         let socket = here.must_be_inside()?;
-        Client::connect_or_start(world)?.done(Ask::Paint {
+        Client::connect_or_start(world)?.execute(Ask::Paint {
             tmux_socket: socket.to_string_lossy().into_owned(),
             on: !self.off,
         })
     }
 }
 
-impl Jump {
+impl TmuxJump {
     fn run(self, world: &World) -> Result<()> {
         let mut client = Client::connect_or_start(world)?;
         let row = one(&self.session, |query| client.sessions(query))?;
@@ -129,9 +129,9 @@ impl Jump {
     }
 }
 
-impl Seen {
+impl TmuxSeen {
     fn run(self, world: &World) -> Result<()> {
-        let mut here = Here::read();
+        let mut here = CurrentTmux::read();
         here.socket = self.socket.or(here.socket);
         let tmux_socket = here.must_be_inside()?.to_string_lossy().into_owned();
         let pane = self.pane.or(here.pane).filter(|pane| is_pane(pane));
@@ -142,7 +142,7 @@ impl Seen {
                 .into());
         };
         match Client::connect(world)? {
-            Some(mut client) => client.done(Ask::Seen(SeenAt::Pane { tmux_socket, pane })),
+            Some(mut client) => client.execute(Ask::Seen(SeenAt::Pane { tmux_socket, pane })),
             None => Ok(()),
         }
     }
@@ -156,7 +156,7 @@ fn next(world: &World) -> Result<()> {
         return Err(Failure::new(Code::Missing, what).into());
     };
     tmux::jump(row)?;
-    client.done(Ask::Seen(SeenAt::Session(row.session_id.clone())))
+    client.execute(Ask::Seen(SeenAt::Session(row.session_id.clone())))
 }
 
 /// The one that has waited longest; once all were looked at, the one whose last look is longest ago.

@@ -20,7 +20,7 @@ use crate::adopt;
 use crate::commands::{self, Command};
 use crate::session::stored::sessions_without_daemon;
 use crate::settings::{self, Outcome, Scope, State};
-use crate::tmux::{Here, conf};
+use crate::tmux::{CurrentTmux, conf};
 use crate::ui::style::WARN;
 use crate::ui::text::visible;
 use crate::world::World;
@@ -33,7 +33,7 @@ use crate::world::World;
 /// `becket init --tmux --write` added. When no settings file names becket any more, the daemon ends, and
 /// tmux shows nothing of becket.
 #[derive(Debug, clap::Args)]
-pub struct Uninit {
+pub struct UninitArgs {
     #[command(flatten)]
     scope: ScopeArgs,
     /// Print what would change, and change nothing
@@ -44,7 +44,7 @@ pub struct Uninit {
     json: bool,
 }
 
-impl Uninit {
+impl UninitArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         if !self.dry_run {
             world.refuse_inside_claude("uninit")?;
@@ -112,7 +112,7 @@ fn end_for_good(world: &World) -> bool {
     let known = rows
         .into_iter()
         .filter_map(|row| row.tmux_socket.map(PathBuf::from));
-    let sockets: BTreeSet<PathBuf> = known.chain(Here::read().socket).collect();
+    let sockets: BTreeSet<PathBuf> = known.chain(CurrentTmux::read().socket).collect();
     for socket in sockets {
         let server = Server::new(socket);
         // One that is gone is clean.

@@ -3,14 +3,13 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use becket_engine::session::json;
 use becket_wire::rpc::{Ask, Response, Told};
 use becket_wire::session::{Display, SessionRow};
 
-use crate::client::{Client, gone};
+use crate::client::{Client, gone, refusal, unexpected_reply};
 use crate::failure::{Code, Failure};
-use crate::log;
 use crate::session::source::one;
 use crate::session::words;
 use crate::ui::{text, time};
@@ -18,7 +17,7 @@ use crate::world::{World, the_session};
 
 /// Wait until a session is idle, needs you, or has ended
 #[derive(Debug, clap::Args)]
-pub struct Wait {
+pub struct WaitArgs {
     /// The session: any unique beginning of its id, or its title (inside Claude Code: its own)
     #[arg(value_name = "ID")]
     session: Option<String>,
@@ -36,7 +35,7 @@ pub struct Wait {
     json: bool,
 }
 
-impl Wait {
+impl WaitArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         let meant = the_session(self.session)?;
         let row = wait(world, &meant, self.goal, self.timeout)?;
@@ -65,7 +64,7 @@ pub enum Goal {
 
 /// How a session stands to a goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stands {
+enum GoalState {
     There,
     NotYet,
     /// It has ended, and never will be.
@@ -81,17 +80,17 @@ impl Goal {
         }
     }
 
-    fn stands(self, row: &SessionRow) -> Stands {
+    fn stands(self, row: &SessionRow) -> GoalState {
         let is_there = match self {
             Self::Idle => matches!(row.display, Display::Done | Display::Error),
             Self::Attention => matches!(row.display, Display::Attention | Display::Checked),
             Self::End => false,
         };
         match (self, row.ended_at) {
-            (Self::End, Some(_)) => Stands::There,
-            (_, Some(_)) => Stands::Never,
-            (_, None) if is_there => Stands::There,
-            (_, None) => Stands::NotYet,
+            (Self::End, Some(_)) => GoalState::There,
+            (_, Some(_)) => GoalState::Never,
+            (_, None) if is_there => GoalState::There,
+            (_, None) => GoalState::NotYet,
         }
     }
 }
@@ -158,9 +157,9 @@ impl Waiting<'_> {
     /// The session, if it is there; none if it is worth waiting on.
     fn judge(&mut self, row: SessionRow) -> Result<Option<SessionRow>> {
         match self.goal.stands(&row) {
-            Stands::There => Ok(Some(row)),
-            Stands::Never => Err(self.never(&row)),
-            Stands::NotYet => {
+            GoalState::There => Ok(Some(row)),
+            GoalState::Never => Err(self.never(&row)),
+            GoalState::NotYet => {
                 self.last = row;
                 Ok(None)
             }
@@ -190,8 +189,8 @@ impl Waiting<'_> {
                     Some(*row).filter(|row| row.session_id == self.last.session_id)
                 }
                 Ok(Response::Told(Told::Done)) => return Err(gone()),
-                Ok(Response::Told(told)) => return Err(log::refusal(told)),
-                Ok(other) => return Err(anyhow!("unexpected reply from the daemon: {other:?}")),
+                Ok(Response::Told(told)) => return Err(refusal(told)),
+                Ok(_) => return Err(unexpected_reply()),
             };
             if let Some(row) = heard
                 && let Some(row) = self.judge(row)?

@@ -12,7 +12,7 @@ const ASKING: [i32; 3] = [SIGTERM, SIGHUP, SIGINT];
 
 /// Calls this once, when the person or the system wants us to leave. Where signals cannot be heard
 /// they do what they always do.
-pub fn when_asked(leave: impl FnOnce() + Send + 'static) {
+pub fn on_termination(leave: impl FnOnce() + Send + 'static) {
     let Ok(mut signals) = Signals::new(ASKING) else {
         return;
     };
@@ -29,13 +29,13 @@ pub fn when_asked(leave: impl FnOnce() + Send + 'static) {
 }
 
 /// Asks the system for SIGTERM when the process that started this one ends.
-pub fn with_the_starter() {
+pub fn terminate_with_parent() {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
 }
 
 /// Lets a write past the limit of file sizes (`ulimit -f`) fail instead of ending this process.
-pub fn not_for_a_file() {
+pub fn survive_file_size_limit() {
     drop(flag::register(SIGXFSZ, always()));
 }
 

@@ -15,13 +15,13 @@ pub fn clean(text: &str) -> String {
         let (len, kind) = sequence(rest);
         let (sequence, after) = rest.split_at(len);
         match kind {
-            Kind::Line => kept.push('\n'),
-            Kind::Blank => kept.push(' '),
-            Kind::Colour | Kind::Link => kept.push_str(sequence),
-            Kind::Other => {}
+            SequenceKind::Line => kept.push('\n'),
+            SequenceKind::Blank => kept.push(' '),
+            SequenceKind::Colour | SequenceKind::Link => kept.push_str(sequence),
+            SequenceKind::Other => {}
         }
-        coloured |= kind == Kind::Colour;
-        linked |= kind == Kind::Link;
+        coloured |= kind == SequenceKind::Colour;
+        linked |= kind == SequenceKind::Link;
         rest = after;
     }
     kept.push_str(rest);
@@ -36,7 +36,7 @@ pub fn clean(text: &str) -> String {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum SequenceKind {
     Line,
     Blank,
     Colour,
@@ -45,29 +45,45 @@ enum Kind {
 }
 
 /// How long the sequence is that begins a text, and what it is.
-fn sequence(text: &str) -> (usize, Kind) {
+fn sequence(text: &str) -> (usize, SequenceKind) {
     let mut characters = text.chars();
     let first = characters.next();
     match (first, characters.next()) {
-        (Some('\n'), _) => (1, Kind::Line),
-        (Some('\t'), _) => (1, Kind::Blank),
+        (Some('\n'), _) => (1, SequenceKind::Line),
+        (Some('\t'), _) => (1, SequenceKind::Blank),
         (Some('\u{1b}'), Some('[')) => {
             let (len, is_colour) = control(&text[2..]);
-            (2 + len, if is_colour { Kind::Colour } else { Kind::Other })
+            (
+                2 + len,
+                if is_colour {
+                    SequenceKind::Colour
+                } else {
+                    SequenceKind::Other
+                },
+            )
         }
         (Some('\u{1b}'), Some(']')) => {
             let (len, said) = string(&text[2..]);
             let is_link = said.is_some_and(|said| said.starts_with("8;"));
-            (2 + len, if is_link { Kind::Link } else { Kind::Other })
+            (
+                2 + len,
+                if is_link {
+                    SequenceKind::Link
+                } else {
+                    SequenceKind::Other
+                },
+            )
         }
-        (Some('\u{1b}'), Some('P' | 'X' | '^' | '_')) => (2 + string(&text[2..]).0, Kind::Other),
-        (Some('\u{1b}'), Some(second)) if second.is_ascii_graphic() => (2, Kind::Other),
+        (Some('\u{1b}'), Some('P' | 'X' | '^' | '_')) => {
+            (2 + string(&text[2..]).0, SequenceKind::Other)
+        }
+        (Some('\u{1b}'), Some(second)) if second.is_ascii_graphic() => (2, SequenceKind::Other),
         // The same sequences, begun with one character. Nobody who means well writes them in UTF-8.
-        (Some('\u{9b}'), _) => (2 + control(&text[2..]).0, Kind::Other),
+        (Some('\u{9b}'), _) => (2 + control(&text[2..]).0, SequenceKind::Other),
         (Some('\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}'), _) => {
-            (2 + string(&text[2..]).0, Kind::Other)
+            (2 + string(&text[2..]).0, SequenceKind::Other)
         }
-        (first, _) => (first.map_or(0, char::len_utf8), Kind::Other),
+        (first, _) => (first.map_or(0, char::len_utf8), SequenceKind::Other),
     }
 }
 

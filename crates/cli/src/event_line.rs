@@ -22,15 +22,15 @@ const EVENT_AND_TOOL: usize = 20;
 pub const NARROWEST: usize = 40;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum LineFormat {
     Person,
     Json,
     Raw,
 }
 
 /// Prints events, in one form.
-pub struct Lines {
-    form: Form,
+pub struct EventPrinter {
+    form: LineFormat,
     out: Box<dyn Write>,
     now: jiff::Zoned,
     width: usize,
@@ -39,20 +39,20 @@ pub struct Lines {
     pub narrowed: bool,
 }
 
-impl std::fmt::Debug for Lines {
+impl std::fmt::Debug for EventPrinter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lines")
+        f.debug_struct("EventPrinter")
             .field("form", &self.form)
             .finish_non_exhaustive()
     }
 }
 
-impl Lines {
-    pub fn new(form: Form) -> Self {
+impl EventPrinter {
+    pub fn new(form: LineFormat) -> Self {
         let buffered = io::BufWriter::new(io::stdout());
         let out: Box<dyn Write> = match form {
-            Form::Person => Box::new(anstream::AutoStream::auto(io::stdout())),
-            Form::Json | Form::Raw => Box::new(buffered),
+            LineFormat::Person => Box::new(anstream::AutoStream::auto(io::stdout())),
+            LineFormat::Json | LineFormat::Raw => Box::new(buffered),
         };
         Self {
             form,
@@ -71,16 +71,16 @@ impl Lines {
     pub fn print(&mut self, row: &EventRow) -> io::Result<()> {
         self.any = true;
         match self.form {
-            Form::Json => {
+            LineFormat::Json => {
                 let line = text::json(&json(row))?;
                 writeln!(self.out, "{line}")
             }
-            Form::Raw => {
+            LineFormat::Raw => {
                 self.out
                     .write_all(row.payload.as_deref().unwrap_or_default())?;
                 self.out.write_all(b"\n")
             }
-            Form::Person => {
+            LineFormat::Person => {
                 let line = person(row, &self.now, self.width);
                 writeln!(self.out, "{line}")
             }
@@ -88,7 +88,7 @@ impl Lines {
     }
 
     pub fn end(&mut self) -> io::Result<()> {
-        if !self.any && self.form == Form::Person {
+        if !self.any && self.form == LineFormat::Person {
             let nothing = if self.narrowed {
                 "No event matches."
             } else {
@@ -121,7 +121,7 @@ fn columns(terminal: Option<usize>, said: Option<&str>) -> usize {
 
 /// The fields in the order of the documentation.
 #[derive(Serialize)]
-struct Json<'a> {
+struct EventJson<'a> {
     seq: i64,
     id: String,
     at: String,
@@ -145,7 +145,7 @@ struct Json<'a> {
     duplicate_of: Option<i64>,
 }
 
-fn json(row: &EventRow) -> Json<'_> {
+fn json(row: &EventRow) -> EventJson<'_> {
     let text = row.payload.as_deref().map(std::str::from_utf8);
     let payload = text.and_then(Result::ok).and_then(one_line);
     let (mut raw, mut raw_hex) = (None, None);
@@ -157,7 +157,7 @@ fn json(row: &EventRow) -> Json<'_> {
         }
         _ => {}
     }
-    Json {
+    EventJson {
         seq: row.seq,
         id: row.id.to_string(),
         at: moment(row.at),

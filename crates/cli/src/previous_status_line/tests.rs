@@ -2,13 +2,13 @@ use std::time::Instant;
 
 use proptest::prelude::*;
 
-use super::clean::clean;
+use super::escape_sequences::clean;
 use super::*;
 
 /// Nothing here takes that long unless something is broken.
 const WATCHDOG: Duration = Duration::from_secs(60);
 
-fn run(command: &str, payload: &[u8]) -> Ran {
+fn run(command: &str, payload: &[u8]) -> CommandOutput {
     let began = Instant::now();
     let ran = run_within(WATCHDOG, command, payload);
     assert!(began.elapsed() < WATCHDOG, "{command} was waited for");
@@ -44,14 +44,23 @@ fn a_flood_is_cut() {
 
 #[test]
 fn binary_is_not_shown() {
-    assert_eq!(run("cat /bin/sh", b""), Ran::wrong("prints binary"));
+    assert_eq!(
+        run("cat /bin/sh", b""),
+        CommandOutput::wrong("prints binary")
+    );
     assert_eq!(run("printf 'a\\377b'", b"").shown, "a\u{fffd}b");
 }
 
 #[test]
 fn one_that_fails_is_told_and_not_shown() {
-    assert_eq!(run("echo no; exit 3", b""), Ran::wrong("ended with 3"));
-    assert_eq!(run("echo no; kill -9 $$", b""), Ran::wrong("was killed"));
+    assert_eq!(
+        run("echo no; exit 3", b""),
+        CommandOutput::wrong("ended with 3")
+    );
+    assert_eq!(
+        run("echo no; kill -9 $$", b""),
+        CommandOutput::wrong("was killed")
+    );
 }
 
 #[test]

@@ -10,7 +10,7 @@ use becket_wire::Place;
 use becket_wire::session::{SessionRow, Status};
 
 use super::child::{self, Process};
-use super::state::LaunchFile;
+use super::launch_file::LaunchFile;
 use crate::tui::feed::Message;
 
 /// Claude Code 2.1.325 goes on by itself, about 100 seconds after a limit's end (measured): becket
@@ -305,7 +305,7 @@ mod tests {
 
     use becket_wire::effort::EffortBrief;
 
-    use super::super::state::start_of;
+    use super::super::launch_file::start_of;
     use super::*;
 
     fn follower<'a>(place: &'a Place, child: &std::process::Child) -> Follower<'a> {
