@@ -138,14 +138,14 @@ pub(super) fn programs(world: &World) -> Vec<DoctorCheck> {
 /// Claude Code itself. becket can be set up before it.
 pub(super) fn claude() -> DoctorCheck {
     let name = "Claude Code";
-    let Some(said) = claude::says() else {
+    let Some(version) = claude::printed_version() else {
         let what = "`claude` is not on PATH";
         return DoctorCheck::warning(name, what, "npm install -g @anthropic-ai/claude-code");
     };
-    match claude::too_old(&said, false) {
+    match claude::too_old(&version, false) {
         Some(old) if old.is_useless => DoctorCheck::broken(name, old.why, "claude update"),
         Some(old) => DoctorCheck::warning(name, old.why, "claude update"),
-        None => DoctorCheck::good(name, said),
+        None => DoctorCheck::good(name, version),
     }
 }
 

@@ -1,4 +1,4 @@
-//! becket, the program people type.
+//! `becket`, the program that people type.
 
 mod adopt;
 mod args;
@@ -33,16 +33,16 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     failure::expect_closed_pipes();
     signals::survive_file_size_limit();
-    if let Some(hook) = verb::hook::called() {
-        return hook;
+    if let Some(exit) = verb::hook::run_if_called() {
+        return exit;
     }
     match args::Args::read() {
-        Ok(args) => args.run().unwrap_or_else(|error| failure::tell(&error)),
+        Ok(args) => args.run().unwrap_or_else(|error| failure::report(&error)),
         Err(error) => {
             // Help and version are no failures: clap prints them on stdout.
-            let wrong = error.use_stderr();
+            let is_failure = error.use_stderr();
             drop(error.print());
-            if wrong {
+            if is_failure {
                 ExitCode::from(2)
             } else {
                 ExitCode::SUCCESS

@@ -1,5 +1,5 @@
-//! Runs the status line that the person had before ours, within bounds: it may hang, flood us, print
-//! binary, or leave something behind that holds its pipe, and ours is shown all the same.
+//! Runs the status line command that the user had before becket's, within bounds: it may hang, print too much or
+//! binary data, or leave a process behind that holds its pipe. becket's line is shown in each case.
 
 mod escape_sequences;
 
@@ -10,13 +10,13 @@ use becket_engine::process::{Bounds, Cancel, run_command};
 
 use crate::signals;
 
-/// How long it may take, and how many bytes of it are shown.
-const TIME: Duration = Duration::from_millis(1500);
-const MOST: usize = 16 << 10;
-/// Set for it: a becket that finds itself beside a becket runs nothing beside it.
+const TIME_LIMIT: Duration = Duration::from_millis(1500);
+/// The number of bytes that are shown.
+const MAX_BYTES: usize = 16 << 10;
+/// The variable that is set for the command. A becket that finds it set runs no other status line.
 const BESIDE: &str = "BECKET_BESIDE";
 
-/// What there is to show of it, and what went wrong.
+/// The text that the command printed, and its failure, if there is one.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct CommandOutput {
     pub shown: String,
@@ -24,7 +24,7 @@ pub struct CommandOutput {
 }
 
 impl CommandOutput {
-    fn wrong(why: &str) -> Self {
+    fn failure(why: &str) -> Self {
         Self {
             shown: String::new(),
             wrong: Some(format!("status line: {why}")),
@@ -32,24 +32,24 @@ impl CommandOutput {
     }
 }
 
-/// Whether this becket was started by `run` itself, by way of a command that is not known as ours.
+/// Returns true if [`run`] started this becket, through a command that is not recognized as becket's.
 pub fn is_nested() -> bool {
     std::env::var_os(BESIDE).is_some()
 }
 
-/// Runs a command as Claude Code does, with the same on stdin.
+/// Runs a command as Claude Code does, with the same input on stdin.
 pub fn run(command: &str, payload: &[u8]) -> CommandOutput {
-    run_within(TIME, command, payload)
+    run_within(TIME_LIMIT, command, payload)
 }
 
 fn run_within(time: Duration, line: &str, payload: &[u8]) -> CommandOutput {
     let cancel = Cancel::new();
-    let unwanted = cancel.clone();
-    // Claude Code ends us when it wants to draw another line: nothing is left behind then.
-    signals::on_termination(move || unwanted.cancel());
+    let on_signal = cancel.clone();
+    // Claude Code ends this process when it draws the next line. The command ends with it.
+    signals::on_termination(move || on_signal.cancel());
     let bounds = Bounds {
         time: Some(time),
-        bytes: MOST,
+        bytes: MAX_BYTES,
         own_group: true,
         cancel: Some(&cancel),
     };
@@ -57,18 +57,18 @@ fn run_within(time: Duration, line: &str, payload: &[u8]) -> CommandOutput {
     shell.args(["-c", line]).env(BESIDE, "1");
     let done = match run_command(&mut shell, payload, &bounds) {
         Ok(done) => done,
-        Err(error) => return CommandOutput::wrong(&format!("did not start: {error}")),
+        Err(error) => return CommandOutput::failure(&format!("did not start: {error}")),
     };
     if done.stdout.contains(&0) {
-        return CommandOutput::wrong("prints binary");
+        return CommandOutput::failure("prints binary");
     }
     let why = match done.status.map(|status| status.code()) {
         None => Some("timed out"),
-        // Claude Code shows nothing of one that fails, so neither do we.
+        // Claude Code shows no output of a command that fails, and neither does becket.
         Some(Some(code)) if code != 0 => {
-            return CommandOutput::wrong(&format!("ended with {code}"));
+            return CommandOutput::failure(&format!("ended with {code}"));
         }
-        Some(None) => return CommandOutput::wrong("was killed"),
+        Some(None) => return CommandOutput::failure("was killed"),
         Some(_) if done.dropped > 0 => Some("prints too much"),
         Some(_) => None,
     };

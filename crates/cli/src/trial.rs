@@ -71,7 +71,7 @@ impl<'a> Bench<'a> {
         let ending = cancel.clone();
         signals::on_termination(move || ending.cancel());
         Ok(Self {
-            hooks: switch::configured(world, &project).hooks.clone(),
+            hooks: switch::project_config(world, &project).hooks.clone(),
             world,
             project,
             setup,

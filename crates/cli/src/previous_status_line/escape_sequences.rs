@@ -1,10 +1,10 @@
-//! What somebody's program may say to the terminal through us: text, lines, colours and links.
+//! Reduces the output of a foreign program to what may reach the terminal: text, lines, colours and links.
 
 const RESET: &str = "\u{1b}[0m";
 const NO_LINK: &str = "\u{1b}]8;;\u{1b}\\";
 
-/// The text with every control sequence taken out but colours (SGR) and links (OSC 8). What they
-/// left open is closed, so that nothing leaks into the next line.
+/// Removes every control sequence but colours (SGR) and links (OSC 8), and closes those that are left open, so that
+/// none leaks into the next line.
 pub fn clean(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let (mut coloured, mut linked) = (false, false);
@@ -44,7 +44,7 @@ enum SequenceKind {
     Other,
 }
 
-/// How long the sequence is that begins a text, and what it is.
+/// Returns the length and the kind of the sequence that a text begins with.
 fn sequence(text: &str) -> (usize, SequenceKind) {
     let mut characters = text.chars();
     let first = characters.next();
@@ -63,8 +63,8 @@ fn sequence(text: &str) -> (usize, SequenceKind) {
             )
         }
         (Some('\u{1b}'), Some(']')) => {
-            let (len, said) = string(&text[2..]);
-            let is_link = said.is_some_and(|said| said.starts_with("8;"));
+            let (len, content) = string(&text[2..]);
+            let is_link = content.is_some_and(|content| content.starts_with("8;"));
             (
                 2 + len,
                 if is_link {
@@ -78,7 +78,7 @@ fn sequence(text: &str) -> (usize, SequenceKind) {
             (2 + string(&text[2..]).0, SequenceKind::Other)
         }
         (Some('\u{1b}'), Some(second)) if second.is_ascii_graphic() => (2, SequenceKind::Other),
-        // The same sequences, begun with one character. Nobody who means well writes them in UTF-8.
+        // The same sequences, begun with one character. Well-meant programs do not write them in UTF-8.
         (Some('\u{9b}'), _) => (2 + control(&text[2..]).0, SequenceKind::Other),
         (Some('\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}'), _) => {
             (2 + string(&text[2..]).0, SequenceKind::Other)
@@ -87,28 +87,32 @@ fn sequence(text: &str) -> (usize, SequenceKind) {
     }
 }
 
-/// The rest of a control sequence (CSI): its length, and whether it only sets colours.
+/// Returns the length of the rest of a control sequence (CSI), and true if it only sets colours.
 fn control(text: &str) -> (usize, bool) {
-    let inside = |byte: &u8| (0x20..=0x3f).contains(byte);
-    let len = text.bytes().take_while(|byte| inside(byte)).count();
-    let parameters = &text[..len];
-    let plain = |byte: u8| byte.is_ascii_digit() || matches!(byte, b';' | b':');
+    let len = text
+        .bytes()
+        .take_while(|byte| matches!(byte, 0x20..=0x3f))
+        .count();
+    let mut parameters = text[..len].bytes();
     match text.as_bytes().get(len) {
-        Some(b'm') => (len + 1, parameters.bytes().all(plain)),
+        Some(b'm') => (
+            len + 1,
+            parameters.all(|byte| matches!(byte, b'0'..=b'9' | b';' | b':')),
+        ),
         Some(0x40..=0x7e) => (len + 1, false),
         _ => (len, false),
     }
 }
 
-/// The rest of a sequence that holds a text (OSC and its kin): its length, and the text if it is
-/// whole and plain. One that never ends takes its line with it.
+/// Returns the length of the rest of a sequence that holds a text (OSC and similar ones), and the text if it is
+/// complete. A sequence without an end takes its line with it.
 fn string(text: &str) -> (usize, Option<&str>) {
     let end = text.find(char::is_control).unwrap_or(text.len());
-    let (said, after) = text.split_at(end);
+    let (content, after) = text.split_at(end);
     if after.starts_with('\u{7}') {
-        (end + 1, Some(said))
+        (end + 1, Some(content))
     } else if after.starts_with("\u{1b}\\") {
-        (end + 2, Some(said))
+        (end + 2, Some(content))
     } else {
         (end, None)
     }

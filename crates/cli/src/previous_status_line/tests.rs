@@ -26,7 +26,7 @@ fn its_output_is_kept_and_it_gets_what_we_got() {
 fn one_that_hangs_is_given_up() {
     // How long it takes to print that is the machine's business.
     let shown = [1, 4, 16].into_iter().find(|times| {
-        let (began, time) = (Instant::now(), TIME * *times);
+        let (began, time) = (Instant::now(), TIME_LIMIT * *times);
         let ran = run_within(time, "sleep 600 & printf half; wait", b"");
         assert!((time..WATCHDOG).contains(&began.elapsed()));
         assert_eq!(ran.wrong.as_deref(), Some("status line: timed out"));
@@ -38,7 +38,7 @@ fn one_that_hangs_is_given_up() {
 #[test]
 fn a_flood_is_cut() {
     let ran = run("head -c 10000000 /dev/zero | tr '\\0' x", b"");
-    assert_eq!(ran.shown, "x".repeat(MOST));
+    assert_eq!(ran.shown, "x".repeat(MAX_BYTES));
     assert_eq!(ran.wrong.as_deref(), Some("status line: prints too much"));
 }
 
@@ -46,7 +46,7 @@ fn a_flood_is_cut() {
 fn binary_is_not_shown() {
     assert_eq!(
         run("cat /bin/sh", b""),
-        CommandOutput::wrong("prints binary")
+        CommandOutput::failure("prints binary")
     );
     assert_eq!(run("printf 'a\\377b'", b"").shown, "a\u{fffd}b");
 }
@@ -55,11 +55,11 @@ fn binary_is_not_shown() {
 fn one_that_fails_is_told_and_not_shown() {
     assert_eq!(
         run("echo no; exit 3", b""),
-        CommandOutput::wrong("ended with 3")
+        CommandOutput::failure("ended with 3")
     );
     assert_eq!(
         run("echo no; kill -9 $$", b""),
-        CommandOutput::wrong("was killed")
+        CommandOutput::failure("was killed")
     );
 }
 

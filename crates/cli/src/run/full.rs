@@ -122,7 +122,7 @@ fn said(why: &Why) -> String {
     let event = &why.event;
     match &event.decision {
         Some(decision) => {
-            let decided = one_line(&event_line::decided(decision));
+            let decided = one_line(&event_line::decision(decision));
             format!("{WARN}{decided}{WARN:#}")
         }
         None if event.took_us.is_none() && why.runs.iter().any(goes_on) => {

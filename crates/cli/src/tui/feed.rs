@@ -127,7 +127,7 @@ fn hear(mut client: Client, to: &SyncSender<Message>, heard: &mut bool) -> Resul
     }
     client.ask(Ask::Watch)?;
     loop {
-        let message = match client.wait()? {
+        let message = match client.next_in_stream()? {
             Response::Told(Told::Sessions(rows)) => Message::All(rows),
             Response::Told(Told::Changed(row)) => Message::One(row),
             Response::Told(Told::No(why)) => bail!("the daemon would not: {why}"),
@@ -238,7 +238,7 @@ fn events(
         ..EventQuery::default()
     }))?;
     loop {
-        match client.wait()? {
+        match client.next_in_stream()? {
             Response::Row(row) => {
                 let mut line = EventLine::new(&row);
                 if let Some(code) = allow_once(world, &row) {

@@ -544,7 +544,7 @@ impl EventLine {
                 "deny" | "block" => Tone::Error,
                 _ => Tone::Attention,
             };
-            about = format!("{}: {about}", event_line::decided(decision));
+            about = format!("{}: {about}", event_line::decision(decision));
         }
         // A field that is missing would hide what the event is about; `becket events` tells of it.
         if let Some(fault) = row.fault.as_ref().filter(|_| row.session_id.is_none()) {

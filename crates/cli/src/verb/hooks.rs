@@ -17,8 +17,7 @@ use serde_json::{Value, json};
 
 use super::up;
 use crate::failure::{Code, Failure};
-use crate::switch as switching;
-use crate::switch::SwitchTarget;
+use crate::switch::{SwitchTarget, project_config, read_names};
 use crate::ui::style::{BOLD, DIM, GOOD, Look, WARN};
 use crate::ui::table::{Cell, Column, bare};
 use crate::ui::text::{count, one_line, visible};
@@ -74,7 +73,7 @@ impl HooksVerb {
         world.refuse_set(verb)?;
         world.refuse_inside_claude(verb)?;
         let project = project_of(&world.cwd);
-        let hooks = switching::configured(world, project).hooks.clone();
+        let hooks = project_config(world, project).hooks.clone();
         let typed = hook.join(" ");
         let typed = name::words(&typed).into_iter();
         let names = typed.map(|typed| meant(typed, on, &hooks, world));
@@ -183,13 +182,13 @@ impl HooksArgs {
     }
 
     fn list(self, world: &World) -> Result<ExitCode> {
-        let name = switching::names(&self.hook)?;
-        let meant = SwitchTarget::if_any(world, self.session.as_deref())?;
+        let name = read_names(&self.hook)?;
+        let meant = SwitchTarget::find_if_named(world, self.session.as_deref())?;
         let project = match &meant {
             Some(meant) => meant.project.clone(),
             None => project_of(&world.cwd).to_path_buf(),
         };
-        let hooks = switching::configured(world, &project).hooks.clone();
+        let hooks = project_config(world, &project).hooks.clone();
         let wanted = match name::words(&name)[..] {
             [] => None,
             ref typed => Some(all_meant(typed, &hooks)),

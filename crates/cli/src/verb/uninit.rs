@@ -1,14 +1,13 @@
 //! `becket uninit`: takes becket out of Claude Code's settings again.
 
 use std::collections::BTreeSet;
-use std::io::Write;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use becket_daemon::tmux::{Server, clean};
-use becket_hook::wake;
-use becket_wire::place::UNREGISTERED;
+
 use becket_wire::session::{SessionQuery, SessionRow};
 use serde_json::json;
 
@@ -16,7 +15,6 @@ use super::daemon;
 use super::init::{
     ScopeArgs, commands_json, print_command_diffs, print_diff, report, tell_backup, tell_left_alone,
 };
-use crate::adopt;
 use crate::commands::{self, Command};
 use crate::session::stored::sessions_without_daemon;
 use crate::settings::{self, Outcome, Scope, State};
@@ -24,6 +22,7 @@ use crate::tmux::{CurrentTmux, conf};
 use crate::ui::style::WARN;
 use crate::ui::text::visible;
 use crate::world::World;
+use crate::{adopt, client};
 
 /// Take becket out of Claude Code's settings
 ///
@@ -50,7 +49,7 @@ impl UninitArgs {
             world.refuse_inside_claude("uninit")?;
         }
         let scope = self.scope.scope();
-        // A settings file that cannot be read stops it before anything is taken away.
+        // A dry run first: a settings file that cannot be read is an error before anything is removed.
         settings::uninit(world, scope, true)?;
         let commands = commands::take_back(world, scope, self.dry_run)?;
         let outcome = settings::uninit(world, scope, self.dry_run)?;
@@ -59,8 +58,8 @@ impl UninitArgs {
         } else {
             conf::take_out(&world.place)?
         };
-        let is_last = outcome.scope == Scope::User && !settings::is_any_registered(&world.place);
-        let ended = !self.dry_run && is_last && end_for_good(world);
+        let was_last = outcome.scope == Scope::User && !settings::is_any_registered(&world.place);
+        let ended = !self.dry_run && was_last && end_for_good(world);
         let entries = &outcome.inspection.entries;
         let events = entries.len() - outcome.inspection.count(State::Missing);
         if self.json {
@@ -90,17 +89,16 @@ impl UninitArgs {
     }
 }
 
-/// Ends the daemon, keeps entries that a running Claude Code still has from starting another, and cleans
-/// the tmux servers. True if a daemon ran.
+/// Ends the daemon, keeps the entries that a running Claude Code still has from starting another one, and cleans
+/// the tmux servers. Returns true if a daemon ran.
 fn end_for_good(world: &World) -> bool {
     let rows = stored_sessions(world);
     let mut ended = false;
-    // An entry may start one between its end and the mark.
+    // An entry may start a daemon between the end and the mark.
     for _ in 0..3 {
-        let once = daemon::end(world);
-        let mark = wake::create(&world.place.stopped_mark());
-        drop(mark.and_then(|mut mark| mark.write_all(UNREGISTERED.as_bytes())));
-        match once {
+        let had_ended = daemon::end(world);
+        client::mark_unregistered(&world.place);
+        match had_ended {
             Ok(true) => ended = true,
             Ok(false) => break,
             Err(why) => {
@@ -115,7 +113,7 @@ fn end_for_good(world: &World) -> bool {
     let sockets: BTreeSet<PathBuf> = known.chain(CurrentTmux::read().socket).collect();
     for socket in sockets {
         let server = Server::new(socket);
-        // One that is gone is clean.
+        // A server that has ended needs no cleaning.
         drop(clean(&server).and_then(|()| conf::unload(&server)));
     }
     ended

@@ -54,7 +54,7 @@ impl UpArgs {
         } else {
             Strict::Keep
         };
-        tell_too_old(claude::says(), self.strict)?;
+        tell_too_old(claude::printed_version(), self.strict)?;
         let around = ExistingSetup::look(world);
         if ui::is_attended() && !self.yes && !go_ahead(world, strict, &around)? {
             anstream::println!("Nothing was changed.");
