@@ -1,4 +1,4 @@
-//! What doctor looks at: one function a part, each giving a line, and a way to fix it.
+//! The checks of `becket doctor`: a function for each part, which returns lines and the way to fix what is wrong.
 
 mod mods;
 pub mod registration;
@@ -34,7 +34,7 @@ pub enum CheckState {
     Broken,
 }
 
-/// One part, and how it is.
+/// The result of a check of one part.
 #[derive(Debug, Clone, Serialize)]
 pub struct DoctorCheck {
     pub name: String,
@@ -72,12 +72,12 @@ impl DoctorCheck {
     }
 }
 
-/// Looks at everything, in the order in which one part stands on another.
+/// Checks all parts. A part comes after those that it needs.
 pub fn examine(world: &World) -> Vec<DoctorCheck> {
     let mut checks = programs(world);
     checks.push(claude());
     checks.extend(folders(world));
-    // Doctor makes no home.
+    // Doctor creates no home.
     if world.place.home().exists() {
         let snapshot = world.loader(None).current();
         checks.push(config(&snapshot));
@@ -87,7 +87,7 @@ pub fn examine(world: &World) -> Vec<DoctorCheck> {
         checks.extend(database(world));
         checks.extend(lost_events(world));
         checks.push(spool(world));
-        // A daemon that does not answer is waited for once.
+        // Checks that would wait again for a daemon that does not answer are left out.
         if answers || world.no_daemon {
             checks.extend(failing_hooks(world));
         }
@@ -101,7 +101,7 @@ pub fn examine(world: &World) -> Vec<DoctorCheck> {
     checks
 }
 
-/// Both programs, side by side and of one version.
+/// Checks that both programs are in one folder and of one version.
 pub(super) fn programs(world: &World) -> Vec<DoctorCheck> {
     let ours = Version::current();
     let shim = world.shim();
@@ -116,15 +116,15 @@ pub(super) fn programs(world: &World) -> Vec<DoctorCheck> {
             format!("{} does not run", shim.display()),
             "./install (in becket's source)",
         ),
-        Some(said) if said != format!("becket-hook {ours}") => DoctorCheck::broken(
+        Some(printed) if printed != format!("becket-hook {ours}") => DoctorCheck::broken(
             "shim",
             format!(
-                "{} says `{said}`, and this is becket {ours}",
+                "{} says `{printed}`, and this is becket {ours}",
                 shim.display()
             ),
             "./install (in becket's source)",
         ),
-        Some(said) => DoctorCheck::good("shim", format!("{said}, {}", shim.display())),
+        Some(printed) => DoctorCheck::good("shim", format!("{printed}, {}", shim.display())),
     };
     vec![
         DoctorCheck::good(
@@ -135,7 +135,7 @@ pub(super) fn programs(world: &World) -> Vec<DoctorCheck> {
     ]
 }
 
-/// Claude Code itself. becket can be set up before it.
+/// Checks Claude Code. A missing one is only a warning: becket can be set up before it.
 pub(super) fn claude() -> DoctorCheck {
     let name = "Claude Code";
     let Some(version) = claude::printed_version() else {
@@ -153,14 +153,14 @@ fn mode_of(path: &Path) -> u32 {
     std::fs::metadata(path).map_or(0, |meta| meta.mode())
 }
 
-/// Whether the folder that the file really stands in is closed to others.
+/// Returns true if the folder of the file, links resolved, is closed to other users.
 fn is_out_of_reach(file: &Path) -> bool {
     let real = file.canonicalize().unwrap_or_else(|_| file.to_path_buf());
     real.parent()
         .is_some_and(|folder| mode_of(folder) & 0o077 == 0)
 }
 
-/// The home and what is in it: there, ours, closed to others, and writable.
+/// Checks that the home and its files exist, belong to this user, are closed to others and can be written.
 pub(super) fn folders(world: &World) -> Vec<DoctorCheck> {
     let place = &world.place;
     let home = place.home();
@@ -202,7 +202,7 @@ pub(super) fn folders(world: &World) -> Vec<DoctorCheck> {
         .map(|path| (path, 0o600, CheckState::Warning));
     for (path, wanted, state) in folders.chain(files) {
         let mode = mode_of(&path);
-        // A person's editor makes it as it makes all files; in a closed folder that is well.
+        // An editor makes config.toml readable for all, like every file. In a closed folder that does no harm.
         let out_of_reach = path == place.config() && is_out_of_reach(&path);
         if mode & 0o077 != 0 && !out_of_reach {
             let path = path.display();
@@ -214,7 +214,7 @@ pub(super) fn folders(world: &World) -> Vec<DoctorCheck> {
             });
         }
     }
-    // On a full disk a file can often be made, and nothing put into it.
+    // On a full disk a file can often be created and not filled.
     let written = tempfile::NamedTempFile::new_in(place.home())
         .and_then(|mut file| file.write_all(&[0; 4096]));
     if let Err(why) = written {
@@ -234,8 +234,8 @@ pub(super) fn folders(world: &World) -> Vec<DoctorCheck> {
     checks
 }
 
-/// Faults of so long count, in milliseconds: 7 days.
-const FAULTS_OF: i64 = 7 * 24 * 60 * 60 * 1000;
+/// The period whose faults are reported, in milliseconds: 7 days.
+const FAULT_PERIOD: i64 = 7 * 24 * 60 * 60 * 1000;
 
 pub(super) fn config(snapshot: &Snapshot) -> DoctorCheck {
     let errors: Vec<String> = snapshot.errors().map(ToString::to_string).collect();
@@ -248,7 +248,7 @@ pub(super) fn config(snapshot: &Snapshot) -> DoctorCheck {
     }
 }
 
-/// Whether the project that doctor was called in counts; nothing where that makes no difference.
+/// Checks that the current project is trusted. Returns nothing if trust makes no difference to it.
 pub(super) fn trust(world: &World) -> Option<DoctorCheck> {
     let snapshot = world.loader(Some(project_of(&world.cwd))).current();
     let project = snapshot.project.as_ref()?;
@@ -268,7 +268,7 @@ pub(super) fn trust(world: &World) -> Option<DoctorCheck> {
     trusted.then(|| DoctorCheck::good("trust", format!("{} is trusted", project.folder.display())))
 }
 
-/// Whether the files switch masking off.
+/// Warns if the config files switch masking off.
 fn masking(world: &World) -> Option<DoctorCheck> {
     let config = Loader::read_only(&world.place).current();
     if config.config.mask.enabled {
@@ -287,7 +287,7 @@ fn masking(world: &World) -> Option<DoctorCheck> {
     ))
 }
 
-/// The daemon: started if need be, and asked how it is. Says whether it answered.
+/// Checks the daemon, which is started if need be. Returns true if it answered.
 pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<DoctorCheck>) {
     if world.no_daemon {
         let what = "not used: BECKET_NO_DAEMON is set, so every event is judged without it";
@@ -300,7 +300,8 @@ pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<DoctorCheck
     let status = match status {
         Ok(status) => status,
         Err(error) => {
-            let broken = DoctorCheck::broken("daemon", format!("{error:#}"), awake(world, &error));
+            let fix = daemon_fix(world, &error);
+            let broken = DoctorCheck::broken("daemon", format!("{error:#}"), fix);
             let mut checks = vec![broken];
             checks.extend(masking(world));
             return (false, checks);
@@ -324,11 +325,11 @@ pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<DoctorCheck
     });
     checks.push(DoctorCheck::good("socket", status.socket.clone()));
     checks.extend(masking(world));
-    let told: Vec<String> = config.problems.iter().map(ToString::to_string).collect();
+    let reported: Vec<String> = config.problems.iter().map(ToString::to_string).collect();
     for trouble in status
         .troubles
         .iter()
-        .filter(|trouble| !told.contains(trouble))
+        .filter(|trouble| !reported.contains(trouble))
     {
         checks.push(DoctorCheck::warning(
             "trouble",
@@ -336,25 +337,25 @@ pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<DoctorCheck
             format!("look into {}", world.place.daemon_log().display()),
         ));
     }
-    let passed = ["taken in from the spool", "lost"];
-    let odd = counts(&status.counts)
+    let without_warning = ["taken in from the spool", "lost"];
+    let warnings: Vec<String> = counts(&status.counts)
         .into_iter()
-        .filter(|(name, count)| *count > 0 && !passed.contains(name));
-    let odd: Vec<String> = odd
+        .filter(|(name, count)| *count > 0 && !without_warning.contains(name))
         .map(|(name, count)| format!("{name}: {count}"))
         .collect();
-    if !odd.is_empty() {
+    if !warnings.is_empty() {
         checks.push(DoctorCheck::warning(
             "since its start",
-            odd.join(", "),
+            warnings.join(", "),
             "becket events shows what came",
         ));
     }
     (true, checks)
 }
 
-/// How to get a daemon that answers: what it answered for is kept, so a hung one may be killed.
-fn awake(world: &World, error: &anyhow::Error) -> String {
+/// Returns the way to a daemon that answers. Events that were answered are stored, so a daemon that hangs may be
+/// killed.
+fn daemon_fix(world: &World, error: &anyhow::Error) -> String {
     let failure = error.downcast_ref::<Failure>();
     if let Some(hint) = failure
         .and_then(Failure::hinted)
@@ -409,7 +410,7 @@ pub(super) fn database(world: &World) -> Vec<DoctorCheck> {
             "becket daemon stop && becket daemon start",
         ),
     }];
-    if let Ok(ran) = store::ran_denied(&opened, now_ms() - FAULTS_OF)
+    if let Ok(ran) = store::ran_denied(&opened, now_ms() - FAULT_PERIOD)
         && let Some(newest) = ran.last()
     {
         let what = format!(
@@ -425,7 +426,7 @@ pub(super) fn database(world: &World) -> Vec<DoctorCheck> {
             "look at the mods below",
         ));
     }
-    if let Ok(Some(faults)) = store::faults(&opened, now_ms() - FAULTS_OF) {
+    if let Ok(Some(faults)) = store::faults(&opened, now_ms() - FAULT_PERIOD) {
         let what = format!(
             "{} with a fault in the last 7 days, the newest at {}: {}",
             text::count(faults.count as usize, "event", "events"),
@@ -461,7 +462,7 @@ pub(super) fn database(world: &World) -> Vec<DoctorCheck> {
     checks
 }
 
-/// Whether guards saw the tool calls of the last day. Nothing where there were none.
+/// Checks that guards saw the tool calls of the last day. Returns nothing if there were none.
 fn coverage(world: &World) -> Option<DoctorCheck> {
     let name = "coverage";
     match last_day(world) {
@@ -483,59 +484,66 @@ fn coverage(world: &World) -> Option<DoctorCheck> {
     }
 }
 
-/// A hook's last so many runs of the last day are looked at, in milliseconds.
+/// The number of runs by which a hook is judged, the newest.
 const LAST_RUNS: usize = 5;
-const RUNS_OF: i64 = 24 * 60 * 60 * 1000;
+/// The period of these runs, in milliseconds: a day.
+const RUN_PERIOD: i64 = 24 * 60 * 60 * 1000;
+/// The outcomes of runs that were ended or still go on. They say nothing about the hook.
+const NO_RESULT: [&str; 5] = [CANCELLED, RUNNING, UNDER_WAY, CUT_OFF, ORPHANED];
 
-/// The hooks that failed in all of their last runs.
+/// Warns of hooks that failed in all of their last runs.
 fn failing_hooks(world: &World) -> Vec<DoctorCheck> {
     let query = RunQuery {
-        since: Some(now_ms() - RUNS_OF),
+        since: Some(now_ms() - RUN_PERIOD),
         ..RunQuery::default()
     };
     let found = Runs::open(world).and_then(|runs| runs.find(&query));
     let mut by_hook: BTreeMap<String, Vec<RunRow>> = BTreeMap::new();
-    // The others were ended, or go on: they say nothing of the hook.
-    let tells = |run: &RunRow| {
-        let untold = [CANCELLED, RUNNING, UNDER_WAY, CUT_OFF, ORPHANED];
-        !untold.contains(&&*run.outcome)
-    };
     for FoundRun { run, .. } in found.unwrap_or_default() {
         let last = by_hook.entry(run.hook.clone()).or_default();
-        if last.len() < LAST_RUNS && tells(&run) {
+        if last.len() < LAST_RUNS && !NO_RESULT.contains(&&*run.outcome) {
             last.push(run);
         }
     }
-    let failing = by_hook.into_iter().filter_map(|(hook, last)| {
-        let newest = last.first()?;
-        let failed = last.iter().all(|run| run.outcome != "ok");
-        let often = match last.len() {
+    let mut checks = Vec::new();
+    for (hook, last) in by_hook {
+        let Some(newest) = last.first() else {
+            continue;
+        };
+        if last.iter().any(|run| run.outcome == "ok") {
+            continue;
+        }
+        let runs = match last.len() {
             1 => "its last run".to_owned(),
             many => format!("all of its last {many} runs"),
         };
         let why = text::one_line(newest.note.as_deref().unwrap_or(&newest.outcome));
-        let what = format!("{hook} failed in {often}: {why}");
+        let what = format!("{hook} failed in {runs}: {why}");
         let fix = format!("becket recent --hook {hook} shows them");
-        failed.then(|| DoctorCheck::warning("hooks", what, fix))
-    });
-    failing.collect()
+        checks.push(DoctorCheck::warning("hooks", what, fix));
+    }
+    checks
 }
 
-/// The events that neither the database nor the spool took.
+/// Reports the events that neither the database nor the spool took.
 fn lost_events(world: &World) -> Option<DoctorCheck> {
     let place = &world.place;
     let lost = lost::counted(place);
-    let what = text::count(
+    if lost == 0 {
+        return None;
+    }
+    let events = text::count(
         usize::try_from(lost).unwrap_or(usize::MAX),
         "event",
         "events",
     );
     let files = lost::to_forget(place).into_iter();
     let files: Vec<String> = files.map(|file| file.display().to_string()).collect();
-    let what =
-        format!("{what} could not be kept anywhere: the disk or the spool was full, or read-only");
+    let what = format!(
+        "{events} could not be kept anywhere: the disk or the spool was full, or read-only"
+    );
     let fix = format!("make room on the disk; then: rm {}", files.join(" "));
-    (lost > 0).then(|| DoctorCheck::broken("events", what, fix))
+    Some(DoctorCheck::broken("events", what, fix))
 }
 
 pub(super) fn spool(world: &World) -> DoctorCheck {

@@ -1,8 +1,7 @@
-//! `becket run`: Claude Code as a child in this terminal, its session followed through the daemon.
+//! `becket run`: starts Claude Code as a child in this terminal, and follows its session through the daemon.
 //!
-//! `arguments` and `settings` make its command line, `child` starts it and waits for it, `follow`
-//! keeps the launch file (`state`), `restart` decides what comes after its end, and `window` opens
-//! all of that in tmux.
+//! `arguments` makes its command line, `child` starts it, waits for it and decides about a restart, `follower` keeps
+//! the file of the launch (`launch_file`), and `window` opens all of that in tmux.
 
 pub mod arguments;
 mod child;
@@ -31,24 +30,26 @@ use crate::unhooked::NO_SESSIONS;
 use crate::world::World;
 use arguments::InlineRegistration;
 pub use child::RestartPolicy;
-use child::{Ending, Exit, MOST, NextStep, Process, Restarts, SavedTerminal, SignalForwarder};
+use child::{
+    Ending, Exit, MAX_RESTARTS, NextStep, Process, Restarts, SavedTerminal, SignalForwarder,
+};
 use follower::{AFTER_RESET, Followed, Follower, HANDOVER_GRACE};
 pub use follower::{NoObserver, Observer};
 use launch_file::LaunchFile;
 
-/// So long the first session may take, unless the user says otherwise.
+/// The default time limit for the first session.
 pub const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(30);
-/// What the session is told when its turn was cut off by a crash or a rate limit.
+/// The prompt for a session whose turn a crash or a rate limit cut off.
 const GO_ON: &str = "continue";
-/// What a fresh Claude Code is told after a handover; the effort is in its context.
+/// The prompt for a fresh Claude Code after a handover. The effort is in its context.
 const GO_ON_WITH_EFFORT: &str = "Go on with the effort where the last context window left it.";
 
-/// What to launch, and how.
+/// A Claude Code to launch.
 #[derive(Debug, Clone)]
 pub struct Launch {
-    /// What the user typed after `--`: program and arguments.
+    /// The program and arguments that follow `--`.
     pub words: Vec<OsString>,
-    /// becket's own arguments for Claude Code, before the user's.
+    /// becket's own arguments for Claude Code, which come before the user's.
     pub options: Vec<OsString>,
     pub prompt: Option<String>,
     pub cwd: PathBuf,
@@ -58,7 +59,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Runs Claude Code until its end, and ends as it does.
+    /// Runs Claude Code until it ends, and returns its exit code.
     pub fn run(self, world: &World, observer: &mut dyn Observer) -> Result<ExitCode> {
         let world = &World {
             cwd: self.cwd.clone(),
@@ -73,8 +74,9 @@ impl Launch {
             .first()
             .is_none_or(|first| NO_SESSIONS.iter().all(|no| first != no));
         if is_session {
-            let version = || claude::numbers(&claude::version_of(&program)?);
-            let registered = arguments::register(world, &mut words, version)?;
+            let registered = arguments::register(world, &mut words, || {
+                claude::numbers(&claude::version_of(&program)?)
+            })?;
             if let InlineRegistration::TooOld([a, b, c]) = registered {
                 say(&format!(
                     "Claude Code {a}.{b}.{c} is too old to be followed; it starts without becket"
@@ -82,7 +84,7 @@ impl Launch {
                 hint("claude update");
             }
         }
-        launch_file::sweep(&world.place);
+        launch_file::remove_stale(&world.place);
         if let Some((_, session)) = arguments::value(&words, "--resume") {
             must_be_closed(world, session)?;
         }
@@ -102,7 +104,7 @@ impl Launch {
     }
 }
 
-/// Two Claude Codes on one session would write into one transcript.
+/// Fails if a live launch has the session: two Claude Codes on one session would write into one transcript.
 fn must_be_closed(world: &World, session: &str) -> Result<()> {
     let Some(launcher) = launch_file::launcher_of(&world.place, session) else {
         return Ok(());
@@ -112,7 +114,7 @@ fn must_be_closed(world: &World, session: &str) -> Result<()> {
     Err(Failure::new(Code::Failed, what).hint(hint).into())
 }
 
-/// Without a terminal Claude Code can only print.
+/// Fails for an interactive Claude Code without a terminal.
 fn must_have_terminal(words: &[OsString]) -> Result<()> {
     let prints = arguments::has(words, &["-p", "--print", "-h", "--help", "-v", "--version"]);
     let no_session = words
@@ -127,7 +129,7 @@ fn must_have_terminal(words: &[OsString]) -> Result<()> {
     Err(Failure::new(Code::Usage, what).hint(hint).into())
 }
 
-/// A launch whose command line is made.
+/// A launch with its complete command line.
 struct RunningLaunch<'a> {
     launch: &'a Launch,
     world: &'a World,
@@ -138,6 +140,7 @@ struct RunningLaunch<'a> {
 }
 
 impl RunningLaunch<'_> {
+    /// Runs Claude Code, and again after its end as the restart policy says.
     fn until_the_end(&self, observer: &mut dyn Observer) -> Result<ExitCode> {
         let terminal = SavedTerminal::read();
         let signals = SignalForwarder::listen().context("could not listen to signals")?;
@@ -158,9 +161,9 @@ impl RunningLaunch<'_> {
                 handover: followed.handover,
             };
             let next = restarts.next(self.launch.policy, &ending, Instant::now());
-            tell_end(&followed, exit, &next);
+            report_end(&followed, exit, &next);
             let (after, limit) = match next {
-                NextStep::Again { after, limit, .. } => (after, limit),
+                NextStep::Resume { after, limit, .. } => (after, limit),
                 NextStep::Fresh => {
                     terminal.restore();
                     words = arguments::to_go_on(&self.words);
@@ -182,7 +185,7 @@ impl RunningLaunch<'_> {
         }
     }
 
-    /// One Claude Code, from its start to its end.
+    /// Runs one Claude Code from its start to its end.
     fn once(
         &self,
         words: &[OsString],
@@ -214,8 +217,9 @@ impl RunningLaunch<'_> {
         let (watching, sender) = (self.world.clone(), to.clone());
         std::thread::spawn(move || feed::watch(&watching, &sender));
         let (exit, followed) = std::thread::scope(|scope| {
-            let last_rows = || self.rows_at_the_end().unwrap_or_default();
-            let following = scope.spawn(move || follower.run(&heard, observer, last_rows));
+            let following = scope.spawn(move || {
+                follower.run(&heard, observer, || self.last_rows().unwrap_or_default())
+            });
             let exit = child::wait(child);
             drop(to.send(Message::Leave));
             (exit, following.join().unwrap_or_default())
@@ -224,8 +228,8 @@ impl RunningLaunch<'_> {
         Ok((exit.context("could not wait for Claude Code")?, followed))
     }
 
-    /// What the daemon knows now, ended sessions too. None is started for it.
-    fn rows_at_the_end(&self) -> Option<Vec<SessionRow>> {
+    /// Returns the newest sessions from the running daemon, ended ones too. Starts no daemon.
+    fn last_rows(&self) -> Option<Vec<SessionRow>> {
         let query = SessionQuery {
             all: true,
             limit: Some(20),
@@ -234,7 +238,7 @@ impl RunningLaunch<'_> {
         Client::connect(self.world).ok()??.sessions(query).ok()
     }
 
-    /// The views list a launch that waits to go on.
+    /// Writes the launch file that views show while the launch waits for its restart.
     fn show_wait(&self, at: i64) {
         let file = LaunchFile {
             started_at: time::moment(now_ms()),
@@ -247,7 +251,7 @@ impl RunningLaunch<'_> {
         drop(file.write(&self.world.place, self.launcher.pid));
     }
 
-    /// The same session once more, and its turn, if that was cut off. What never wrote a transcript
+    /// Returns the arguments to resume the session, and its turn if that was cut off. A session without a transcript
     /// begins anew.
     fn words_to_go_on(&self, followed: &Followed) -> Vec<OsString> {
         let Some(session) = followed.session.as_ref().filter(|_| followed.resumable) else {
@@ -259,7 +263,7 @@ impl RunningLaunch<'_> {
     }
 }
 
-/// A prompt stands last, after `--`: an option that takes a list would swallow it.
+/// Adds the prompt at the end, after `--`: an option that takes a list would swallow it otherwise.
 fn with_prompt(mut words: Vec<OsString>, prompt: Option<&str>) -> Vec<OsString> {
     if let Some(prompt) = prompt {
         if words.iter().all(|word| word != "--") {
@@ -278,8 +282,8 @@ fn hint(what: &str) {
     anstream::eprintln!("hint: {what}");
 }
 
-/// What the user has to know when Claude Code has ended.
-fn tell_end(followed: &Followed, exit: Exit, next: &NextStep) {
+/// Tells the user why Claude Code has ended and what follows.
+fn report_end(followed: &Followed, exit: Exit, next: &NextStep) {
     if let Some(trouble) = &followed.trouble {
         say(trouble);
         hint("becket doctor; a wrapper script called claude must exec the real one");
@@ -298,16 +302,16 @@ fn tell_end(followed: &Followed, exit: Exit, next: &NextStep) {
         }
         NextStep::GiveUp => {
             say(&format!(
-                "Claude Code ended ({how}); gave up after {MOST} restarts in 10 minutes"
+                "Claude Code ended ({how}); gave up after {MAX_RESTARTS} restarts in 10 minutes"
             ));
             let session = followed.session.as_deref().unwrap_or_default();
             hint(&format!("becket run --resume {session}"));
         }
-        NextStep::Again { limit: Some(_), .. } => {
+        NextStep::Resume { limit: Some(_), .. } => {
             say("going on with the session after that; press Ctrl-C to stop");
         }
-        NextStep::Again { nth, after, .. } => say(&format!(
-            "Claude Code ended ({how}); restarting the session in {} s ({nth} of {MOST}), press Ctrl-C to stop",
+        NextStep::Resume { nth, after, .. } => say(&format!(
+            "Claude Code ended ({how}); restarting the session in {} s ({nth} of {MAX_RESTARTS}), press Ctrl-C to stop",
             after.as_secs()
         )),
     }

@@ -1,5 +1,5 @@
-//! What doctor looks at in the settings files: the entries, the status line, the slash commands, and
-//! an event sent through what they register.
+//! The checks of Claude Code's settings files: entries, status line, slash commands, and an event that is sent
+//! through the registered command.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::settings::{
 use crate::world::World;
 use crate::{claude, commands, log};
 
-/// What a registered command may take.
+/// The bounds of a registered command.
 const BOUNDS: Bounds<'_> = Bounds {
     time: Some(Duration::from_secs(60)),
     bytes: 64 << 10,
@@ -57,7 +57,7 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<DoctorCheck> 
             }
         }
     }
-    // A file that cannot be read may hold the registration: nothing to say about it then.
+    // A file that cannot be read may hold the registration, so a missing one is not reported then.
     if seen.is_empty() && plugin {
         let what = "only the plugin registers becket: a project's settings can lead it to another program or home";
         checks.push(DoctorCheck::warning("settings", what, "becket init"));
@@ -68,16 +68,16 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<DoctorCheck> 
             "becket init",
         ));
     }
-    // A project's two files have one folder of commands.
-    let mut looked = HashSet::new();
+    // A project's two files share one folder of commands.
+    let mut checked_folders = HashSet::new();
     for (file, inspection) in seen {
         if file.scope == Scope::User {
             checks.push(registered(world, file, &inspection));
         }
-        if looked.insert(file.path.parent()) {
+        if checked_folders.insert(file.path.parent()) {
             checks.push(installed(world, file.scope));
         }
-        checks.push(fly(world, file, &inspection, daemon_answers));
+        checks.push(canary(world, file, &inspection, daemon_answers));
     }
     checks
 }
@@ -110,7 +110,7 @@ fn look(world: &World, file: &SettingsFile) -> Result<Option<Inspection>> {
     Ok(Some(settings::inspect(&text, &registration)?))
 }
 
-/// What makes every registration void.
+/// Finds settings that keep every registered hook from running.
 fn overriding(file: &SettingsFile, inspection: &Inspection) -> Vec<DoctorCheck> {
     let mut checks = Vec::new();
     let path = file.path.display();
@@ -133,29 +133,18 @@ fn overriding(file: &SettingsFile, inspection: &Inspection) -> Vec<DoctorCheck> 
     checks
 }
 
+/// Checks that a settings file has an entry for every event, as this becket writes it.
 fn complete(file: &SettingsFile, inspection: &Inspection) -> DoctorCheck {
     let path = file.path.display();
     let total = inspection.entries.len();
-    let events = |state: Entry| {
-        let of_state = inspection
-            .entries
-            .iter()
-            .filter(|entry| entry.state == state);
-        of_state.map(|entry| entry.event).collect::<Vec<_>>()
-    };
-    let (missing, different) = (events(Entry::Missing), events(Entry::Different));
-    let list = |events: &[&str]| match events {
-        [some @ .., _, _] if some.len() > 3 => {
-            format!("{} and {} more", some[..3].join(", "), events.len() - 3)
-        }
-        all => all.join(", "),
-    };
+    let missing = events_with(inspection, Entry::Missing);
+    let different = events_with(inspection, Entry::Different);
     let strict = if inspection.strict { ", strict" } else { "" };
     if !missing.is_empty() {
         let what = format!(
             "{} of {total} events are not registered ({}) in {path}",
             missing.len(),
-            list(&missing)
+            shortened(&missing)
         );
         return DoctorCheck::broken(&name(file), what, init(file.scope));
     }
@@ -164,15 +153,31 @@ fn complete(file: &SettingsFile, inspection: &Inspection) -> DoctorCheck {
             1 => "hook entries was changed or is outdated",
             _ => "hook entries were changed or are outdated",
         };
-        let (many, list) = (different.len(), list(&different));
+        let (many, list) = (different.len(), shortened(&different));
         let what = format!("{many} of {total} {how} ({list}) in {path}");
         return DoctorCheck::broken(&name(file), what, init(file.scope));
     }
     DoctorCheck::good(&name(file), format!("{total} events{strict}, {path}"))
 }
 
-/// Sends an event through the command that stands in the file, as it stands there.
-fn fly(
+/// Returns the events whose entry is in this state.
+fn events_with(inspection: &Inspection, state: Entry) -> Vec<&'static str> {
+    let entries = inspection.entries.iter();
+    let entries = entries.filter(|entry| entry.state == state);
+    entries.map(|entry| entry.event).collect()
+}
+
+/// Lists the events, and of more than five the first three.
+fn shortened(events: &[&str]) -> String {
+    if events.len() > 5 {
+        format!("{} and {} more", events[..3].join(", "), events.len() - 3)
+    } else {
+        events.join(", ")
+    }
+}
+
+/// Sends an event through the command that the settings file registers.
+fn canary(
     world: &World,
     file: &SettingsFile,
     inspection: &Inspection,
@@ -206,7 +211,7 @@ fn fly(
 
 const STATUS_LINE: &str = "status line";
 
-/// How the status line of the person's own settings stands, where becket is registered.
+/// Checks the status line of the user's own settings, where becket is registered.
 pub(super) fn registered(
     world: &World,
     file: &SettingsFile,
@@ -234,17 +239,21 @@ pub(super) fn registered(
     }
 }
 
-/// A status line of another file that hides the person's own.
+/// Warns of a status line in another file that hides the user's own.
 pub(super) fn hidden(file: &SettingsFile, inspection: &Inspection) -> Option<DoctorCheck> {
-    let hides = file.scope != Scope::User && inspection.status_line == Standing::Theirs;
+    if file.scope == Scope::User || inspection.status_line != Standing::Theirs {
+        return None;
+    }
     let path = file.path.display();
-    hides.then(|| {
-        let what = format!("the one in {path} hides becket's here");
-        DoctorCheck::warning(STATUS_LINE, what, format!("take statusLine out of {path}"))
-    })
+    let what = format!("the one in {path} hides becket's here");
+    Some(DoctorCheck::warning(
+        STATUS_LINE,
+        what,
+        format!("take statusLine out of {path}"),
+    ))
 }
 
-/// Runs the command as Claude Code would, with a sample on stdin.
+/// Runs the status line command as Claude Code would, with a sample on stdin.
 fn sample(command: &str) -> Result<()> {
     let payload = json!({
         "session_id": "becket-canary",
@@ -259,26 +268,29 @@ fn sample(command: &str) -> Result<()> {
     let done = run_command(&mut line, payload.to_string().as_bytes(), &BOUNDS);
     let done = done.context("could not start /bin/sh")?;
     if !done.success() {
-        let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
-        bail!("`{command}` ended with {}: {said}", done.end());
+        let stderr = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+        bail!("`{command}` ended with {}: {stderr}", done.end());
     }
     Ok(())
 }
 
 const COMMANDS: &str = "commands";
 
-/// A project's settings and a person's own for it share one folder: what either wrote is right.
+/// Checks the slash commands. A project's shared settings and the user's own for it have one folder of commands, so
+/// those of either are right.
 pub(super) fn installed(world: &World, scope: Scope) -> DoctorCheck {
     let scopes = match scope {
         Scope::Project | Scope::Local => vec![scope, Scope::Project, Scope::Local],
         scope => vec![scope],
     };
-    let look = |scope| commands::install(world, scope, true);
-    let looked: Result<Vec<_>, _> = scopes.into_iter().map(look).collect();
-    match looked {
+    let installed: Result<Vec<_>, _> = scopes
+        .into_iter()
+        .map(|scope| commands::install(world, scope, true))
+        .collect();
+    match installed {
         Ok(all) => {
             let right = all.iter().find(|commands| commands.iter().all(is_right));
-            tell_commands(right.unwrap_or(&all[0]), scope)
+            check_commands(right.unwrap_or(&all[0]), scope)
         }
         Err(why) => DoctorCheck::broken(COMMANDS, format!("{why:#}"), init(scope)),
     }
@@ -288,37 +300,26 @@ fn is_right(command: &commands::Command) -> bool {
     !command.changed() && !command.left_alone
 }
 
-fn tell_commands(commands: &[commands::Command], scope: Scope) -> DoctorCheck {
+fn check_commands(commands: &[commands::Command], scope: Scope) -> DoctorCheck {
     let first = commands.first().map(|command| command.path.as_path());
     let folder = first.and_then(|hook| hook.parent()?.parent());
     let folder = folder.unwrap_or(Path::new(""));
-    let name = |command: &commands::Command| {
-        let name = command.path.strip_prefix(folder).ok()?;
-        Some(name.to_string_lossy().into_owned())
-    };
-    let those = |is_so: fn(&commands::Command) -> bool| {
-        let names = commands.iter().filter(|command| is_so(command));
-        let names: Vec<_> = names.filter_map(name).collect();
-        (!names.is_empty()).then(|| names.join(", "))
-    };
-    let is_switch = |command: &&commands::Command| command.path.parent() != Some(folder);
     let shown = folder.display();
-    if let Some(missing) = those(|command| command.before.is_none()) {
+    let missing = command_names(commands, folder, |command| command.before.is_none());
+    if !missing.is_empty() {
         let what = format!("missing in {shown}: {missing}");
         return DoctorCheck::warning(COMMANDS, what, init(scope));
     }
-    if let Some(old) = those(commands::Command::changed) {
+    let old = command_names(commands, folder, commands::Command::changed);
+    if !old.is_empty() {
         let what = format!("written by another becket in {shown}: {old}");
         return DoctorCheck::warning(COMMANDS, what, init(scope));
     }
-    // A user's own command of a skill's name is no trouble.
-    let foreign = commands.iter().filter(is_switch);
-    let foreign: Vec<_> = foreign
-        .filter(|command| command.left_alone)
-        .filter_map(name)
-        .collect();
+    // The commands of skills are directly in the folder. The user's own command of such a name does no harm.
+    let foreign = command_names(commands, folder, |command| {
+        command.left_alone && command.path.parent() != Some(folder)
+    });
     if !foreign.is_empty() {
-        let foreign = foreign.join(", ");
         let what = format!("changed in {shown}: {foreign}");
         let fix = format!(
             "keep it if it is yours; else remove it, then `{}`",
@@ -332,22 +333,34 @@ fn tell_commands(commands: &[commands::Command], scope: Scope) -> DoctorCheck {
     )
 }
 
-/// How a canary came back.
+/// Lists the selected commands by their paths below the folder.
+fn command_names(
+    commands: &[commands::Command],
+    folder: &Path,
+    is_selected: impl Fn(&commands::Command) -> bool,
+) -> String {
+    let selected = commands.iter().filter(|command| is_selected(command));
+    let paths = selected.filter_map(|command| command.path.strip_prefix(folder).ok());
+    let names: Vec<_> = paths.map(|path| path.to_string_lossy()).collect();
+    names.join(", ")
+}
+
+/// An event of doctor's own that arrived.
 #[derive(Debug)]
-pub struct Flight {
-    /// From the start of the hook process to its end.
+pub struct CanaryFlight {
+    /// The time from the start of the hook process to its end.
     pub took: Duration,
     pub row: EventRow,
 }
 
-/// Runs the registered command line as Claude Code would: event on stdin, no terminal, own folder.
-/// Where no daemon answers, the event is looked for in database and spool.
+/// Runs the registered command line as Claude Code would: event on stdin, no terminal, another working folder. If no
+/// daemon answers, looks for the event in database and spool.
 pub fn send_canary(
     world: &World,
     program: &Path,
     args: &[String],
     daemon_answers: bool,
-) -> Result<Flight> {
+) -> Result<CanaryFlight> {
     let nonce = format!("{}-{}", std::process::id(), now_ms());
     let payload = json!({"hook_event_name": CANARY, "session_id": "becket-canary", "cwd": "/", "nonce": nonce});
     let since = now_ms();
@@ -366,15 +379,15 @@ pub fn send_canary(
     let done = done.with_context(|| format!("could not start {}", program.display()))?;
     let took = began.elapsed();
     if !done.success() || !done.stdout.is_empty() {
-        let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+        let stderr = String::from_utf8_lossy(&done.stderr).trim().to_owned();
         bail!(
-            "{} must print nothing and exit with 0, but ended with {}: {said}",
+            "{} must print nothing and exit with 0, but ended with {}: {stderr}",
             program.display(),
             done.end()
         );
     }
     let row = find(world, since, &nonce, daemon_answers)?;
-    Ok(Flight { took, row })
+    Ok(CanaryFlight { took, row })
 }
 
 fn find(world: &World, since: i64, nonce: &str, daemon_answers: bool) -> Result<EventRow> {
@@ -383,18 +396,17 @@ fn find(world: &World, since: i64, nonce: &str, daemon_answers: bool) -> Result<
         since: Some(since),
         ..EventQuery::default()
     };
-    let is_ours = |row: &EventRow| {
-        let payload = row
-            .payload
-            .as_deref()
-            .and_then(|bytes| serde_json::from_slice::<serde_json::Value>(bytes).ok());
-        payload.is_some_and(|payload| payload["nonce"] == nonce)
-    };
     let rows = if daemon_answers {
         Client::connect_or_start(world)?.events(query)?
     } else {
         log::read(world, query)?
     };
-    let found = rows.into_iter().find(is_ours);
+    let found = rows.into_iter().find(|row| has_nonce(row, nonce));
     found.context("the event was sent and is not in the database")
+}
+
+fn has_nonce(row: &EventRow, nonce: &str) -> bool {
+    let payload = row.payload.as_deref().unwrap_or_default();
+    let payload = serde_json::from_slice::<serde_json::Value>(payload);
+    payload.is_ok_and(|payload| payload["nonce"] == nonce)
 }

@@ -1,5 +1,5 @@
-//! The command line of Claude Code: which words are the program, its options, its prompt; and
-//! becket's registration in it (`--settings` with inline JSON), where no settings file has it.
+//! Reads and changes the command line of Claude Code: program, options and prompt, and becket's registration in it
+//! (`--settings` with inline JSON), if no settings file has the registration.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -12,8 +12,8 @@ use crate::failure::{Code, Failure};
 use crate::settings::{self, Strict};
 use crate::world::World;
 
-/// Options of Claude Code 2.1.325 that take no value. The word after any other option is taken for
-/// its value, so that a prompt is never mistaken for one.
+/// The options of Claude Code 2.1.325 that take no value. The word after any other option counts as its value, so
+/// that such a value never counts as a prompt.
 const FLAGS: [&str; 34] = [
     "--allow-dangerously-skip-permissions",
     "--ax-screen-reader",
@@ -51,7 +51,7 @@ const FLAGS: [&str; 34] = [
     "-v",
 ];
 
-/// Options that say which session to begin with.
+/// The options that choose the session to begin with.
 const BEGINNINGS: [&str; 7] = [
     "--resume",
     "-r",
@@ -62,7 +62,7 @@ const BEGINNINGS: [&str; 7] = [
     "--fork-session",
 ];
 
-/// Options that take all words up to the next option.
+/// The options that take all words up to the next option.
 const LISTS: [&str; 9] = [
     "--add-dir",
     "--allowedTools",
@@ -75,16 +75,17 @@ const LISTS: [&str; 9] = [
     "--tools",
 ];
 
-/// What stands after `--`: the program, if the first word's base name is `claude`, and its arguments.
+/// Splits the words after `--` into the program, if the first word's base name is `claude`, and the arguments.
 pub fn split(words: &[OsString]) -> (Option<PathBuf>, Vec<OsString>) {
-    let is_program = |word: &OsString| Path::new(word).file_name() == Some(OsStr::new("claude"));
     match words.split_first() {
-        Some((first, rest)) if is_program(first) => (Some(PathBuf::from(first)), rest.to_vec()),
+        Some((first, rest)) if Path::new(first).file_name() == Some(OsStr::new("claude")) => {
+            (Some(PathBuf::from(first)), rest.to_vec())
+        }
         _ => (None, words.to_vec()),
     }
 }
 
-/// Whether this option is given, with or without a value.
+/// Returns true if one of these options is given, with or without a value.
 pub fn has(words: &[OsString], names: &[&str]) -> bool {
     before_end(words).iter().any(|word| {
         let word = word.to_string_lossy();
@@ -92,7 +93,7 @@ pub fn has(words: &[OsString], names: &[&str]) -> bool {
     })
 }
 
-/// The place of an option's value among the words, and the value. The last one counts.
+/// Returns the position of an option's value among the words, and the value. The last one counts.
 pub fn value<'w>(words: &'w [OsString], name: &str) -> Option<(usize, &'w str)> {
     let words = before_end(words);
     let at = words.iter().rposition(|word| {
@@ -105,7 +106,7 @@ pub fn value<'w>(words: &'w [OsString], name: &str) -> Option<(usize, &'w str)> 
     }
 }
 
-/// The words of a start that goes on with a session: without what says how to begin, and without the
+/// Returns the words for a start that resumes a session: without the options that choose a session, and without the
 /// prompt, which was sent already.
 pub fn to_go_on(words: &[OsString]) -> Vec<OsString> {
     let mut kept = Vec::new();
@@ -130,7 +131,7 @@ pub fn to_go_on(words: &[OsString]) -> Vec<OsString> {
     kept
 }
 
-/// After a `--` of Claude Code's own, nothing is an option.
+/// Returns the words before a `--` of Claude Code's own. No word after it is an option.
 fn before_end(words: &[OsString]) -> &[OsString] {
     let end = words.iter().position(|word| word == "--");
     &words[..end.unwrap_or(words.len())]
@@ -140,16 +141,17 @@ const HINT: &str = "pass --settings a JSON object, or the path of a file with on
 /// The oldest Claude Code that starts a hook without a shell, as becket is registered.
 const OLDEST: Numbers = [2, 1, 139];
 
+/// The result of a registration in the arguments.
 #[derive(Debug, PartialEq, Eq)]
 pub enum InlineRegistration {
-    /// The arguments have it now, or a settings file has it.
+    /// The registration is in the arguments now, or a settings file has it.
     Done,
-    /// This Claude Code is too old for hooks without a shell.
+    /// This version of Claude Code is too old for hooks without a shell.
     TooOld(Numbers),
 }
 
-/// Adds the registration to the arguments, if it is needed. `world` looks from the folder where
-/// Claude Code is started; `version` is asked for only then.
+/// Adds the registration to the arguments, unless a settings file has it. The working folder of `world` is that of
+/// Claude Code. `version` is called only if the registration is needed.
 pub fn register(
     world: &World,
     words: &mut Vec<OsString>,
@@ -181,7 +183,7 @@ pub fn register(
     Ok(InlineRegistration::Done)
 }
 
-/// The settings that the user gave: JSON, or the file of that name.
+/// Reads the settings that the user gave: JSON, or the path of a file with JSON.
 fn read(given: &str, cwd: &Path) -> Result<String> {
     if given.trim_start().starts_with('{') {
         return Ok(given.to_owned());

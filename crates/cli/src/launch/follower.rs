@@ -12,24 +12,25 @@ use becket_wire::session::{SessionRow, Status};
 use super::child::{self, Process};
 use super::launch_file::LaunchFile;
 use crate::tui::feed::Message;
+use crate::ui::time;
 
-/// Claude Code 2.1.325 goes on by itself, about 100 seconds after a limit's end (measured): becket
-/// acts only where it did not.
+/// The time after a limit's end until becket acts. Claude Code 2.1.325 goes on by itself after about 100 seconds
+/// (measured).
 pub const AFTER_RESET: Duration = Duration::from_secs(300);
-/// A turn that handed its context over may end by itself until then.
+/// The time in which a turn that handed its context over may end by itself.
 pub const HANDOVER_GRACE: Duration = Duration::from_secs(5);
-/// A limit's end may be hours away, and a machine may sleep meanwhile: the clock is looked at so often.
+/// The longest pause between two looks at the clock: a limit's end may be hours away, and the machine may sleep.
 pub const TICK: Duration = Duration::from_secs(60);
-/// A limit's message is rounded down to the minute: milliseconds.
+/// The precision of a limit's message, which is rounded down to the minute, in milliseconds.
 const MINUTE: i64 = 60_000;
 
-/// Told of every session that the launch has, one after the other.
+/// Receives the begin and the end of every session of a launch, one after the other.
 pub trait Observer: Send {
     fn began(&mut self, row: &SessionRow);
     fn ended(&mut self, session_id: &str, at: i64);
 }
 
-/// For a launch that no other record is kept of.
+/// The observer of a launch without other records.
 #[derive(Debug)]
 pub struct NoObserver;
 
@@ -38,27 +39,27 @@ impl Observer for NoObserver {
     fn ended(&mut self, _: &str, _: i64) {}
 }
 
-/// What is known of a launch when its Claude Code has ended.
+/// The state of a launch when its Claude Code has ended.
 #[derive(Debug, Default)]
 pub struct Followed {
     pub session: Option<String>,
-    /// What SessionEnd said.
+    /// The reason in the SessionEnd event.
     pub reason: Option<String>,
-    /// Why there is no session, or no launch file.
+    /// The reason why there is no session, or no launch file.
     pub trouble: Option<String>,
-    /// Its transcript is there, so that it can be resumed.
+    /// True if the session has a transcript, so that it can be resumed.
     pub resumable: bool,
-    /// Its last turn did not end by itself.
+    /// True if the last turn did not end by itself.
     pub cut_off: bool,
-    /// When the rate limit ends that the last turn ran into: milliseconds since 1970.
+    /// The end of the rate limit that the last turn ran into: milliseconds since 1970.
     pub limit: Option<i64>,
-    /// Claude Code was ended to go on after that limit.
+    /// True if Claude Code was ended to go on after that limit.
     pub limit_over: bool,
-    /// The context of its effort was handed over to a fresh Claude Code.
+    /// True if the context of the effort was handed over to a fresh Claude Code.
     pub handover: bool,
 }
 
-/// One launch.
+/// The follower of one launch.
 #[derive(Debug)]
 pub struct Follower<'a> {
     pub place: &'a Place,
@@ -67,39 +68,41 @@ pub struct Follower<'a> {
     pub cwd: &'a Path,
     pub agent_id: Option<String>,
     pub establish_timeout: Duration,
-    /// Go on with the session after a rate limit.
+    /// True if the session goes on after a rate limit.
     pub resumes: bool,
-    /// How long after the limit's end.
+    /// The time from the limit's end until the session is resumed.
     pub after_reset: Duration,
-    /// End a Claude Code whose context was handed over, as long after that.
+    /// True if a Claude Code whose context was handed over is ended.
     pub starts_fresh: bool,
+    /// The time from the handover until that end.
     pub handover_grace: Duration,
 }
 
 struct FollowState {
     file: LaunchFile,
     followed: Followed,
-    /// Until when the first session has to be there.
+    /// The time limit for the first session.
     establish: Option<Instant>,
-    /// When the current session began, and its status as last written.
+    /// The begin of the current session.
     began: i64,
+    /// The status of the current session in the launch file.
     status: &'static str,
-    /// It was working when it was last heard of alive.
+    /// True if the session was working at its last message.
     works: bool,
     /// The message of the limit that the last turn ran into.
     limited: Option<String>,
-    /// When a Claude Code is ended whose context was handed over.
+    /// The time at which a Claude Code whose context was handed over is ended.
     fresh_at: Option<Instant>,
-    /// Why the daemon cannot be heard.
+    /// The reason why there is no connection to the daemon.
     lost: Option<String>,
 }
 
 impl Follower<'_> {
-    /// Follows until `Leave` comes: Claude Code has ended. What the daemon's stream had not said by
-    /// then is in `last_rows`.
+    /// Follows the launch until `Leave` tells that Claude Code has ended. `last_rows` returns the rows that the
+    /// daemon's stream may not have delivered by then.
     pub fn run(
         &self,
-        heard: &Receiver<Message>,
+        messages: &Receiver<Message>,
         observer: &mut dyn Observer,
         last_rows: impl FnOnce() -> Vec<SessionRow>,
     ) -> Followed {
@@ -115,18 +118,18 @@ impl Follower<'_> {
             lost: None,
         };
         loop {
-            match heard.recv_timeout(self.next_look(&state)) {
-                Ok(Message::All(rows)) => self.hear_all(rows, &mut state, observer),
-                Ok(Message::One(row)) => self.hear_all(vec![*row], &mut state, observer),
+            match messages.recv_timeout(self.next_look(&state)) {
+                Ok(Message::All(rows)) => self.apply_all(rows, &mut state, observer),
+                Ok(Message::One(row)) => self.apply_all(vec![*row], &mut state, observer),
                 Ok(Message::Lost(why)) => state.lost = Some(why),
                 Ok(Message::Leave) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             }
-            self.look_at_the_clock(&mut state);
+            self.check_deadlines(&mut state);
         }
-        self.hear_all(last_rows(), &mut state, observer);
+        self.apply_all(last_rows(), &mut state, observer);
         drop(std::fs::remove_file(self.place.launch(self.launcher.pid)));
-        // The transcript has the time to the second, but is written after the event.
+        // The transcript has the limit's end to the second, but is written after the event.
         let exact = state.file.transcript_path.as_deref().and_then(limit_in);
         state.followed.limit = exact.or(state.followed.limit).filter(|at| *at > now_ms());
         let transcript = state.file.transcript_path.as_deref();
@@ -152,7 +155,8 @@ impl Follower<'_> {
         }
     }
 
-    fn hear_all(
+    /// Applies the rows that belong to this launch.
+    fn apply_all(
         &self,
         mut rows: Vec<SessionRow>,
         state: &mut FollowState,
@@ -162,13 +166,13 @@ impl Follower<'_> {
         rows.retain(|row| (row.pid, row.pid_start) == child);
         rows.sort_by_key(|row| row.started_at);
         for row in &rows {
-            self.hear(row, state, observer);
+            self.apply(row, state, observer);
         }
     }
 
-    fn hear(&self, row: &SessionRow, state: &mut FollowState, observer: &mut dyn Observer) {
+    fn apply(&self, row: &SessionRow, state: &mut FollowState, observer: &mut dyn Observer) {
         let known = state.followed.session.as_ref() == Some(&row.session_id);
-        // The session before `/clear`.
+        // This is the session before `/clear`.
         if !known && row.ended_at.is_some() && row.started_at <= state.began {
             return;
         }
@@ -182,19 +186,19 @@ impl Follower<'_> {
         }
         let ended = row.ended_at.is_some();
         state.followed.reason = row.end_reason.clone().filter(|_| ended);
-        look_for_limit(row, state);
+        note_limit(row, state);
         let handover = row.effort.as_ref().is_some_and(|effort| effort.handover);
-        // An ended session may be told without its effort.
+        // The row of an ended session may lack its effort.
         state.followed.handover = handover || (ended && state.followed.handover);
-        state.fresh_at = match state.followed.handover && self.starts_fresh {
+        state.fresh_at = if !state.followed.handover || !self.starts_fresh {
+            None
+        } else if row.status == Status::Idle && state.works {
             // Other hooks of the Stop may still run.
-            true if row.status == Status::Idle && state.works => {
-                Instant::now().checked_add(self.handover_grace / 3)
-            }
-            true => state
+            Instant::now().checked_add(self.handover_grace / 3)
+        } else {
+            state
                 .fresh_at
-                .or_else(|| Instant::now().checked_add(self.handover_grace)),
-            false => None,
+                .or_else(|| Instant::now().checked_add(self.handover_grace))
         };
         if !ended {
             state.works = row.status != Status::Idle;
@@ -219,7 +223,7 @@ impl Follower<'_> {
         self.keep(state);
     }
 
-    /// Where nothing can be written, the session goes on without its file.
+    /// Writes the launch file. If it cannot be written, the session goes on without it.
     fn keep(&self, state: &mut FollowState) {
         if let Err(why) = state.file.write(self.place, self.launcher.pid) {
             let file = self.place.launch(self.launcher.pid);
@@ -227,10 +231,11 @@ impl Follower<'_> {
         }
     }
 
+    /// Returns the time until the next deadline, one minute at most.
     fn next_look(&self, state: &FollowState) -> Duration {
-        let from_now = |at: Instant| at.saturating_duration_since(Instant::now());
-        let establish = state.establish.map(from_now);
-        let fresh = state.fresh_at.map(from_now);
+        let now = Instant::now();
+        let establish = state.establish.map(|at| at.saturating_duration_since(now));
+        let fresh = state.fresh_at.map(|at| at.saturating_duration_since(now));
         let resume = state.followed.limit.map(|at| until(at) + self.after_reset);
         [establish, fresh, resume]
             .into_iter()
@@ -238,16 +243,17 @@ impl Follower<'_> {
             .fold(TICK, Duration::min)
     }
 
-    fn look_at_the_clock(&self, state: &mut FollowState) {
+    /// Acts on the deadlines that have passed.
+    fn check_deadlines(&self, state: &mut FollowState) {
         if state.establish.is_some_and(|at| at <= Instant::now()) {
             state.establish = None;
-            let span = self.establish_timeout;
+            let span = time::lasted(self.establish_timeout.as_millis() as i64);
             let why = state
                 .lost
                 .as_ref()
                 .map(|why| format!(" ({why})"))
                 .unwrap_or_default();
-            let trouble = format!("no session yet after {span:?}{why}");
+            let trouble = format!("no session yet after {span}{why}");
             state.followed.trouble = Some(trouble.clone());
             state.file.trouble = Some(trouble);
             self.keep(state);
@@ -259,9 +265,10 @@ impl Follower<'_> {
         if state.limited.is_some() && state.followed.limit.is_none() {
             state.followed.limit = state.file.transcript_path.as_deref().and_then(limit_in);
         }
-        let late = |at: i64| now_ms() - at >= self.after_reset.as_millis() as i64;
-        let stays = state.limited.is_some() && state.status == Status::Idle.word();
-        if self.resumes && stays && state.followed.limit.is_some_and(late) {
+        let is_due = (state.followed.limit)
+            .is_some_and(|at| now_ms() - at >= self.after_reset.as_millis() as i64);
+        let is_stuck = state.limited.is_some() && state.status == Status::Idle.word();
+        if self.resumes && is_stuck && is_due {
             state.limited = None;
             state.followed.limit_over = true;
             child::end(self.child);
@@ -269,10 +276,12 @@ impl Follower<'_> {
     }
 }
 
-/// A turn that ran into a rate limit says when it ends, until something else happens.
-fn look_for_limit(row: &SessionRow, state: &mut FollowState) {
-    let is_limit = |error: &&str| limit::is_limit(error.split(':').next().unwrap_or_default());
-    let error = row.error.as_deref().filter(is_limit);
+/// Notes the end of the rate limit that the last turn ran into, and forgets it after any other event.
+fn note_limit(row: &SessionRow, state: &mut FollowState) {
+    let error = row
+        .error
+        .as_deref()
+        .filter(|error| limit::is_limit(error.split(':').next().unwrap_or_default()));
     if error == state.limited.as_deref() {
         return;
     }
@@ -282,12 +291,12 @@ fn look_for_limit(row: &SessionRow, state: &mut FollowState) {
     state.followed.limit = at.map(|at| at + MINUTE);
 }
 
-/// When the limit ends that the last answer of a transcript tells of.
+/// Returns the end of the limit that the last answer of a transcript names.
 fn limit_in(transcript: &str) -> Option<i64> {
     limit::at_end(Path::new(transcript))
 }
 
-/// How long it is until then.
+/// Returns the time from now until then.
 pub fn until(at: i64) -> Duration {
     Duration::from_millis(u64::try_from(at - now_ms()).unwrap_or(0))
 }

@@ -1,4 +1,4 @@
-//! `becket doctor`: every part looked at, and an event sent through what is registered.
+//! `becket doctor`: checks every part, and sends an event through the registered command.
 
 use std::process::ExitCode;
 
@@ -64,12 +64,12 @@ fn show(checks: &[DoctorCheck], broken: bool) {
         .filter(|check| check.state == CheckState::Warning)
         .count();
     println!();
-    match (broken, warnings) {
-        (true, _) => anstream::println!("{BAD}Something is broken.{BAD:#}"),
-        (false, 0) => anstream::println!("{GOOD}All is well.{GOOD:#}"),
-        (false, _) => {
-            let warnings = count(warnings, "warning", "warnings");
-            anstream::println!("{GOOD}It works{GOOD:#}, with {warnings}.");
-        }
+    if broken {
+        anstream::println!("{BAD}Something is broken.{BAD:#}");
+    } else if warnings == 0 {
+        anstream::println!("{GOOD}All is well.{GOOD:#}");
+    } else {
+        let warnings = count(warnings, "warning", "warnings");
+        anstream::println!("{GOOD}It works{GOOD:#}, with {warnings}.");
     }
 }
