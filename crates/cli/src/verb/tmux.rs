@@ -1,4 +1,4 @@
-//! `becket tmux`: sessions in tmux's status line, their panes' colours, and the way there.
+//! `becket tmux`: shows sessions in tmux's status line, colours their panes, and goes to them.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -59,7 +59,7 @@ struct TmuxJump {
     session: String,
 }
 
-/// Say that the person looks at a pane: its session need not be shown as waiting any more
+/// Report that the user looks at a pane, so that its session no longer counts as waiting
 ///
 /// For the focus hooks that `becket init --tmux` writes. Where no daemon runs, nothing happens.
 #[derive(Debug, clap::Args)]
@@ -159,21 +159,22 @@ fn next(world: &World) -> Result<()> {
     client.execute(Ask::Seen(SeenAt::Session(row.session_id.clone())))
 }
 
-/// The one that has waited longest; once all were looked at, the one whose last look is longest ago.
+/// Returns the session that has waited longest. If the user has looked at all of them, returns the one whose last look
+/// is longest ago.
 fn next_waiting(rows: &[SessionRow]) -> Option<&SessionRow> {
-    let order = |row: &&SessionRow| match row.display {
-        Display::Attention => Some((false, row.display_since)),
-        Display::Checked => Some((true, row.seen_at)),
-        _ => None,
-    };
-    let live = rows
-        .iter()
-        .filter(|row| is_live(row) && row.tmux_pane.is_some());
-    let waiting = live.filter_map(|row| Some((order(&row)?, row)));
-    waiting.min_by_key(|(order, _)| *order).map(|(_, row)| row)
+    rows.iter()
+        .filter(|row| is_live(row) && row.tmux_pane.is_some())
+        .filter(|row| matches!(row.display, Display::Attention | Display::Checked))
+        .min_by_key(|row| {
+            if row.display == Display::Attention {
+                (false, row.display_since)
+            } else {
+                (true, row.seen_at)
+            }
+        })
 }
 
-/// The live sessions, as the daemon knows them.
+/// Returns the live sessions from the daemon.
 fn sessions(world: &World) -> Result<Vec<SessionRow>> {
     Client::connect_or_start(world)?.sessions(SessionQuery::default())
 }
