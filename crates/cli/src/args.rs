@@ -1,4 +1,4 @@
-//! The command line, as typed. Each verb's own arguments stand in its file in `verb/`.
+//! The command line. The arguments of a verb are in its file in `verb/`.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -14,10 +14,10 @@ use crate::switch::SwitchArgs;
 use crate::verb;
 use crate::world::World;
 
-/// Options of every verb stand after its own.
+/// The place of the global options in a verb's help: after its own options.
 const LAST: usize = 900;
 
-/// The verbs as the top-level help lists them.
+/// The verbs in the order of the top-level help.
 const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Every day",
@@ -60,7 +60,7 @@ pub struct Args {
     #[arg(long, global = true, value_name = "FOLDER", display_order = LAST)]
     home: Option<PathBuf>,
     /// Set a key of the configuration for this command
-    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = Pair, hide_possible_values = true, display_order = LAST)]
+    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = PairParser, hide_possible_values = true, display_order = LAST)]
     set: Vec<(String, String)>,
     /// Append what every draw of the live view took: microseconds of the clock and of the processor
     #[arg(long, hide = true, value_name = "FILE")]
@@ -71,25 +71,25 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    Up(verb::up::Up),
-    Demo(verb::demo::Demo),
-    Init(verb::init::Init),
-    Uninit(verb::uninit::Uninit),
-    Adopt(verb::adopt::Adopt),
-    Doctor(verb::doctor::Doctor),
-    Sessions(verb::sessions::Sessions),
-    Show(verb::show::Show),
-    Replay(verb::replay::Replay),
-    Name(verb::name::Name),
-    Wait(verb::wait::Wait),
-    Events(verb::events::Events),
-    Run(verb::run::Run),
+    Up(verb::up::UpArgs),
+    Demo(verb::demo::DemoArgs),
+    Init(verb::init::InitArgs),
+    Uninit(verb::uninit::UninitArgs),
+    Adopt(verb::adopt::AdoptArgs),
+    Doctor(verb::doctor::DoctorArgs),
+    Sessions(verb::sessions::SessionsArgs),
+    Show(verb::show::ShowArgs),
+    Replay(verb::replay::ReplayArgs),
+    Name(verb::name::NameArgs),
+    Wait(verb::wait::WaitArgs),
+    Events(verb::events::EventsArgs),
+    Run(verb::run::RunArgs),
     Prd(verb::prd::Prd),
     Task(verb::task::Task),
     Effort(verb::effort::Effort),
     Log(verb::effort::Log),
-    Checkpoint(verb::checkpoint::Checkpoint),
-    Hooks(verb::hooks::Hooks),
+    Checkpoint(verb::checkpoint::CheckpointArgs),
+    Hooks(verb::hooks::HooksArgs),
     /// Switch a hook off for one session
     ///
     /// Only this session is affected, and no config is changed. Without a name: list the hooks of
@@ -100,28 +100,28 @@ enum Verb {
     /// Takes `becket disable` back. A hook that the config switches off stays off, and the file that
     /// does so is named. Without a name: list the hooks of this project, and which do not run.
     Enable(SwitchArgs),
-    Stats(verb::stats::Stats),
-    Recent(verb::recent::Recent),
-    Profile(verb::profile::Profile),
-    Try(verb::try_hook::Try),
-    Why(verb::why::Why),
-    Guard(verb::guard::Guard),
-    Coverage(verb::coverage::Coverage),
-    Trust(verb::trust::Trust),
-    Tmux(verb::tmux::Tmux),
-    Daemon(verb::daemon::Daemon),
-    Config(verb::config::Config),
-    Gc(verb::gc::Gc),
-    Completions(verb::completions::Completions),
-    Hook(verb::hook::Hook),
-    Builtin(verb::builtin::Builtin),
-    Statusline(verb::statusline::Statusline),
+    Stats(verb::stats::StatsArgs),
+    Recent(verb::recent::RecentArgs),
+    Profile(verb::profile::ProfileArgs),
+    Try(verb::try_hook::TryArgs),
+    Why(verb::why::WhyArgs),
+    Guard(verb::guard::GuardArgs),
+    Coverage(verb::coverage::CoverageArgs),
+    Trust(verb::trust::TrustArgs),
+    Tmux(verb::tmux::TmuxArgs),
+    Daemon(verb::daemon::DaemonArgs),
+    Config(verb::config::ConfigArgs),
+    Gc(verb::gc::GcArgs),
+    Completions(verb::completions::CompletionsArgs),
+    Hook(verb::hook::HookArgs),
+    Builtin(verb::builtin::BuiltinArgs),
+    Statusline(verb::statusline::StatuslineArgs),
 }
 
 impl Verb {
-    /// The name of a verb whose work goes by the config and stays: what counts for one command has no
-    /// part in that.
-    fn outlives_itself(&self) -> Option<&'static str> {
+    /// Returns the name of a verb whose effect outlives the command. Such a verb refuses `--set`, which holds for
+    /// one command.
+    fn name_if_lasting(&self) -> Option<&'static str> {
         match self {
             Self::Up(_) => Some("up"),
             Self::Init(_) => Some("init"),
@@ -137,11 +137,11 @@ fn version() -> String {
     becket_wire::Version::current().to_string()
 }
 
-/// `KEY=VALUE`. Shells complete the key.
+/// The parser of `KEY=VALUE`. Shells complete the key.
 #[derive(Clone)]
-struct Pair;
+struct PairParser;
 
-impl TypedValueParser for Pair {
+impl TypedValueParser for PairParser {
     type Value = (String, String);
 
     fn parse_ref(
@@ -150,25 +150,25 @@ impl TypedValueParser for Pair {
         option: Option<&Arg>,
         text: &OsStr,
     ) -> Result<Self::Value, clap::Error> {
-        TypedValueParser::parse_ref(&pair, command, option, text)
+        TypedValueParser::parse_ref(&parse_pair, command, option, text)
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
         let keys = KEYS.iter().filter(|key| !key.path.ends_with('*'));
-        let begun = keys.map(|key| PossibleValue::new(format!("{}=", key.path)));
-        Some(Box::new(begun))
+        let values = keys.map(|key| PossibleValue::new(format!("{}=", key.path)));
+        Some(Box::new(values))
     }
 }
 
-fn pair(text: &str) -> Result<(String, String), &'static str> {
+fn parse_pair(text: &str) -> Result<(String, String), &'static str> {
     match text.split_once('=') {
         Some((key, value)) => Ok((key.trim().to_owned(), value.to_owned())),
         None => Err("expected KEY=VALUE"),
     }
 }
 
-/// The command line whose help lists the verbs in groups.
-fn grouped() -> Command {
+/// Builds the command line, whose help lists the verbs in groups.
+fn command() -> Command {
     let command = Args::command();
     let head = command.get_styles().get_header();
     let mut template = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
@@ -187,7 +187,7 @@ fn grouped() -> Command {
 
 impl Args {
     pub fn read() -> Result<Self, clap::Error> {
-        let mut command = grouped();
+        let mut command = command();
         let matches = command.try_get_matches_from_mut(std::env::args_os())?;
         Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
     }
@@ -197,7 +197,7 @@ impl Args {
         let Some(verb) = self.verb else {
             return verb::view::run(&world, self.frame_times.as_deref());
         };
-        if let Some(name) = verb.outlives_itself() {
+        if let Some(name) = verb.name_if_lasting() {
             world.refuse_set(name)?;
         }
         match verb {
@@ -263,8 +263,8 @@ mod tests {
 
     #[test]
     fn the_help_fits_80_columns() {
-        insta::assert_snapshot!(grouped().render_help());
-        for line in grouped().render_help().to_string().lines() {
+        insta::assert_snapshot!(command().render_help());
+        for line in command().render_help().to_string().lines() {
             assert!(line.chars().count() <= 80, "{line}");
         }
     }

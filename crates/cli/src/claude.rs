@@ -1,4 +1,4 @@
-//! The Claude Code of this machine: which program it is, and which version.
+//! Finds the Claude Code of this machine and its version.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
@@ -12,13 +12,13 @@ use becket_engine::process::{Bounds, run_command};
 
 use crate::failure::{Code, Failure};
 
-/// How long a program may take to say its version.
+/// The time limit for `--version`.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The three numbers of a version.
 pub type Numbers = [u32; 3];
 
-/// A version, what the ones before it lack, and true if becket is of no use with those.
+/// The versions that becket needs: a version, true if becket is of no use with older ones, and the reason.
 const NEEDS: [(Numbers, bool, &str); 2] = [
     (
         [2, 1, 101],
@@ -31,20 +31,20 @@ const NEEDS: [(Numbers, bool, &str); 2] = [
         "it gives hooks no arguments, so only the home ~/.becket works",
     ),
 ];
-/// The first version that knows `onFailure`, which `--strict` needs.
+/// The first version with `onFailure`, which `--strict` needs.
 const STRICT: Numbers = [2, 1, 325];
 
-/// Why a version is too old for becket.
+/// The reason why a version is too old for becket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TooOld {
     pub why: String,
-    /// becket can do nothing with it.
+    /// True if becket does not work with this version at all.
     pub is_useless: bool,
 }
 
-/// Says what a version lacks, in the words of `claude --version`. None if it has all that is needed.
-pub fn too_old(said: &str, strict: bool) -> Option<TooOld> {
-    let version = numbers(said)?;
+/// Returns the reason why a version, as `claude --version` prints it, is too old. Returns none if it is not.
+pub fn too_old(printed: &str, strict: bool) -> Option<TooOld> {
+    let version = numbers(printed)?;
     let strict = strict.then_some((
         STRICT,
         false,
@@ -53,23 +53,25 @@ pub fn too_old(said: &str, strict: bool) -> Option<TooOld> {
     let mut needs = NEEDS.into_iter().chain(strict);
     let (needed, is_useless, why) = needs.find(|(needed, ..)| version < *needed)?;
     let needed = needed.map(|number| number.to_string()).join(".");
-    let why = format!("Claude Code {said} is too old: {why}; take {needed} or newer");
+    let why = format!("Claude Code {printed} is too old: {why}; take {needed} or newer");
     Some(TooOld { why, is_useless })
 }
 
-/// What `claude --version` says; none if there is none on PATH. It is asked once: it takes a tenth
-/// of a second to answer.
-pub fn says() -> Option<String> {
-    static SAID: OnceLock<Option<String>> = OnceLock::new();
-    SAID.get_or_init(|| version_of(Path::new("claude"))).clone()
+/// Returns the output of `claude --version`, none if no `claude` is on PATH. Asks once: an answer takes a tenth of
+/// a second.
+pub fn printed_version() -> Option<String> {
+    static PRINTED: OnceLock<Option<String>> = OnceLock::new();
+    PRINTED
+        .get_or_init(|| version_of(Path::new("claude")))
+        .clone()
 }
 
-/// The version of the `claude` on PATH.
+/// Returns the version of the `claude` on PATH.
 pub fn version() -> Option<Numbers> {
-    numbers(&says()?)
+    numbers(&printed_version()?)
 }
 
-/// The three numbers that a version begins with.
+/// Parses the three numbers that a version begins with.
 pub fn numbers(version: &str) -> Option<Numbers> {
     let mut parts = version
         .split_whitespace()
@@ -79,7 +81,7 @@ pub fn numbers(version: &str) -> Option<Numbers> {
     Some([parts.next()??, parts.next()??, parts.next()??])
 }
 
-/// The first line that a program prints for `--version`.
+/// Returns the first line that a program prints for `--version`.
 pub fn version_of(program: &Path) -> Option<String> {
     let bounds = Bounds {
         time: Some(PATIENCE),
@@ -87,13 +89,14 @@ pub fn version_of(program: &Path) -> Option<String> {
         ..Bounds::default()
     };
     let done = run_command(Command::new(program).arg("--version"), b"", &bounds).ok()?;
-    let said = done
-        .success()
-        .then(|| String::from_utf8_lossy(&done.stdout).into_owned())?;
-    said.lines().next().map(|line| line.trim().to_owned())
+    if !done.success() {
+        return None;
+    }
+    let printed = String::from_utf8_lossy(&done.stdout);
+    printed.lines().next().map(|line| line.trim().to_owned())
 }
 
-/// The program that was named, or `claude` on PATH, as an absolute path.
+/// Returns the absolute path of the named program, or of `claude` on PATH.
 pub fn find(named: Option<&Path>, path: Option<&OsStr>, cwd: &Path) -> Result<PathBuf> {
     let name = named.unwrap_or(Path::new("claude"));
     let found = if name.components().count() > 1 {
@@ -104,8 +107,8 @@ pub fn find(named: Option<&Path>, path: Option<&OsStr>, cwd: &Path) -> Result<Pa
             .map(|folder| cwd.join(folder).join(name))
             .filter(|file| file.is_file())
             .collect();
-        let runs = files.iter().find(|file| is_executable(file));
-        runs.or(files.first()).cloned()
+        let executable = files.iter().find(|file| is_executable(file));
+        executable.or(files.first()).cloned()
     };
     let Some(found) = found else {
         let what = format!("could not find {}", name.display());

@@ -1,49 +1,55 @@
-//! Asks the daemon something, starting it if need be.
+//! Talks to the daemon for the verbs, and starts it where there is none. Verbs use the shim's code only through
+//! this module.
 
+use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use becket_hook::{Link, wake};
+use becket_hook::{Link, connect, wake};
+pub use becket_hook::{envelope, print as print_answer, read_payload};
 use becket_wire::effort::EffortTold;
+use becket_wire::place::UNREGISTERED;
 #[cfg(target_os = "linux")]
 use becket_wire::process::process_state;
-use becket_wire::rpc::{Ask, DaemonStatus, EventQuery, EventRow, Request, Response, Told};
+use becket_wire::rpc::{
+    Ask, DaemonStatus, Envelope, EventQuery, EventRequest, EventRow, Request, Response, Told,
+};
 use becket_wire::session::{SessionQuery, SessionRow};
-use becket_wire::{Missed, Notice, Version};
+use becket_wire::{Missed, Notice, Place, Version, bounds};
 
 use crate::failure::{Code, Failure};
-use crate::log;
 use crate::work;
 use crate::world::World;
 
-/// How long the daemon may take to start (an older one may wait for its hooks first), and to answer a
-/// person.
+/// The time limit for the start of a daemon. An older daemon may wait for its hooks first.
 const START: Duration = Duration::from_secs(45);
+/// The time limit for an answer.
 const ANSWER: Duration = Duration::from_secs(30);
-/// After so long a silence, the daemon's process is looked at: one that was stopped does not answer at all.
+/// The silence after which the daemon's process is checked: a stopped process never answers.
 const SILENCE: Duration = Duration::from_secs(2);
-/// For those who follow: as long as it takes.
+/// The time limit for a reader of a stream, which waits as long as it takes.
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 3600);
-/// How long a follower waits for the next daemon, and between two tries.
+/// The time for which a follower tries to reach the next daemon.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(50);
-/// The same where the user stopped it: that may take days.
+/// The pause between two tries where the user stopped the daemon, which may be for days.
 const LONG_PAUSE: Duration = Duration::from_millis(200);
-/// What they wait for then.
+/// The message of a follower that waits because the user stopped the daemon.
 pub const STOPPED: &str =
     "the daemon was stopped; waiting for an event or for `becket daemon start`";
 
+/// A connection to the daemon.
 #[derive(Debug)]
 pub struct Client {
     link: Link,
-    /// When the caller gives up, whatever else is allowed.
+    /// The time at which the caller gives up. It cuts every other time limit short.
     until: Option<Instant>,
 }
 
 impl Client {
-    /// Connects to the daemon that runs; none if there is none.
+    /// Connects to the running daemon. Returns none if no daemon runs.
     pub fn connect(world: &World) -> Result<Option<Self>> {
         let socket = world.socket();
         match Link::connect(&socket, Instant::now() + ANSWER) {
@@ -62,8 +68,8 @@ impl Client {
         Self::connect(world)?.ok_or_else(|| unreachable(world, &Missed::Absent))
     }
 
-    /// The same for a client that had a daemon before. A home that was thrown away since then
-    /// does not come back by them, nor a daemon that was told to end: none then.
+    /// Connects again after the connection to a daemon was lost, and starts a daemon if need be. A home that was
+    /// deleted since then is an error. Returns none if the user stopped the daemon: neither is undone here.
     pub fn connect_again(world: &World) -> Result<Option<Self>> {
         let home = world.place.home();
         if !home.exists() {
@@ -77,8 +83,8 @@ impl Client {
         }
     }
 
-    /// The daemon that comes after one that has gone. It may be killed while it starts, too. None if
-    /// it was told to end.
+    /// Connects to the daemon that follows one that has ended, with several tries: the next one may be killed
+    /// while it starts. Returns none if the user stopped the daemon.
     pub fn next_daemon(world: &World) -> Result<Option<Self>> {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -91,9 +97,9 @@ impl Client {
         }
     }
 
-    /// The same for a follower. Where the daemon was told to end, it waits until another process
-    /// starts one, or its own time is up.
-    pub fn follow_on(world: &World, until: Option<Instant>) -> Result<Self> {
+    /// Connects to the next daemon for the reader of a stream. If the user stopped the daemon, waits until another
+    /// process starts one, or until this time.
+    pub fn wait_for_next_daemon(world: &World, until: Option<Instant>) -> Result<Self> {
         let mut told = false;
         loop {
             if let Some(client) = Self::next_daemon(world)? {
@@ -110,7 +116,7 @@ impl Client {
         }
     }
 
-    /// The same, with a time at which the caller gives up.
+    /// Sets the time at which the caller gives up.
     pub fn until(self, until: Option<Instant>) -> Self {
         Self { until, ..self }
     }
@@ -125,19 +131,19 @@ impl Client {
         self.link.send(&frame).map_err(lost)
     }
 
-    /// The next word of an answer that has several.
+    /// Receives the next message of an answer.
     pub fn next(&mut self) -> Result<Response> {
         self.allow(SILENCE);
         match self.link.receive() {
             Err(Missed::Slow) => {}
-            word => return word.map_err(lost),
+            response => return response.map_err(lost),
         }
         self.refuse_stopped()?;
         self.allow(ANSWER);
         self.link.receive().map_err(lost)
     }
 
-    /// An error if the daemon's process was stopped, as by Ctrl-Z or SIGSTOP.
+    /// Fails if the daemon's process is stopped, as by Ctrl-Z or SIGSTOP.
     fn refuse_stopped(&self) -> Result<()> {
         #[cfg(target_os = "linux")]
         if let Ok(peer) = rustix::net::sockopt::socket_peercred(&self.link.socket) {
@@ -153,18 +159,18 @@ impl Client {
         Ok(())
     }
 
-    /// The next word of a stream, however long it takes.
-    pub fn wait(&mut self) -> Result<Response> {
+    /// Receives the next message of a stream, however long it takes.
+    pub fn next_in_stream(&mut self) -> Result<Response> {
         self.allow(FOR_EVER);
         self.link.receive().map_err(lost)
     }
 
-    /// Ends this connection from another thread, which wakes the reader.
+    /// Returns a handle that closes this connection from another thread, which wakes its reader.
     pub fn hang_up(&self) -> Result<HangUp> {
         Ok(HangUp(self.link.socket.try_clone()?))
     }
 
-    fn told(&mut self) -> Result<Told> {
+    fn reply(&mut self) -> Result<Told> {
         match self.next()? {
             Response::Told(told) => Ok(told),
             Response::Refused { version } => Err(Failure::new(
@@ -173,27 +179,27 @@ impl Client {
             )
             .hint("becket daemon start")
             .into()),
-            other => Err(anyhow!("unexpected reply from the daemon: {other:?}")),
+            _ => Err(unexpected_reply()),
         }
     }
 
     pub fn status(&mut self) -> Result<DaemonStatus> {
         self.ask(Ask::Status)?;
-        match self.told()? {
+        match self.reply()? {
             Told::Status(status) => Ok(*status),
-            other => Err(anyhow!("unexpected reply from the daemon: {other:?}")),
+            _ => Err(unexpected_reply()),
         }
     }
 
     pub fn sessions(&mut self, query: SessionQuery) -> Result<Vec<SessionRow>> {
         self.ask(Ask::Sessions(query))?;
-        match self.told()? {
+        match self.reply()? {
             Told::Sessions(rows) => Ok(rows),
-            other => Err(log::refusal(other)),
+            other => Err(refusal(other)),
         }
     }
 
-    /// An event or a status line, as the shim would send it; what it is answered is not looked at.
+    /// Sends an event or a status line as the shim would, and waits for the answer, which it drops.
     pub fn send(&mut self, request: &Request) -> Result<()> {
         let frame = request.to_frame()?;
         self.link.send(&frame).map_err(lost)?;
@@ -201,12 +207,12 @@ impl Client {
             match self.next()? {
                 Response::Answer { .. } => return Ok(()),
                 Response::Hold { .. } => {}
-                other => return Err(anyhow!("unexpected reply from the daemon: {other:?}")),
+                _ => return Err(unexpected_reply()),
             }
         }
     }
 
-    /// Part of the log, whole.
+    /// Returns the events that match the query, oldest first.
     pub fn events(&mut self, query: EventQuery) -> Result<Vec<EventRow>> {
         self.ask(Ask::Events(query))?;
         let mut rows = Vec::new();
@@ -214,7 +220,7 @@ impl Client {
             match self.next()? {
                 Response::Row(row) => rows.push(*row),
                 Response::Told(Told::Done) => return Ok(rows),
-                other => return Err(anyhow!("unexpected reply from the daemon: {other:?}")),
+                _ => return Err(unexpected_reply()),
             }
         }
     }
@@ -222,24 +228,24 @@ impl Client {
     /// Asks about tasks and efforts.
     pub fn effort(&mut self, ask: Ask) -> Result<EffortTold> {
         self.ask(ask)?;
-        match self.told()? {
+        match self.reply()? {
             Told::Effort(told) => Ok(*told),
             Told::No(why) => Err(work::refusal(&why)),
-            other => Err(log::refusal(other)),
+            other => Err(refusal(other)),
         }
     }
 
-    /// Lets the daemon that runs take in the spool before the database is read. Without one there is
-    /// nothing to do: the spool is read where it lies.
+    /// Has the running daemon move the spool into the database, which the caller reads next. Without a daemon,
+    /// the caller reads the spool's files itself.
     pub fn take_in(world: &World) -> Result<()> {
         if world.no_daemon {
             return Ok(());
         }
-        Self::connect(world)?.map_or(Ok(()), |mut client| client.done(Ask::TakeIn))
+        Self::connect(world)?.map_or(Ok(()), |mut client| client.execute(Ask::TakeIn))
     }
 
-    /// The same for a verb: a daemon in trouble does not stop the reading, but one that does not answer
-    /// has events that are missing then.
+    /// Does the same, but a failure does not stop the caller. A daemon that does not answer is reported, since the
+    /// events that it still has will be missing.
     pub fn take_in_or_warn(world: &World) {
         if let Err(error) = Self::take_in(world)
             && let Some(failure) = error.downcast_ref::<Failure>().filter(|it| it.is_late())
@@ -250,32 +256,63 @@ impl Client {
         }
     }
 
-    /// Asks for something that is only done, not told.
-    pub fn done(&mut self, ask: Ask) -> Result<()> {
+    /// Sends a request whose reply carries no data.
+    pub fn execute(&mut self, ask: Ask) -> Result<()> {
         self.ask(ask)?;
-        match self.told()? {
-            told @ (Told::NoSuchSession(_) | Told::Ambiguous(_)) => Err(log::refusal(told)),
+        match self.reply()? {
+            missing @ (Told::NoSuchSession(_) | Told::Ambiguous(_)) => Err(refusal(missing)),
             Told::No(why) => Err(anyhow!("the daemon refused: {why}")),
             _ => Ok(()),
         }
     }
 }
 
-/// The end of a connection, to be had from elsewhere.
+/// A handle that closes a connection from another thread.
 #[derive(Debug)]
 pub struct HangUp(OwnedFd);
 
 impl HangUp {
     pub fn now(self) {
-        // It may have ended by itself.
+        // The connection may have ended already.
         rustix::net::shutdown(&self.0, rustix::net::Shutdown::Both).ok();
     }
 }
 
-/// Returns true if the daemon is there and did not answer.
-fn is_late(error: &anyhow::Error) -> bool {
+/// Gets the status line from the daemon, which is started if there is none.
+pub fn status_line(place: &Place, envelope: &Envelope, payload: &[u8]) -> Result<Vec<u8>, Missed> {
+    let wait = bounds::STATUS_LINE;
+    let request = Request::StatusLine(EventRequest {
+        envelope: envelope.clone(),
+        sent: envelope.at,
+        payload: payload.to_vec(),
+    });
+    let frame = request.to_frame().map_err(|_| Missed::Broken)?;
+    let mut link = match connect(place, wait) {
+        Err(Missed::Absent) if !place.stopped_mark().exists() => {
+            wake::start_and_connect(place, wait)?
+        }
+        link => link?,
+    };
+    link.deadline = Instant::now() + wait;
+    link.send(&frame)?;
+    match link.receive()? {
+        Response::Answer { output, .. } => Ok(output.stdout),
+        Response::Busy => Err(Missed::Busy),
+        Response::Refused { version } => Err(Missed::Refused(version)),
+        _ => Err(Missed::Broken),
+    }
+}
+
+/// Returns true if the daemon exists and did not answer in time.
+pub fn is_late(error: &anyhow::Error) -> bool {
     let failure = error.downcast_ref::<Failure>();
     failure.is_some_and(Failure::is_late)
+}
+
+/// Returns true if there is no daemon, or it could not be reached.
+pub fn is_unreachable(error: &anyhow::Error) -> bool {
+    let failure = error.downcast_ref::<Failure>();
+    failure.is_some_and(Failure::is_unreachable)
 }
 
 fn lost(missed: Missed) -> anyhow::Error {
@@ -287,7 +324,7 @@ fn lost(missed: Missed) -> anyhow::Error {
     }
 }
 
-/// The daemon has ended in the middle of it.
+/// Makes the error for a daemon that ended before its answer was complete.
 pub fn gone() -> anyhow::Error {
     Failure::new(Code::Unreachable, "the daemon went away")
         .hint("try again; then: becket doctor")
@@ -307,8 +344,9 @@ fn unreachable(world: &World, missed: &Missed) -> anyhow::Error {
     .into()
 }
 
-/// Why the start lock could not be had: another process has it, or there can be none.
-fn not_ours_to_start(world: &World) -> anyhow::Error {
+/// Makes the error for a start lock that could not be taken: another process holds it, or its file cannot be
+/// opened.
+fn start_lock_error(world: &World) -> anyhow::Error {
     let lock = world.place.start_lock();
     let mut options = std::fs::OpenOptions::new();
     let no_link = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
@@ -328,7 +366,18 @@ fn not_ours_to_start(world: &World) -> anyhow::Error {
     failure.hint("becket doctor").into()
 }
 
-/// Starts the daemon, unless one runs. True if this call did it.
+/// Returns true if `becket uninit` took becket out of every settings file.
+pub fn is_unregistered(place: &Place) -> bool {
+    wake::is_unregistered(place)
+}
+
+/// Keeps the registered entries that a running Claude Code still has from starting another daemon.
+pub fn mark_unregistered(place: &Place) {
+    let mark = wake::create(&place.stopped_mark());
+    drop(mark.and_then(|mut mark| mark.write_all(UNREGISTERED.as_bytes())));
+}
+
+/// Starts the daemon, unless one runs. Returns true if this call started it.
 pub fn start(world: &World) -> Result<bool> {
     if world.no_daemon {
         return Err(Failure::new(
@@ -340,7 +389,7 @@ pub fn start(world: &World) -> Result<bool> {
     }
     let until = Instant::now() + START;
     let Some(_lock) = wake::start_lock(&world.place, until) else {
-        return Err(not_ours_to_start(world));
+        return Err(start_lock_error(world));
     };
     // The previous holder of the lock may have started it. One that ends meanwhile does not answer.
     let status = Client::connect(world)?.map(|mut client| client.status());
@@ -366,4 +415,29 @@ pub fn start(world: &World) -> Result<bool> {
         ))
         .into()),
     }
+}
+
+/// Makes the error for a reply without the data that was asked for.
+pub fn refusal(told: Told) -> anyhow::Error {
+    let failure = match told {
+        Told::NoSuchSession(prefix) => {
+            let what = format!("no session has an id that begins with `{prefix}`");
+            Failure::new(Code::Missing, what).hint("becket sessions --all shows the ids")
+        }
+        Told::Ambiguous(ids) => {
+            let what = "several sessions have an id that begins like this";
+            Failure::new(Code::Usage, what).hint(format!("one of: {}", ids.join(", ")))
+        }
+        Told::No(why) => Failure::new(Code::Failed, why),
+        _ => return unexpected_reply(),
+    };
+    failure.into()
+}
+
+/// Makes the error for a reply that no request of this kind gets.
+pub fn unexpected_reply() -> anyhow::Error {
+    let what = "the daemon sent a reply that does not belong to this request";
+    Failure::new(Code::Failed, what)
+        .hint("becket daemon stop; then try again")
+        .into()
 }

@@ -1,4 +1,4 @@
-//! Which sessions' calls are compared with the log: those of Claude Code's transcripts, hooked or not.
+//! Compares the tool calls in Claude Code's transcripts with the log, for sessions with and without becket's hooks.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,59 +14,64 @@ use becket_wire::rpc::complete_session;
 use rusqlite::Connection;
 use serde_json::Value;
 
-use crate::client::Client;
+use crate::client::{self, Client};
 use crate::log;
 use crate::ui::text::count;
 use crate::world::World;
 
-/// What doctor and the live view look at, in milliseconds: a day.
+/// The period that doctor and the live view check, in milliseconds: a day.
 pub const A_DAY: i64 = 24 * 60 * 60 * 1000;
-/// Of so many ended sessions, those that changed in time are looked at.
+/// The greatest number of ended sessions that are compared, the newest.
 const ENDED: u32 = 1000;
-/// The first lines of a transcript name the folder; so much of it is read for that.
+/// The number of bytes that are read to find the session's folder, which the first lines of a transcript name.
 const FIRST_LINES: u64 = 1 << 20;
 
-/// The calls of one session, compared.
+/// The tool calls of one session, compared with the log.
 #[derive(Debug)]
-pub struct Compared {
+pub struct SessionCoverage {
     pub session_id: String,
     pub project: Option<String>,
-    /// Whether any event of it has arrived.
+    /// True if an event of the session has arrived.
     pub hooked: bool,
-    /// None if it was deleted, or never written.
+    /// None if the transcript was deleted, or never written.
     pub transcript: Option<PathBuf>,
     pub calls: SessionCalls,
     pub coverage: Coverage,
-    /// The calls that becket had denied.
+    /// The calls that ran although becket had denied them.
     pub ran_denied: Vec<RanDenied>,
 }
 
-/// What is compared.
+/// The calls to compare.
 #[derive(Debug, Clone, Copy)]
-pub enum Scope<'a> {
-    /// All calls of the session whose id begins so.
+pub enum CoverageScope<'a> {
+    /// All calls of the session whose id begins with this.
     Session(&'a str),
-    /// The calls of all sessions since then.
+    /// The calls of all sessions since this time.
     Since(i64),
 }
 
+impl CoverageScope<'_> {
+    fn since(self) -> i64 {
+        match self {
+            Self::Session(_) => 0,
+            Self::Since(since) => since,
+        }
+    }
+}
+
 /// Compares the calls of transcripts with the log. Sessions without a call are left out.
-pub fn compare(world: &World, scope: Scope<'_>) -> Result<Vec<Compared>> {
+pub fn compare(world: &World, scope: CoverageScope<'_>) -> Result<Vec<SessionCoverage>> {
     let database = store::open_to_read(&world.place.database())?;
     let spooled = spool::read_all(&world.place, &log::masker(world));
-    let since = match scope {
-        Scope::Session(_) => 0,
-        Scope::Since(since) => since,
-    };
     let ran_denied = match &database {
-        Some(database) => store::ran_denied(database, since)?,
+        Some(database) => store::ran_denied(database, scope.since())?,
         None => Vec::new(),
     };
     let mut compared = Vec::new();
     for (session_id, found) in find(world, database.as_ref(), scope, &ran_denied)? {
         let transcript = found.transcript.as_deref();
         let mut calls = transcript.map_or_else(SessionCalls::default, SessionCalls::read);
-        if let Scope::Since(since) = scope {
+        if let CoverageScope::Since(since) = scope {
             calls.calls.only_since(since);
         }
         if let Some(database) = &database {
@@ -80,7 +85,7 @@ pub fn compare(world: &World, scope: Scope<'_>) -> Result<Vec<Compared>> {
         let ran_denied: Vec<RanDenied> = of_session.cloned().collect();
         // Claude Code writes the transcript later than it sends the event.
         if coverage.calls > 0 || calls.trouble.is_some() || !ran_denied.is_empty() {
-            compared.push(Compared {
+            compared.push(SessionCoverage {
                 ran_denied,
                 session_id,
                 project: found.project.or_else(|| folder_of(transcript?)),
@@ -94,24 +99,21 @@ pub fn compare(world: &World, scope: Scope<'_>) -> Result<Vec<Compared>> {
     Ok(compared)
 }
 
-struct Found {
+struct SessionTranscript {
     transcript: Option<PathBuf>,
     project: Option<String>,
     hooked: bool,
 }
 
-/// The transcripts in Claude Code's config folder, and those that sessions of the log name. Sessions in which
-/// a denied call ran need none.
+/// Finds the transcripts in Claude Code's config folder, and those that sessions of the log name. A session in which
+/// a denied call ran is listed without a transcript, too.
 fn find(
     world: &World,
     database: Option<&Connection>,
-    scope: Scope<'_>,
+    scope: CoverageScope<'_>,
     ran_denied: &[RanDenied],
-) -> Result<BTreeMap<String, Found>> {
-    let since = match scope {
-        Scope::Session(_) => 0,
-        Scope::Since(since) => since,
-    };
+) -> Result<BTreeMap<String, SessionTranscript>> {
+    let since = scope.since();
     let mut found = BTreeMap::new();
     let folder = world.claude_home.as_deref();
     for transcript in folder.map_or_else(Vec::new, |folder| transcripts_since(folder, since)) {
@@ -119,7 +121,7 @@ fn find(
         let Some(id) = id else {
             continue;
         };
-        let one = Found {
+        let one = SessionTranscript {
             project: None,
             hooked: false,
             transcript: Some(transcript.clone()),
@@ -128,12 +130,12 @@ fn find(
     }
     let sessions = match (database, scope) {
         (None, _) => Vec::new(),
-        (Some(database), Scope::Session(prefix)) => {
-            store::sessions(database, SessionFilter::Like(prefix))?
+        (Some(database), CoverageScope::Session(prefix)) => {
+            store::sessions(database, Which::Like(prefix))?
         }
-        (Some(database), Scope::Since(_)) => {
-            let mut sessions = store::sessions(database, SessionFilter::Live)?;
-            sessions.extend(store::sessions(database, SessionFilter::Ended(ENDED))?);
+        (Some(database), CoverageScope::Since(_)) => {
+            let mut sessions = store::sessions(database, Which::Live)?;
+            sessions.extend(store::sessions(database, Which::Ended(ENDED))?);
             sessions
         }
     };
@@ -143,13 +145,11 @@ fn find(
         let named = session.transcript_path.map(PathBuf::from);
         let transcript = known.and_then(|known| known.transcript).or(named);
         let transcript = transcript.filter(|file| file.exists());
-        let has_run_denied = || {
-            ran_denied
-                .iter()
-                .any(|ran| ran.session == session.session_id)
-        };
-        if is_wanted && (transcript.is_some() || has_run_denied()) {
-            let one = Found {
+        let has_ran_denied = ran_denied
+            .iter()
+            .any(|ran| ran.session == session.session_id);
+        if is_wanted && (transcript.is_some() || has_ran_denied) {
+            let one = SessionTranscript {
                 transcript,
                 project: session.project,
                 hooked: true,
@@ -157,15 +157,15 @@ fn find(
             found.insert(session.session_id, one);
         }
     }
-    if let Scope::Session(typed) = scope {
+    if let CoverageScope::Session(typed) = scope {
         let id = complete_session(typed, found.keys().map(String::as_str));
-        let id = id.map_err(log::refusal)?;
+        let id = id.map_err(client::refusal)?;
         found.retain(|other, _| *other == id);
     }
     Ok(found)
 }
 
-/// The folder that a session was started in, as its transcript says.
+/// Returns the folder that a session was started in, from its transcript.
 fn folder_of(transcript: &Path) -> Option<String> {
     let lines = BufReader::new(File::open(transcript).ok()?.take(FIRST_LINES)).lines();
     lines.map_while(Result::ok).find_map(|line| {
@@ -174,7 +174,7 @@ fn folder_of(transcript: &Path) -> Option<String> {
     })
 }
 
-/// Counts the calls of the last day that ran though becket had denied them.
+/// Counts the calls of the last day that ran although becket had denied them.
 pub fn ran_denied_of_last_day(world: &World) -> Result<usize> {
     let Some(database) = store::open_to_read(&world.place.database())? else {
         return Ok(0);
@@ -182,27 +182,27 @@ pub fn ran_denied_of_last_day(world: &World) -> Result<usize> {
     Ok(store::ran_denied(&database, now_ms() - A_DAY)?.len())
 }
 
-/// What doctor and the live view say of the last day: how many calls there were, and, if no guard saw
-/// some or denied ones ran, how many and where.
+/// Returns the number of calls of the last day and, if no guard saw some of them or denied ones ran, a text for
+/// doctor and the live view.
 pub fn last_day(world: &World) -> Result<(u32, Option<String>)> {
-    // The view and doctor tell of a daemon in trouble themselves.
+    // The view and doctor report a daemon in trouble themselves.
     Client::take_in(world).ok();
-    let compared = compare(world, Scope::Since(now_ms() - A_DAY))?;
+    let compared = compare(world, CoverageScope::Since(now_ms() - A_DAY))?;
     let calls = compared.iter().map(|one| one.coverage.calls).sum();
     let unseen: u32 = compared.iter().map(|one| one.coverage.unseen).sum();
-    let where_it_is = compared.iter().max_by_key(|one| one.coverage.unseen);
-    let project = where_it_is.and_then(|one| one.project.as_deref());
+    let worst = compared.iter().max_by_key(|one| one.coverage.unseen);
+    let project = worst.and_then(|one| one.project.as_deref());
     let project = project.map_or_else(String::new, |path| format!(", most of them in {path}"));
-    let what = format!("no guard saw {unseen} of {calls} tool calls of the last 24 hours{project}");
+    let mut findings = Vec::new();
     let ran_denied = ran_denied_of_last_day(world)?;
-    let lifted = format!(
-        "{} that becket had denied ran",
-        count(ran_denied, "call", "calls")
-    );
-    let what = [
-        (ran_denied > 0).then_some(lifted),
-        (unseen > 0).then_some(what),
-    ];
-    let what: Vec<String> = what.into_iter().flatten().collect();
-    Ok((calls, (!what.is_empty()).then(|| what.join("; "))))
+    if ran_denied > 0 {
+        let calls = count(ran_denied, "call", "calls");
+        findings.push(format!("{calls} that becket had denied ran"));
+    }
+    if unseen > 0 {
+        findings.push(format!(
+            "no guard saw {unseen} of {calls} tool calls of the last 24 hours{project}"
+        ));
+    }
+    Ok((calls, (!findings.is_empty()).then(|| findings.join("; "))))
 }

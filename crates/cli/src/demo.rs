@@ -18,13 +18,13 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::client::{self, Client};
-use crate::leave;
-use crate::line::{Form, Lines};
-use crate::tui::{self, ViewSnapshot, render_snapshot};
+use crate::event_line::{EventPrinter, LineFormat};
+use crate::signals;
+use crate::tui::{self, Still, still};
 use crate::verb::daemon;
-use crate::world::{Said, World};
-use screen_svg::svg;
-pub use script::{ScriptedEvent, ScriptedPayload, day};
+use crate::world::{ConfigOverrides, World};
+pub use script::{Beat, What, day};
+use svg::svg;
 
 /// A temporary home with a daemon of its own. Both are removed on drop.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Stage {
             cwd: home.path().to_path_buf(),
             programs: world.programs.clone(),
             no_daemon: false,
-            said: Said::default(),
+            overrides: ConfigOverrides::default(),
         };
         client::start(&world)?;
         Ok(Self { world, _home: home })
@@ -100,9 +100,9 @@ impl<'a> Player<'a> {
     /// Plays the script and prints each event as a line.
     pub fn print(mut self, script: &[ScriptedEvent]) -> Result<()> {
         let (stop, stopped) = channel();
-        leave::when_asked(move || drop(stop));
-        let mut lines = Lines::new(Form::Person);
-        self.play(script, &stopped, |row| Ok(lines.print(row)?))?;
+        signals::on_termination(move || drop(stop));
+        let mut lines = EventPrinter::new(LineFormat::Person);
+        self.play(beats, &stopped, |row| Ok(lines.print(row)?))?;
         Ok(lines.end()?)
     }
 

@@ -1,4 +1,4 @@
-//! The checks of `becket doctor`: one function for each part, with a result and a fix.
+//! The checks of `becket doctor`: a function for each part, which returns lines and the way to fix what is wrong.
 
 mod mod_checks;
 pub mod settings_checks;
@@ -34,18 +34,18 @@ pub enum CheckState {
     Broken,
 }
 
-/// The result of one check.
+/// The result of a check of one part.
 #[derive(Debug, Clone, Serialize)]
-pub struct Check {
+pub struct DoctorCheck {
     pub name: String,
     pub state: CheckState,
     pub what: String,
-    /// The command that fixes the problem.
+    /// The command that fixes it.
     #[serde(rename = "mend")]
     pub fix: Option<String>,
 }
 
-impl Check {
+impl DoctorCheck {
     fn good(name: &str, what: impl Into<String>) -> Self {
         Self {
             name: name.to_owned(),
@@ -72,12 +72,12 @@ impl Check {
     }
 }
 
-/// Runs all checks, in the order in which one part depends on another.
-pub fn examine(world: &World) -> Vec<Check> {
+/// Checks all parts. A part comes after those that it needs.
+pub fn examine(world: &World) -> Vec<DoctorCheck> {
     let mut checks = programs(world);
     checks.push(claude());
     checks.extend(folders(world));
-    // Without a home the other checks have no object, and doctor makes none.
+    // Doctor creates no home.
     if world.place.home().exists() {
         let snapshot = world.loader(None).current();
         checks.push(config(&snapshot));
@@ -87,7 +87,7 @@ pub fn examine(world: &World) -> Vec<Check> {
         checks.extend(database(world));
         checks.extend(lost_events(world));
         checks.push(spool(world));
-        // Without an answer each of these would wait for the daemon again.
+        // Checks that would wait again for a daemon that does not answer are left out.
         if answers || world.no_daemon {
             checks.extend(failing_hooks(world));
         }
@@ -101,33 +101,33 @@ pub fn examine(world: &World) -> Vec<Check> {
     checks
 }
 
-/// Checks that both programs are in one folder and have one version.
-pub(super) fn programs(world: &World) -> Vec<Check> {
+/// Checks that both programs are in one folder and of one version.
+pub(super) fn programs(world: &World) -> Vec<DoctorCheck> {
     let ours = Version::current();
     let shim = world.shim();
     let check = match version_of(&shim) {
-        None if !shim.exists() => Check::broken(
+        None if !shim.exists() => DoctorCheck::broken(
             "shim",
             format!("{} is missing", shim.display()),
             "./install (in becket's source)",
         ),
-        None => Check::broken(
+        None => DoctorCheck::broken(
             "shim",
             format!("{} does not run", shim.display()),
             "./install (in becket's source)",
         ),
-        Some(said) if said != format!("becket-hook {ours}") => Check::broken(
+        Some(printed) if printed != format!("becket-hook {ours}") => DoctorCheck::broken(
             "shim",
             format!(
-                "{} says `{said}`, and this is becket {ours}",
+                "{} says `{printed}`, and this is becket {ours}",
                 shim.display()
             ),
             "./install (in becket's source)",
         ),
-        Some(said) => Check::good("shim", format!("{said}, {}", shim.display())),
+        Some(printed) => DoctorCheck::good("shim", format!("{printed}, {}", shim.display())),
     };
     vec![
-        Check::good(
+        DoctorCheck::good(
             "becket",
             format!("{ours}, {}", world.programs.join("becket").display()),
         ),
@@ -135,17 +135,17 @@ pub(super) fn programs(world: &World) -> Vec<Check> {
     ]
 }
 
-/// Checks Claude Code. A missing one is only a warning: becket can be set up first.
-pub(super) fn claude() -> Check {
+/// Checks Claude Code. A missing one is only a warning: becket can be set up before it.
+pub(super) fn claude() -> DoctorCheck {
     let name = "Claude Code";
-    let Some(said) = claude::says() else {
+    let Some(version) = claude::printed_version() else {
         let what = "`claude` is not on PATH";
-        return Check::warning(name, what, "npm install -g @anthropic-ai/claude-code");
+        return DoctorCheck::warning(name, what, "npm install -g @anthropic-ai/claude-code");
     };
-    match claude::too_old(&said, false) {
-        Some(old) if old.is_useless => Check::broken(name, old.why, "claude update"),
-        Some(old) => Check::warning(name, old.why, "claude update"),
-        None => Check::good(name, said),
+    match claude::too_old(&version, false) {
+        Some(old) if old.is_useless => DoctorCheck::broken(name, old.why, "claude update"),
+        Some(old) => DoctorCheck::warning(name, old.why, "claude update"),
+        None => DoctorCheck::good(name, version),
     }
 }
 
@@ -153,21 +153,20 @@ fn mode_of(path: &Path) -> u32 {
     std::fs::metadata(path).map_or(0, |meta| meta.mode())
 }
 
-/// Returns true if the real folder of a file is closed to other users.
+/// Returns true if the folder of the file, links resolved, is closed to other users.
 fn is_out_of_reach(file: &Path) -> bool {
     let real = file.canonicalize().unwrap_or_else(|_| file.to_path_buf());
     real.parent()
         .is_some_and(|folder| mode_of(folder) & 0o077 == 0)
 }
 
-/// Checks that the home and its content exist, belong to the user, are closed to others, and can be
-/// written.
-pub(super) fn folders(world: &World) -> Vec<Check> {
+/// Checks that the home and its files exist, belong to this user, are closed to others and can be written.
+pub(super) fn folders(world: &World) -> Vec<DoctorCheck> {
     let place = &world.place;
     let home = place.home();
     let name = "home";
     let Ok(meta) = std::fs::metadata(home) else {
-        return vec![Check::broken(
+        return vec![DoctorCheck::broken(
             name,
             format!("{} does not exist", home.display()),
             "becket up",
@@ -180,7 +179,7 @@ pub(super) fn folders(world: &World) -> Vec<Check> {
             home.display(),
             meta.uid()
         );
-        return vec![Check::broken(
+        return vec![DoctorCheck::broken(
             name,
             what,
             format!("sudo chown -R {uid} {}", home.display()),
@@ -203,31 +202,31 @@ pub(super) fn folders(world: &World) -> Vec<Check> {
         .map(|path| (path, 0o600, CheckState::Warning));
     for (path, wanted, state) in folders.chain(files) {
         let mode = mode_of(&path);
-        // Editors make files readable for all. In a closed folder that does no harm.
+        // An editor makes config.toml readable for all, like every file. In a closed folder that does no harm.
         let out_of_reach = path == place.config() && is_out_of_reach(&path);
         if mode & 0o077 != 0 && !out_of_reach {
             let path = path.display();
             let what = format!("{path} is open to others (mode {:o})", mode & 0o777);
             let fix = format!("chmod {wanted:o} {path}");
-            checks.push(Check {
+            checks.push(DoctorCheck {
                 state,
-                ..Check::warning(name, what, fix)
+                ..DoctorCheck::warning(name, what, fix)
             });
         }
     }
-    // On a full disk a file can often be created but not written.
+    // On a full disk a file can often be created and not filled.
     let written = tempfile::NamedTempFile::new_in(place.home())
         .and_then(|mut file| file.write_all(&[0; 4096]));
     if let Err(why) = written {
         let what = format!("nothing can be written to {}: {why}", home.display());
-        checks.push(Check::broken(
+        checks.push(DoctorCheck::broken(
             name,
             what,
             "make room on the disk, or make the folder writable",
         ));
     }
     if checks.is_empty() {
-        checks.push(Check::good(
+        checks.push(DoctorCheck::good(
             name,
             format!("{}, yours alone", home.display()),
         ));
@@ -235,25 +234,27 @@ pub(super) fn folders(world: &World) -> Vec<Check> {
     checks
 }
 
-/// The age of the faults that count, in milliseconds: 7 days.
-const FAULTS_OF: i64 = 7 * 24 * 60 * 60 * 1000;
+/// The period whose faults are reported, in milliseconds: 7 days.
+const FAULT_PERIOD: i64 = 7 * 24 * 60 * 60 * 1000;
 
-pub(super) fn config(snapshot: &Snapshot) -> Check {
+pub(super) fn config(snapshot: &Snapshot) -> DoctorCheck {
     let errors: Vec<String> = snapshot.errors().map(ToString::to_string).collect();
     match (errors.first(), snapshot.problems.first()) {
-        (Some(first), _) => Check::broken("config", first.clone(), "becket config check"),
-        (None, Some(first)) => Check::warning("config", first.to_string(), "becket config check"),
-        (None, None) => Check::good("config", "in order"),
+        (Some(first), _) => DoctorCheck::broken("config", first.clone(), "becket config check"),
+        (None, Some(first)) => {
+            DoctorCheck::warning("config", first.to_string(), "becket config check")
+        }
+        (None, None) => DoctorCheck::good("config", "in order"),
     }
 }
 
-/// Checks the trust of the current project. Returns None if the project needs no trust.
-pub(super) fn trust(world: &World) -> Option<Check> {
+/// Checks that the current project is trusted. Returns nothing if trust makes no difference to it.
+pub(super) fn trust(world: &World) -> Option<DoctorCheck> {
     let snapshot = world.loader(Some(project_of(&world.cwd))).current();
     let project = snapshot.project.as_ref()?;
     if let Some(says) = project.message() {
         let what = says.split_once(". Run").map_or(&*says, |(first, _)| first);
-        return Some(Check::warning("trust", what, "becket trust"));
+        return Some(DoctorCheck::warning("trust", what, "becket trust"));
     }
     let waiting: Vec<&str> = snapshot.resting_hooks().collect();
     if !waiting.is_empty() && project.can_be_trusted() {
@@ -261,14 +262,14 @@ pub(super) fn trust(world: &World) -> Option<Check> {
             "this project is not trusted, so these hooks start none of its tools: {}",
             waiting.join(", ")
         );
-        return Some(Check::warning("trust", what, "becket trust"));
+        return Some(DoctorCheck::warning("trust", what, "becket trust"));
     }
     let trusted = project.trust == Trust::Yes;
-    trusted.then(|| Check::good("trust", format!("{} is trusted", project.folder.display())))
+    trusted.then(|| DoctorCheck::good("trust", format!("{} is trusted", project.folder.display())))
 }
 
-/// Warns if the configuration switches masking off.
-fn masking(world: &World) -> Option<Check> {
+/// Warns if the config files switch masking off.
+fn masking(world: &World) -> Option<DoctorCheck> {
     let config = Loader::read_only(&world.place).current();
     if config.config.mask.enabled {
         return None;
@@ -279,18 +280,18 @@ fn masking(world: &World) -> Option<Check> {
         "off in {}: secrets are stored unmasked",
         origin.unwrap_or_default()
     );
-    Some(Check::warning(
+    Some(DoctorCheck::warning(
         "masking",
         what,
         "set mask.enabled = true there",
     ))
 }
 
-/// Checks the daemon, which is started if needed. Returns true if it answered.
-pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<Check>) {
+/// Checks the daemon, which is started if need be. Returns true if it answered.
+pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<DoctorCheck>) {
     if world.no_daemon {
         let what = "not used: BECKET_NO_DAEMON is set, so every event is judged without it";
-        let unused = Check::warning("daemon", what, "unset BECKET_NO_DAEMON");
+        let unused = DoctorCheck::warning("daemon", what, "unset BECKET_NO_DAEMON");
         let mut checks = vec![unused];
         checks.extend(masking(world));
         return (false, checks);
@@ -299,7 +300,8 @@ pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<Check>) {
     let status = match status {
         Ok(status) => status,
         Err(error) => {
-            let broken = Check::broken("daemon", format!("{error:#}"), awake(world, &error));
+            let fix = daemon_fix(world, &error);
+            let broken = DoctorCheck::broken("daemon", format!("{error:#}"), fix);
             let mut checks = vec![broken];
             checks.extend(masking(world));
             return (false, checks);
@@ -313,48 +315,47 @@ pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<Check>) {
         moment(status.started_at)
     );
     checks.push(if status.version < Version::current() {
-        Check::warning(
+        DoctorCheck::warning(
             "daemon",
             format!("{what}; older than this becket"),
             "becket daemon stop && becket daemon start",
         )
     } else {
-        Check::good("daemon", what)
+        DoctorCheck::good("daemon", what)
     });
-    checks.push(Check::good("socket", status.socket.clone()));
+    checks.push(DoctorCheck::good("socket", status.socket.clone()));
     checks.extend(masking(world));
-    let told: Vec<String> = config.problems.iter().map(ToString::to_string).collect();
+    let reported: Vec<String> = config.problems.iter().map(ToString::to_string).collect();
     for trouble in status
         .troubles
         .iter()
-        .filter(|trouble| !told.contains(trouble))
+        .filter(|trouble| !reported.contains(trouble))
     {
-        checks.push(Check::warning(
+        checks.push(DoctorCheck::warning(
             "trouble",
             trouble.clone(),
             format!("look into {}", world.place.daemon_log().display()),
         ));
     }
-    let passed = ["taken in from the spool", "lost"];
-    let odd = counts(&status.counts)
+    let without_warning = ["taken in from the spool", "lost"];
+    let warnings: Vec<String> = counts(&status.counts)
         .into_iter()
-        .filter(|(name, count)| *count > 0 && !passed.contains(name));
-    let odd: Vec<String> = odd
+        .filter(|(name, count)| *count > 0 && !without_warning.contains(name))
         .map(|(name, count)| format!("{name}: {count}"))
         .collect();
-    if !odd.is_empty() {
-        checks.push(Check::warning(
+    if !warnings.is_empty() {
+        checks.push(DoctorCheck::warning(
             "since its start",
-            odd.join(", "),
+            warnings.join(", "),
             "becket events shows what came",
         ));
     }
     (true, checks)
 }
 
-/// Returns the fix for a daemon that does not answer. A hung one may be killed: everything that it
-/// answered is stored.
-fn awake(world: &World, error: &anyhow::Error) -> String {
+/// Returns the way to a daemon that answers. Events that were answered are stored, so a daemon that hangs may be
+/// killed.
+fn daemon_fix(world: &World, error: &anyhow::Error) -> String {
     let failure = error.downcast_ref::<Failure>();
     if let Some(hint) = failure
         .and_then(Failure::hinted)
@@ -369,19 +370,19 @@ fn awake(world: &World, error: &anyhow::Error) -> String {
     }
 }
 
-pub(super) fn database(world: &World) -> Vec<Check> {
+pub(super) fn database(world: &World) -> Vec<DoctorCheck> {
     let path = world.place.database();
     let opened = match store::open_to_read(&path) {
         Ok(Some(connection)) => connection,
         Ok(None) => {
-            return vec![Check::warning(
+            return vec![DoctorCheck::warning(
                 "database",
                 format!("{} does not exist yet", path.display()),
                 "becket up",
             )];
         }
         Err(why) => {
-            return vec![Check::broken(
+            return vec![DoctorCheck::broken(
                 "database",
                 why.to_string(),
                 "becket daemon start",
@@ -390,7 +391,7 @@ pub(super) fn database(world: &World) -> Vec<Check> {
     };
     let size = std::fs::metadata(&path).map_or(0, |meta| meta.len());
     let mut checks = vec![match store::count(&opened) {
-        Ok(events) => Check::good(
+        Ok(events) => DoctorCheck::good(
             "database",
             format!(
                 "{}, {:.1} MB, {}",
@@ -403,13 +404,13 @@ pub(super) fn database(world: &World) -> Vec<Check> {
                 path.display()
             ),
         ),
-        Err(why) => Check::broken(
+        Err(why) => DoctorCheck::broken(
             "database",
             format!("{}: {why}", path.display()),
             "becket daemon stop && becket daemon start",
         ),
     }];
-    if let Ok(ran) = store::ran_denied(&opened, now_ms() - FAULTS_OF)
+    if let Ok(ran) = store::ran_denied(&opened, now_ms() - FAULT_PERIOD)
         && let Some(newest) = ran.last()
     {
         let what = format!(
@@ -419,16 +420,20 @@ pub(super) fn database(world: &World) -> Vec<Check> {
             text::one_line(&newest.tool),
             newest.session
         );
-        checks.push(Check::broken("denials", what, "look at the mods below"));
+        checks.push(DoctorCheck::broken(
+            "denials",
+            what,
+            "look at the mods below",
+        ));
     }
-    if let Ok(Some(faults)) = store::faults(&opened, now_ms() - FAULTS_OF) {
+    if let Ok(Some(faults)) = store::faults(&opened, now_ms() - FAULT_PERIOD) {
         let what = format!(
             "{} with a fault in the last 7 days, the newest at {}: {}",
             text::count(faults.count as usize, "event", "events"),
             moment(faults.at),
             faults.fault
         );
-        checks.push(Check::warning(
+        checks.push(DoctorCheck::warning(
             "events",
             what,
             "becket events --limit 500 shows it",
@@ -448,7 +453,7 @@ pub(super) fn database(world: &World) -> Vec<Check> {
     {
         let file = entry.path();
         let what = format!("a damaged database was set aside as {}", file.display());
-        checks.push(Check::warning(
+        checks.push(DoctorCheck::warning(
             "database",
             what,
             format!("rm {}* once you do not need it", file.display()),
@@ -457,78 +462,91 @@ pub(super) fn database(world: &World) -> Vec<Check> {
     checks
 }
 
-/// Checks that guards saw the tool calls of the last day. Returns None if there were none.
-fn coverage(world: &World) -> Option<Check> {
+/// Checks that guards saw the tool calls of the last day. Returns nothing if there were none.
+fn coverage(world: &World) -> Option<DoctorCheck> {
     let name = "coverage";
     match last_day(world) {
         Ok((0, _)) => None,
         Ok((calls, None)) => {
             let calls = text::count(calls as usize, "tool call", "tool calls");
             let what = format!("guards saw every call of the last 24 hours: {calls}");
-            Some(Check::good(name, what))
+            Some(DoctorCheck::good(name, what))
         }
-        Ok((_, Some(what))) => Some(Check::warning(name, what, "becket coverage shows them")),
+        Ok((_, Some(what))) => Some(DoctorCheck::warning(
+            name,
+            what,
+            "becket coverage shows them",
+        )),
         Err(why) => {
             let what = format!("the calls could not be compared: {why:#}");
-            Some(Check::warning(name, what, "becket coverage"))
+            Some(DoctorCheck::warning(name, what, "becket coverage"))
         }
     }
 }
 
-/// The number of last runs of a hook that are checked.
+/// The number of runs by which a hook is judged, the newest.
 const LAST_RUNS: usize = 5;
-/// The age of the runs that are checked, in milliseconds: a day.
-const RUNS_OF: i64 = 24 * 60 * 60 * 1000;
+/// The period of these runs, in milliseconds: a day.
+const RUN_PERIOD: i64 = 24 * 60 * 60 * 1000;
+/// The outcomes of runs that were ended or still go on. They say nothing about the hook.
+const NO_RESULT: [&str; 5] = [CANCELLED, RUNNING, UNDER_WAY, CUT_OFF, ORPHANED];
 
 /// Warns of hooks that failed in all of their last runs.
-fn failing_hooks(world: &World) -> Vec<Check> {
+fn failing_hooks(world: &World) -> Vec<DoctorCheck> {
     let query = RunQuery {
-        since: Some(now_ms() - RUNS_OF),
+        since: Some(now_ms() - RUN_PERIOD),
         ..RunQuery::default()
     };
     let found = Runs::open(world).and_then(|runs| runs.find(&query));
     let mut by_hook: BTreeMap<String, Vec<RunRow>> = BTreeMap::new();
-    // Runs with these outcomes were ended or go on. They say nothing about the hook.
-    let unfinished = [CANCELLED, RUNNING, UNDER_WAY, CUT_OFF, ORPHANED];
     for FoundRun { run, .. } in found.unwrap_or_default() {
         let last = by_hook.entry(run.hook.clone()).or_default();
-        if last.len() < LAST_RUNS && !unfinished.contains(&&*run.outcome) {
+        if last.len() < LAST_RUNS && !NO_RESULT.contains(&&*run.outcome) {
             last.push(run);
         }
     }
-    let failing = by_hook.into_iter().filter_map(|(hook, last)| {
-        let newest = last.first()?;
-        let failed = last.iter().all(|run| run.outcome != "ok");
-        let often = match last.len() {
+    let mut checks = Vec::new();
+    for (hook, last) in by_hook {
+        let Some(newest) = last.first() else {
+            continue;
+        };
+        if last.iter().any(|run| run.outcome == "ok") {
+            continue;
+        }
+        let runs = match last.len() {
             1 => "its last run".to_owned(),
             many => format!("all of its last {many} runs"),
         };
         let why = text::one_line(newest.note.as_deref().unwrap_or(&newest.outcome));
-        let what = format!("{hook} failed in {often}: {why}");
+        let what = format!("{hook} failed in {runs}: {why}");
         let fix = format!("becket recent --hook {hook} shows them");
-        failed.then(|| Check::warning("hooks", what, fix))
-    });
-    failing.collect()
+        checks.push(DoctorCheck::warning("hooks", what, fix));
+    }
+    checks
 }
 
-/// Warns of events that could be written neither to the database nor to the spool.
-fn lost_events(world: &World) -> Option<Check> {
+/// Reports the events that neither the database nor the spool took.
+fn lost_events(world: &World) -> Option<DoctorCheck> {
     let place = &world.place;
     let lost = lost::counted(place);
-    let what = text::count(
+    if lost == 0 {
+        return None;
+    }
+    let events = text::count(
         usize::try_from(lost).unwrap_or(usize::MAX),
         "event",
         "events",
     );
     let files = lost::to_forget(place).into_iter();
     let files: Vec<String> = files.map(|file| file.display().to_string()).collect();
-    let what =
-        format!("{what} could not be kept anywhere: the disk or the spool was full, or read-only");
+    let what = format!(
+        "{events} could not be kept anywhere: the disk or the spool was full, or read-only"
+    );
     let fix = format!("make room on the disk; then: rm {}", files.join(" "));
-    (lost > 0).then(|| Check::broken("events", what, fix))
+    Some(DoctorCheck::broken("events", what, fix))
 }
 
-pub(super) fn spool(world: &World) -> Check {
+pub(super) fn spool(world: &World) -> DoctorCheck {
     let place = &world.place;
     let (files, bytes) = spool::usage(&place.spool());
     let bad = std::fs::read_dir(place.spool_bad()).map_or(0, Iterator::count);
@@ -538,7 +556,7 @@ pub(super) fn spool(world: &World) -> Check {
             text::count(bad, "file", "files"),
             place.spool_bad().display()
         );
-        return Check::warning(
+        return DoctorCheck::warning(
             "spool",
             what,
             format!("look at them, then rm -r {}", place.spool_bad().display()),
@@ -550,7 +568,7 @@ pub(super) fn spool(world: &World) -> Check {
             text::count(files, "file", "files"),
             bytes as f64 / 1e6
         );
-        return Check::warning("spool", what, "becket daemon start");
+        return DoctorCheck::warning("spool", what, "becket daemon start");
     }
-    Check::good("spool", "empty")
+    DoctorCheck::good("spool", "empty")
 }

@@ -1,27 +1,27 @@
-//! The one place where errors become exit codes and lines on stderr.
+//! Turns errors into exit codes and lines on stderr, for all verbs.
 
 use std::process::ExitCode;
 use std::{fmt, io};
 
 use crate::ui::text::is_inert;
 
-/// Exit codes: part of the command line that scripts rely on.
+/// The exit codes, which scripts rely on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
-    /// It failed.
+    /// Any other failure.
     Failed = 1,
-    /// The command line was wrong or ambiguous.
+    /// A wrong or ambiguous command line.
     Usage = 2,
-    /// The thing named does not exist.
+    /// A name of something that does not exist.
     Missing = 3,
-    /// The daemon could not be reached.
+    /// A daemon that could not be reached.
     Unreachable = 4,
-    /// The time ran out.
+    /// A time limit that was exceeded.
     TimedOut = 5,
 }
 
-/// A failure that a person can do something about. Put it at the root of an error, and add
-/// `anyhow` context for what was being tried.
+/// A failure that a person can do something about. It is the root of an error; `anyhow` context around it names
+/// the attempt.
 #[derive(Debug)]
 pub struct Failure {
     code: Code,
@@ -50,12 +50,12 @@ impl Failure {
         self.code == Code::TimedOut
     }
 
-    /// The command to run next.
+    /// Returns the command to run next.
     pub fn hinted(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
-    /// Says what to do next.
+    /// Sets the command to run next.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
@@ -70,11 +70,11 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Prints `error: what, on what, why`, then the hint, and gives the exit code.
-pub fn tell(error: &anyhow::Error) -> ExitCode {
+/// Prints the error and its hint, and returns the exit code.
+pub fn report(error: &anyhow::Error) -> ExitCode {
     let io = error.downcast_ref::<io::Error>();
     if io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
-        // As for `println`, see below.
+        // As for `println`, see `expect_closed_pipes`.
         return ExitCode::SUCCESS;
     }
     let (code, hint) = match error.downcast_ref::<Failure>() {
@@ -83,29 +83,32 @@ pub fn tell(error: &anyhow::Error) -> ExitCode {
     };
     let red = anstyle::AnsiColor::Red.on_default().bold();
     let cyan = anstyle::AnsiColor::Cyan.on_default().bold();
-    // An id, a title or a path in it may be anybody's.
-    let inert = |text: String| -> String {
-        let shown = |c: &char| *c == '\n' || is_inert(*c);
-        text.chars().filter(shown).collect()
-    };
-    let what = inert(format!("{error:#}"));
+    let what = without_controls(&format!("{error:#}"));
     anstream::eprintln!("{red}error:{red:#} {what}");
     if let Some(hint) = hint {
-        let hint = inert(hint.to_owned());
+        let hint = without_controls(hint);
         anstream::eprintln!("{cyan}hint:{cyan:#} {hint}");
     }
     ExitCode::from(code as u8)
 }
 
-/// `becket … | head` is no failure: the reader has seen enough. std's `println` panics then.
+/// Removes the characters that a terminal would obey: an id, a title or a path in an error may be foreign.
+fn without_controls(text: &str) -> String {
+    text.chars()
+        .filter(|c| *c == '\n' || is_inert(*c))
+        .collect()
+}
+
+/// Ends the process quietly when the reader of stdout has gone, as in `becket … | head`. std's `println` panics
+/// then.
 pub fn expect_closed_pipes() {
-    let before = std::panic::take_hook();
+    let default = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let what = panic.payload_as_str().unwrap_or_default();
         if what.starts_with("failed printing to stdout") {
             end_quietly();
         }
-        before(panic);
+        default(panic);
     }));
 }
 

@@ -30,7 +30,7 @@ use tempfile::TempDir;
 
 use crate::failure::{Code, Failure};
 use crate::world::{World, project_of};
-use crate::{leave, log, switch};
+use crate::{log, signals, switch};
 
 /// The setup of trials: the current project, its hooks, and a temporary home for the memory of
 /// built-in hooks, so that no session's memory changes.
@@ -69,9 +69,9 @@ impl<'a> TrialSetup<'a> {
         };
         let cancel = Cancel::new();
         let ending = cancel.clone();
-        leave::when_asked(move || ending.cancel());
+        signals::on_termination(move || ending.cancel());
         Ok(Self {
-            hooks: switch::configured(world, &project).hooks.clone(),
+            hooks: switch::project_config(world, &project).hooks.clone(),
             world,
             project,
             setup,

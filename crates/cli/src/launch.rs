@@ -1,12 +1,11 @@
-//! `becket run`: Claude Code as a child in this terminal, its session followed through the daemon.
+//! `becket run`: starts Claude Code as a child in this terminal, and follows its session through the daemon.
 //!
-//! `arguments` makes its command line, `child` starts it, waits for its end and decides about a
-//! restart, `follow` keeps the launch file (`launch_file`) current, and `window` opens all of that in
-//! tmux.
+//! `arguments` makes its command line, `child` starts it, waits for it and decides about a restart, `follower` keeps
+//! the file of the launch (`launch_file`), and `window` opens all of that in tmux.
 
 pub mod arguments;
 mod child;
-mod follow;
+mod follower;
 pub mod launch_file;
 pub mod window;
 
@@ -34,23 +33,23 @@ pub use child::RestartPolicy;
 use child::{
     Ending, Exit, MAX_RESTARTS, NextStep, Process, Restarts, SavedTerminal, SignalForwarder,
 };
-use follow::{AFTER_RESET, Followed, Follower, HANDOVER_GRACE};
-pub use follow::{NoObserver, Observer};
+use follower::{AFTER_RESET, Followed, Follower, HANDOVER_GRACE};
+pub use follower::{NoObserver, Observer};
 use launch_file::LaunchFile;
 
-/// The default time for the first session to start.
+/// The default time limit for the first session.
 pub const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(30);
-/// The prompt for a session whose turn was cut off by a crash or a rate limit.
+/// The prompt for a session whose turn a crash or a rate limit cut off.
 const GO_ON: &str = "continue";
 /// The prompt for a fresh Claude Code after a handover. The effort is in its context.
 const GO_ON_WITH_EFFORT: &str = "Go on with the effort where the last context window left it.";
 
-/// The options of a launch.
+/// A Claude Code to launch.
 #[derive(Debug, Clone)]
 pub struct Launch {
     /// The program and arguments that follow `--`.
     pub words: Vec<OsString>,
-    /// becket's own arguments for Claude Code, before the user's.
+    /// becket's own arguments for Claude Code, which come before the user's.
     pub options: Vec<OsString>,
     pub prompt: Option<String>,
     pub cwd: PathBuf,
@@ -60,7 +59,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Runs Claude Code until it ends. Returns its exit code.
+    /// Runs Claude Code until it ends, and returns its exit code.
     pub fn run(self, world: &World, observer: &mut dyn Observer) -> Result<ExitCode> {
         let world = &World {
             cwd: self.cwd.clone(),
@@ -75,8 +74,9 @@ impl Launch {
             .first()
             .is_none_or(|first| NO_SESSIONS.iter().all(|no| first != no));
         if is_session {
-            let version = || claude::numbers(&claude::version_of(&program)?);
-            let registered = arguments::register(world, &mut words, version)?;
+            let registered = arguments::register(world, &mut words, || {
+                claude::numbers(&claude::version_of(&program)?)
+            })?;
             if let InlineRegistration::TooOld([a, b, c]) = registered {
                 say(&format!(
                     "Claude Code {a}.{b}.{c} is too old to be followed; it starts without becket"
@@ -84,7 +84,7 @@ impl Launch {
                 hint("claude update");
             }
         }
-        launch_file::sweep(&world.place);
+        launch_file::remove_stale(&world.place);
         if let Some((_, session)) = arguments::value(&words, "--resume") {
             must_be_closed(world, session)?;
         }
@@ -93,7 +93,7 @@ impl Launch {
             pid: me,
             start: launch_file::start_of(me).unwrap_or(0),
         };
-        let running = Running {
+        let running = RunningLaunch {
             launch: &self,
             world,
             program,
@@ -104,7 +104,7 @@ impl Launch {
     }
 }
 
-/// Refuses a session that is open in another launch: two Claude Codes would write one transcript.
+/// Fails if a live launch has the session: two Claude Codes on one session would write into one transcript.
 fn must_be_closed(world: &World, session: &str) -> Result<()> {
     let Some(launcher) = launch_file::launcher_of(&world.place, session) else {
         return Ok(());
@@ -114,7 +114,7 @@ fn must_be_closed(world: &World, session: &str) -> Result<()> {
     Err(Failure::new(Code::Failed, what).hint(hint).into())
 }
 
-/// Refuses an interactive Claude Code without a terminal.
+/// Fails for an interactive Claude Code without a terminal.
 fn must_have_terminal(words: &[OsString]) -> Result<()> {
     let prints = arguments::has(words, &["-p", "--print", "-h", "--help", "-v", "--version"]);
     let no_session = words
@@ -130,7 +130,7 @@ fn must_have_terminal(words: &[OsString]) -> Result<()> {
 }
 
 /// A launch with its complete command line.
-struct Running<'a> {
+struct RunningLaunch<'a> {
     launch: &'a Launch,
     world: &'a World,
     program: PathBuf,
@@ -139,7 +139,8 @@ struct Running<'a> {
     launcher: Process,
 }
 
-impl Running<'_> {
+impl RunningLaunch<'_> {
+    /// Runs Claude Code, and again after its end as the restart policy says.
     fn until_the_end(&self, observer: &mut dyn Observer) -> Result<ExitCode> {
         let terminal = SavedTerminal::read();
         let signals = SignalForwarder::listen().context("could not listen to signals")?;
@@ -160,9 +161,9 @@ impl Running<'_> {
                 handover: followed.handover,
             };
             let next = restarts.next(self.launch.policy, &ending, Instant::now());
-            tell_end(&followed, exit, &next);
+            report_end(&followed, exit, &next);
             let (after, limit) = match next {
-                NextStep::Again { after, limit, .. } => (after, limit),
+                NextStep::Resume { after, limit, .. } => (after, limit),
                 NextStep::Fresh => {
                     terminal.restore();
                     words = arguments::to_go_on(&self.words);
@@ -216,8 +217,9 @@ impl Running<'_> {
         let (watching, sender) = (self.world.clone(), to.clone());
         std::thread::spawn(move || feed::follow_sessions(&watching, &sender));
         let (exit, followed) = std::thread::scope(|scope| {
-            let last_rows = || self.rows_at_the_end().unwrap_or_default();
-            let following = scope.spawn(move || follower.run(&heard, observer, last_rows));
+            let following = scope.spawn(move || {
+                follower.run(&heard, observer, || self.last_rows().unwrap_or_default())
+            });
             let exit = child::wait(child);
             drop(to.send(Message::Leave));
             (exit, following.join().unwrap_or_default())
@@ -226,8 +228,8 @@ impl Running<'_> {
         Ok((exit.context("could not wait for Claude Code")?, followed))
     }
 
-    /// Returns the sessions of a running daemon, ended ones too. Starts no daemon.
-    fn rows_at_the_end(&self) -> Option<Vec<SessionRow>> {
+    /// Returns the newest sessions from the running daemon, ended ones too. Starts no daemon.
+    fn last_rows(&self) -> Option<Vec<SessionRow>> {
         let query = SessionQuery {
             all: true,
             limit: Some(20),
@@ -236,7 +238,7 @@ impl Running<'_> {
         Client::connect(self.world).ok()??.sessions(query).ok()
     }
 
-    /// Writes a launch file for the wait, so that views list the launch.
+    /// Writes the launch file that views show while the launch waits for its restart.
     fn show_wait(&self, at: i64) {
         let file = LaunchFile {
             started_at: time::moment(now_ms()),
@@ -249,8 +251,8 @@ impl Running<'_> {
         drop(file.write(&self.world.place, self.launcher.pid));
     }
 
-    /// Returns the arguments that continue the session, and its turn if that was cut off. A session
-    /// without a transcript starts again.
+    /// Returns the arguments to resume the session, and its turn if that was cut off. A session without a transcript
+    /// begins anew.
     fn words_to_go_on(&self, followed: &Followed) -> Vec<OsString> {
         let Some(session) = followed.session.as_ref().filter(|_| followed.resumable) else {
             return with_prompt(self.words.clone(), self.launch.prompt.as_deref());
@@ -261,7 +263,7 @@ impl Running<'_> {
     }
 }
 
-/// Appends the prompt after `--`: an option that takes a list would take it as a value.
+/// Adds the prompt at the end, after `--`: an option that takes a list would swallow it otherwise.
 fn with_prompt(mut words: Vec<OsString>, prompt: Option<&str>) -> Vec<OsString> {
     if let Some(prompt) = prompt {
         if words.iter().all(|word| word != "--") {
@@ -280,8 +282,8 @@ fn hint(what: &str) {
     anstream::eprintln!("hint: {what}");
 }
 
-/// Prints the messages for the user after the end of Claude Code.
-fn tell_end(followed: &Followed, exit: Exit, next: &NextStep) {
+/// Tells the user why Claude Code has ended and what follows.
+fn report_end(followed: &Followed, exit: Exit, next: &NextStep) {
     if let Some(trouble) = &followed.trouble {
         say(trouble);
         hint("becket doctor; a wrapper script called claude must exec the real one");
@@ -305,10 +307,10 @@ fn tell_end(followed: &Followed, exit: Exit, next: &NextStep) {
             let session = followed.session.as_deref().unwrap_or_default();
             hint(&format!("becket run --resume {session}"));
         }
-        NextStep::Again { limit: Some(_), .. } => {
+        NextStep::Resume { limit: Some(_), .. } => {
             say("going on with the session after that; press Ctrl-C to stop");
         }
-        NextStep::Again { nth, after, .. } => say(&format!(
+        NextStep::Resume { nth, after, .. } => say(&format!(
             "Claude Code ended ({how}); restarting the session in {} s ({nth} of {MAX_RESTARTS}), press Ctrl-C to stop",
             after.as_secs()
         )),

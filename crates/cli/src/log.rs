@@ -1,4 +1,4 @@
-//! The log without a daemon: database and spool, read and not written.
+//! Reads the log of events from database and spool, without a daemon and without writing to them.
 
 use std::collections::HashMap;
 
@@ -6,12 +6,13 @@ use anyhow::{Context, Result};
 use becket_daemon::store::{self, EventRecord, spool};
 use becket_engine::mask::Masker;
 use becket_wire::EventId;
-use becket_wire::rpc::{EventQuery, EventRow, Told, complete_session};
+use becket_wire::rpc::{EventQuery, EventRow, complete_session};
 
+use crate::client;
 use crate::failure::{Code, Failure};
 use crate::world::World;
 
-/// The events that are asked for, oldest first.
+/// Returns the events that match the query, oldest first.
 pub fn read(world: &World, mut query: EventQuery) -> Result<Vec<EventRow>> {
     let mut rows = Vec::new();
     let database = store::open_to_read(&world.place.database())?;
@@ -26,14 +27,14 @@ pub fn read(world: &World, mut query: EventQuery) -> Result<Vec<EventRow>> {
         })
         .context("could not read the log")?;
     }
-    let known = rows.iter().enumerate().map(|(at, row)| (row.id, at));
-    let known: HashMap<EventId, usize> = known.collect();
+    let positions = rows.iter().enumerate().map(|(at, row)| (row.id, at));
+    let positions: HashMap<EventId, usize> = positions.collect();
     for record in &spooled {
-        if let Some(at) = known.get(&record.id()) {
+        if let Some(at) = positions.get(&record.id()) {
             record.complete_row(&mut rows[*at]);
             continue;
         }
-        // What lies in the spool has no seq yet: it comes after everything.
+        // A spooled event has no number yet: it comes after all others.
         let row = EventRow {
             seq: i64::MAX,
             ..record.to_row()
@@ -48,13 +49,14 @@ pub fn read(world: &World, mut query: EventQuery) -> Result<Vec<EventRow>> {
     Ok(rows)
 }
 
+/// Makes the masker of the current config and key.
 pub fn masker(world: &World) -> Masker {
     let config = world.loader(None).current();
     let key = store::existing_mask_key(&world.place).unwrap_or_default();
     Masker::from_config(key, &config.config)
 }
 
-/// The one session whose id begins so, of those that the log knows.
+/// Returns the only session of the log whose id begins with `prefix`.
 pub fn complete(
     prefix: &str,
     database: Option<&rusqlite::Connection>,
@@ -69,12 +71,12 @@ pub fn complete(
             .iter()
             .filter_map(|record| record.to_row().session_id),
     );
-    complete_session(prefix, found.iter().map(String::as_str)).map_err(refusal)
+    complete_session(prefix, found.iter().map(String::as_str)).map_err(client::refusal)
 }
 
-/// The one event whose id begins so.
+/// Returns the only event whose id begins with `prefix`.
 pub fn event_id(world: &World, prefix: &str) -> Result<EventId> {
-    // The spool first: an event that is taken in meanwhile is found in the database.
+    // The spool is read first: an event that the daemon takes in meanwhile is then found in the database.
     let spooled = spool::read_all(&world.place, &masker(world));
     let mut found = Vec::new();
     if let Some((first, last)) = EventId::beginning(prefix) {
@@ -101,26 +103,4 @@ pub fn event_id(world: &World, prefix: &str) -> Result<EventId> {
             Err(failure.hint(format!("one of: {}", ids.join(", "))).into())
         }
     }
-}
-
-/// Why there is nothing to read.
-pub fn refusal(told: Told) -> anyhow::Error {
-    match told {
-        Told::NoSuchSession(prefix) => Failure::new(
-            Code::Missing,
-            format!("no session has an id that begins with `{prefix}`"),
-        )
-        .hint("becket sessions --all shows the ids"),
-        Told::Ambiguous(ids) => Failure::new(
-            Code::Usage,
-            "several sessions have an id that begins like this",
-        )
-        .hint(format!("one of: {}", ids.join(", "))),
-        Told::No(why) => Failure::new(Code::Failed, why),
-        other => Failure::new(
-            Code::Failed,
-            format!("unexpected reply from the daemon: {other:?}"),
-        ),
-    }
-    .into()
 }

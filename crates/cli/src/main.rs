@@ -1,23 +1,24 @@
-//! becket, the program people type.
+//! `becket`, the program that people type.
 
 mod adopt;
 mod args;
-mod beside;
 mod claude;
 mod client;
 mod commands;
 mod coverage;
 mod demo;
 mod doctor;
+mod event_line;
 mod failure;
 mod hook_runs;
 mod hook_trial;
 mod launch;
-mod leave;
-mod line;
 mod log;
+mod previous_status_line;
+mod run;
 mod session;
 mod settings;
+mod signals;
 mod standalone;
 mod switch;
 mod tmux;
@@ -32,17 +33,17 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     failure::expect_closed_pipes();
-    leave::not_for_a_file();
-    if let Some(hook) = verb::hook::called() {
-        return hook;
+    signals::survive_file_size_limit();
+    if let Some(exit) = verb::hook::run_if_called() {
+        return exit;
     }
     match args::Args::read() {
-        Ok(args) => args.run().unwrap_or_else(|error| failure::tell(&error)),
+        Ok(args) => args.run().unwrap_or_else(|error| failure::report(&error)),
         Err(error) => {
             // Help and version are no failures: clap prints them on stdout.
-            let wrong = error.use_stderr();
+            let is_failure = error.use_stderr();
             drop(error.print());
-            if wrong {
+            if is_failure {
                 ExitCode::from(2)
             } else {
                 ExitCode::SUCCESS

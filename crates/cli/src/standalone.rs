@@ -1,6 +1,6 @@
-//! The standalone host: one event in this process, because no daemon answers. It calls the same pipeline as
-//! the daemon and leaves the event in the spool for the next one. An event with named hooks is left before
-//! they run and rewritten after them, so a kill in between loses the decision and not the event.
+//! The standalone host: judges one event in this process, because no daemon answers. It calls the same pipeline
+//! as the daemon and writes the event into the spool for the next daemon. An event with named hooks is written
+//! before they run and rewritten after them, so a kill in between loses the decision and not the event.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -29,23 +29,25 @@ use becket_wire::rpc::{EventRequest, Request, Source, read_environment};
 use becket_wire::run::RunRow;
 use becket_wire::{Head, Output, Place};
 
-use crate::leave;
+use crate::client::print_answer;
+use crate::signals;
 
-/// How long the project's file system may take.
+/// The time limit for the project's file system.
 const PROJECT_TIME: Duration = Duration::from_millis(if cfg!(test) { 500 } else { 2000 });
 
-/// How this process came to judge an event itself.
+/// The options of `becket hook --alone`.
 #[derive(Debug, Clone, Copy)]
-pub struct Call<'a> {
+pub struct StandaloneCall<'a> {
+    /// The reason why no daemon judges the event.
     pub why: &'a str,
-    /// A daemon had begun to run the event's hooks: they run nowhere again.
+    /// True if a daemon had begun to run the event's hooks. They are not run a second time.
     pub held: bool,
-    /// Run only the async hooks, and answer nothing.
+    /// True to run only the async hooks, and to answer nothing.
     pub behind: bool,
 }
 
-/// Judges the event on stdin, leaves it in the spool, then prints the answer.
-pub fn run(place: &Place, call: Call<'_>) -> Result<ExitCode> {
+/// Judges the event on stdin, writes it into the spool, then prints the answer.
+pub fn run(place: &Place, call: StandaloneCall<'_>) -> Result<ExitCode> {
     let began = Instant::now();
     let input = read_stdin().context("could not read the event")?;
     let (request, environment) = read_event(&input)?;
@@ -71,36 +73,37 @@ pub fn run(place: &Place, call: Call<'_>) -> Result<ExitCode> {
     if let Some(why) = not_whole(&head, host.event.envelope.cut) {
         eprintln!("becket: {why}");
     }
-    Ok(becket_hook::print(&output))
+    Ok(print_answer(&output))
 }
 
-/// Where the project's file system does not answer in time, the event is judged without the project.
+/// Prepares the event, without its project if the project's file system does not answer in time.
 fn prepare_in_time(request: EventRequest, configs: ConfigCache) -> PreparedEvent {
-    let given = Arc::new((request, configs));
-    let theirs = Arc::clone(&given);
-    let prepared = in_time(move || prepare(theirs.0.clone(), &theirs.1));
+    let shared = Arc::new((request, configs));
+    let for_thread = Arc::clone(&shared);
+    let prepared = in_time(move || prepare(for_thread.0.clone(), &for_thread.1));
     prepared.flatten().unwrap_or_else(|| {
         eprintln!("becket: the project's folder does not answer: judged by your own config only");
-        prepare_without_project(given.0.clone(), &given.1)
+        prepare_without_project(shared.0.clone(), &shared.1)
     })
 }
 
-/// A thread that reads a project is looked at this often, for this long at the most.
+/// The pause between two looks at a thread that reads a project.
 const LOOK: Duration = Duration::from_millis(100);
+/// The greatest number of looks.
 const LOOKS: usize = 300;
 
-/// Does what may hang in a project's file system on a thread of its own. None if that sleeps for [`PROJECT_TIME`];
-/// a thread that waits for a processor does not sleep.
+/// Runs work that may hang in a project's file system on a thread of its own. Returns none if that thread sleeps
+/// for [`PROJECT_TIME`]; a thread that waits for a processor does not sleep.
 fn in_time<T: Send + 'static>(work: impl Fn() -> T + Send + Sync + 'static) -> Option<T> {
     let work = Arc::new(work);
     let (begin, begun) = mpsc::channel();
     let (done, finished) = mpsc::channel();
-    let theirs = Arc::clone(&work);
-    let working = thread::Builder::new().spawn(move || {
+    let for_thread = Arc::clone(&work);
+    let spawned = thread::Builder::new().spawn(move || {
         drop(begin.send(ThreadFile::current()));
-        drop(done.send(theirs()));
+        drop(done.send(for_thread()));
     });
-    if working.is_err() {
+    if spawned.is_err() {
         // A late answer is better than none.
         return Some(work());
     }
@@ -110,7 +113,7 @@ fn in_time<T: Send + 'static>(work: impl Fn() -> T + Send + Sync + 'static) -> O
         match finished.recv_timeout(LOOK) {
             Err(RecvTimeoutError::Timeout) if thread.sleeps() => slept += LOOK,
             Err(RecvTimeoutError::Timeout) => {}
-            ended => return ended.ok(),
+            result => return result.ok(),
         }
         if slept >= PROJECT_TIME {
             break;
@@ -122,16 +125,15 @@ fn in_time<T: Send + 'static>(work: impl Fn() -> T + Send + Sync + 'static) -> O
 fn context(event: &PreparedEvent, place: &Place, held: bool) -> Context {
     let envelope = &event.envelope;
     let head = Head::read(&event.masked).unwrap_or_default();
-    let began = |session: &str| {
-        let database = store::open_to_read(&place.database()).ok().flatten()?;
-        let found = store::sessions(&database, store::SessionFilter::Like(session)).ok()?;
-        Some(found.first()?.started_at)
+    let launched_at = if envelope.is_launched() {
+        session_start(place, head.session_id.as_deref().unwrap_or_default())
+    } else {
+        None
     };
-    let session = head.session_id.as_deref().unwrap_or_default();
     Context {
         told: false,
         change: Change::alone(&head, envelope, event.project.as_deref()),
-        launched_at: envelope.is_launched().then(|| began(session)).flatten(),
+        launched_at,
         minute: minute_of_day(envelope.at),
         judge_only: held,
         ran_denied: false,
@@ -139,27 +141,35 @@ fn context(event: &PreparedEvent, place: &Place, held: bool) -> Context {
     }
 }
 
+/// Returns the time at which a session of the database began.
+fn session_start(place: &Place, session: &str) -> Option<i64> {
+    let database = store::open_to_read(&place.database()).ok().flatten()?;
+    let sessions = store::sessions(&database, store::Which::Like(session)).ok()?;
+    Some(sessions.first()?.started_at)
+}
+
 /// Reads the files that an agent is given, if the project's file system answers in time.
 fn with_files(event: &Arc<PreparedEvent>, context: Context) -> Context {
     if !wants_files(event, &context) {
         return context;
     }
-    let (theirs, given) = (Arc::clone(event), context.clone());
-    let read = in_time(move || {
-        let mut with = given.clone();
-        read_files(&theirs, &mut with);
-        with
+    let (event, before) = (Arc::clone(event), context.clone());
+    let with_files = in_time(move || {
+        let mut context = before.clone();
+        read_files(&event, &mut context);
+        context
     });
-    read.unwrap_or(context)
+    with_files.unwrap_or(context)
 }
 
+/// One event that this process judges.
 struct Standalone<'a> {
     place: &'a Place,
     event: Arc<PreparedEvent>,
     context: Context,
-    /// The session's, for named hooks.
+    /// The environment of the session, for named hooks.
     environment: Arc<[(OsString, OsString)]>,
-    /// Why no daemon has it.
+    /// The reason why no daemon judges the event.
     why: &'a str,
     began: Instant,
 }
@@ -172,44 +182,44 @@ impl Standalone<'_> {
             Step::Run(plan, verdict) => return self.run_hooks(*plan, verdict, input),
         };
         let output = verdict.output();
-        self.leave(&self.left(Some((&verdict, &output)), Vec::new()));
+        self.spool(&self.record(Some((&verdict, &output)), Vec::new()));
         output
     }
 
     fn run_hooks(&self, mut plan: HookPlan, verdict: Verdict, input: &[u8]) -> Output {
         let async_hooks: Vec<_> = plan.hooks.extract_if(.., |hook| hook.is_async).collect();
-        self.leave(&SpoolDetails {
+        self.spool(&Left {
             held: true,
-            ..self.left(None, Vec::new())
+            ..self.record(None, Vec::new())
         });
         let mut not_started = Vec::new();
         if !async_hooks.is_empty()
             && let Err(error) = self.start_async_hooks(input)
         {
-            let row = |hook| RunRow {
+            not_started.extend(async_hooks.iter().map(|hook| RunRow {
                 outcome: "not started".to_owned(),
                 note: Some(format!("the process for async hooks: {error}")),
                 ..plan.background_row(hook)
-            };
-            not_started.extend(async_hooks.iter().map(|hook| row(hook)));
+            }));
         }
         let FinishedEvent { verdict, mut runs } = self.wait_for(plan, verdict);
         runs.extend(not_started);
         let output = verdict.output();
-        // Claude Code hung up: it heard nothing of it.
-        let heard = !runs.iter().any(RunRow::was_cancelled);
-        self.leave(&self.left(heard.then_some((&verdict, &output)), runs));
+        // If Claude Code hung up, no answer reached it.
+        let is_answered = !runs.iter().any(RunRow::was_cancelled);
+        self.spool(&self.record(is_answered.then_some((&verdict, &output)), runs));
         output
     }
 
+    /// Runs the hooks of the plan and merges their answers into the verdict.
     fn wait_for(&self, plan: HookPlan, verdict: Verdict) -> FinishedEvent {
         let begun: Vec<RunRow> = (plan.hooks.iter())
             .map(|hook| plan.background_row(hook))
             .collect();
         let cancel = Cancel::new();
-        let ending = cancel.clone();
-        // Claude Code ends this process when its time is up: the hooks end with it.
-        leave::when_asked(move || ending.cancel());
+        let on_signal = cancel.clone();
+        // Claude Code ends this process at its time limit. The hooks end with it.
+        signals::on_termination(move || on_signal.cancel());
         let run = Arc::new(HookRun {
             plan,
             verdict: verdict.clone(),
@@ -220,10 +230,10 @@ impl Standalone<'_> {
             cancel,
         });
         let (done, answered) = mpsc::channel();
-        let (theirs, tell) = (Arc::clone(&run), done.clone());
-        // On a thread of its own: a hook that goes on in the background is not waited for.
-        let running = thread::Builder::new().spawn(move || theirs.run(&tell));
-        if running.is_err() {
+        let (on_thread, sender) = (Arc::clone(&run), done.clone());
+        // On a thread of its own, since a hook that goes on in the background must not delay the answer.
+        let spawned = thread::Builder::new().spawn(move || on_thread.run(&sender));
+        if spawned.is_err() {
             run.run(&done);
         }
         drop(done);
@@ -239,7 +249,7 @@ impl Standalone<'_> {
         finished
     }
 
-    /// Async hooks run in a process of their own: this one has to end.
+    /// Starts a process that runs the async hooks, since this one has to end with its answer.
     fn start_async_hooks(&self, input: &[u8]) -> io::Result<()> {
         let mut command = Command::new(self.setup().becket);
         command
@@ -253,33 +263,36 @@ impl Standalone<'_> {
         stdin.map_or(Ok(()), |mut stdin| stdin.write_all(input))
     }
 
-    /// That process: it records that they begin, and the end of each.
+    /// Runs the async hooks in the process that [`start_async_hooks`](Self::start_async_hooks) started, and records
+    /// their start and the end of each.
     fn run_async_hooks(&self) {
         let Some(mut plan) = self.event.plan() else {
             return;
         };
         plan.hooks.retain(|hook| hook.is_async);
-        let event = &self.event;
-        let record = |runs| {
-            let left = SpoolDetails {
-                masked: event.secrets,
-                ..SpoolDetails::with_runs(output::masked(runs, &event.masker))
-            };
-            report(spool::add(
-                self.place,
-                &event.envelope,
-                &event.masked,
-                &left,
-            ));
-        };
         let begun = plan.hooks.iter().map(|hook| plan.background_row(hook));
-        record(begun.collect());
+        self.spool_runs(begun.collect());
         let (setup, cancel) = (self.setup(), Cancel::new());
         let mut hooks = plan.runs(&setup, &cancel);
         drop(hooks.run_awaited());
         while let Some(run) = hooks.next_ended() {
-            record(vec![run]);
+            self.spool_runs(vec![run]);
         }
+    }
+
+    /// Adds the runs of hooks to the event in the spool.
+    fn spool_runs(&self, runs: Vec<RunRow>) {
+        let event = &self.event;
+        let record = Left {
+            masked: event.secrets,
+            ..Left::of_runs(output::masked(runs, &event.masker))
+        };
+        report(spool::add(
+            self.place,
+            &event.envelope,
+            &event.masked,
+            &record,
+        ));
     }
 
     fn setup(&self) -> HookSetup {
@@ -290,12 +303,12 @@ impl Standalone<'_> {
         }
     }
 
-    /// What is known of the event now; without an answer it is not decided yet.
-    fn left(&self, answer: Option<(&Verdict, &Output)>, runs: Vec<RunRow>) -> SpoolDetails {
+    /// Makes the spool record of the event. Without an answer, the event counts as not decided yet.
+    fn record(&self, answer: Option<(&Verdict, &Output)>, runs: Vec<RunRow>) -> Left {
         let took_us = i64::try_from(self.began.elapsed().as_micros()).ok();
         let decision = answer.and_then(|(verdict, output)| {
-            let said = verdict.decision().filter(|_| !output.is_silent());
-            Decision::new(said, output)
+            let decision = verdict.decision().filter(|_| !output.is_silent());
+            Decision::new(decision, output)
         });
         SpoolDetails {
             took_us: took_us.filter(|_| answer.is_some()),
@@ -309,23 +322,23 @@ impl Standalone<'_> {
         }
     }
 
-    /// Leaves the event in the spool, or rewrites what was left of it.
-    fn leave(&self, left: &SpoolDetails) {
+    /// Writes the event into the spool, or rewrites it there.
+    fn spool(&self, record: &Left) {
         let event = &self.event;
-        let kept = spool::leave(self.place, &event.envelope, &event.masked, left);
-        if left.held {
-            // It is left again after its hooks, and then told.
+        let kept = spool::leave(self.place, &event.envelope, &event.masked, record);
+        if record.held {
+            // The event is written again after its hooks. A failure is reported then.
             return;
         }
         if kept.is_err() && !self.place.spooled(event.envelope.id).exists() {
-            // Where it cannot be counted either, stderr says that it is lost.
+            // If the loss cannot be counted either, stderr is the only trace of it.
             drop(lost::count(self.place, 1));
         }
         report(kept);
     }
 }
 
-/// The named hooks of one event, to be run.
+/// The named hooks of one event, and the input of their run.
 struct HookRun {
     plan: HookPlan,
     verdict: Verdict,
@@ -347,14 +360,15 @@ impl HookRun {
     }
 }
 
-/// Claude Code shows the stderr of a hook that exits 0 in its debug log only.
+/// Reports an event that could not be kept. Claude Code shows the stderr of a hook that exits 0 in its debug log
+/// only.
 fn report(kept: Result<(), SpoolError>) {
     if let Err(error) = kept {
         eprintln!("becket: the event is not kept: {error}");
     }
 }
 
-/// The shim's input: an event and an environment, a frame each.
+/// Reads the shim's input: an event and an environment, a frame each.
 pub fn read_stdin() -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let stdin = io::stdin().lock();
@@ -364,14 +378,14 @@ pub fn read_stdin() -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The frame that it is.
+/// Reads the first frame as a request.
 pub fn read_frame(bytes: &[u8]) -> Result<Request> {
     let mut decoder = Decoder::new();
     decoder.push(bytes);
     next_request(&mut decoder)
 }
 
-/// The event, and the environment for its hooks: this process has another one.
+/// Reads the event and the environment for its hooks, which is not that of this process.
 fn read_event(bytes: &[u8]) -> Result<(EventRequest, Vec<(OsString, OsString)>)> {
     let mut decoder = Decoder::new();
     decoder.push(bytes);
@@ -395,12 +409,12 @@ mod tests {
     #[test]
     fn a_busy_processor_is_not_a_project_that_does_not_answer() {
         let began = Instant::now();
-        let computes = move || {
+        let computed = in_time(move || {
             while began.elapsed() < 2 * PROJECT_TIME {
                 std::hint::spin_loop();
             }
-        };
-        assert_eq!(in_time(computes), Some(()));
+        });
+        assert_eq!(computed, Some(()));
         let (_never, waits) = mpsc::channel::<()>();
         let waits = std::sync::Mutex::new(waits);
         assert_eq!(in_time(move || waits.lock().unwrap().recv().is_ok()), None);

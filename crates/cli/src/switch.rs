@@ -1,5 +1,5 @@
-//! The switch on the command line: which session is meant, which hooks its project has, and what
-//! was asked, done by the same hands that answer the slash commands.
+//! `becket disable` and `becket enable`: find the session and the hooks of its project, then switch them with the
+//! code that answers the slash commands.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -20,10 +20,10 @@ use crate::ui::style::WARN;
 use crate::ui::text::visible;
 use crate::world::{World, own_session, project_of};
 
-/// No hook has a longer name.
-const LONGEST: u64 = 64 << 10;
+/// The most bytes of hook names that are read from stdin.
+const MAX_STDIN: u64 = 64 << 10;
 
-/// What `disable` and `enable` take.
+/// The arguments of `disable` and `enable`.
 #[derive(Debug, clap::Args)]
 pub struct SwitchArgs {
     /// The hooks: their names, or parts that only one has; - reads them from stdin (default: list them)
@@ -50,7 +50,7 @@ impl SwitchArgs {
                 let code = if slash { 0 } else { reply.exit };
                 Ok(ExitCode::from(code))
             }
-            // What a slash command prints is read by a person all the same.
+            // A slash command shows its output to a person even if it fails.
             Err(error) if slash => {
                 println!("❌ {error:#}");
                 Ok(ExitCode::SUCCESS)
@@ -59,16 +59,17 @@ impl SwitchArgs {
         }
     }
 
-    fn act(self, verb: SlashVerb, world: &World) -> Result<SlashReply> {
-        let name = match self.all {
-            true => ALL.to_owned(),
-            false => names(&self.hook)?,
+    fn act(self, verb: Verb, world: &World) -> Result<Acted> {
+        let name = if self.all {
+            ALL.to_owned()
+        } else {
+            read_names(&self.hook)?
         };
-        let meant = Meant::find(world, self.session.as_deref())?;
-        let config = configured(world, &meant.project);
-        let context = SlashContext {
+        let target = SwitchTarget::find(world, self.session.as_deref())?;
+        let config = project_config(world, &target.project);
+        let scene = Scene {
             place: &world.place,
-            session: &meant.session,
+            session: &target.session,
             cwd: &world.cwd,
             agent_type: None,
             hooks: &config.hooks,
@@ -78,48 +79,47 @@ impl SwitchArgs {
     }
 }
 
-/// The config of a project. What is wrong with it is told: a hook that is not
-/// there may be one that does not count.
-pub fn configured(world: &World, project: &Path) -> Arc<Snapshot> {
+/// Reads the config of a project, and warns of its errors: they may be the reason why a hook is missing.
+pub fn project_config(world: &World, project: &Path) -> Arc<Snapshot> {
     let config = world.loader(Some(project)).current();
     for error in config.errors() {
-        let said = error.to_string();
-        let first = visible(said.lines().next().unwrap_or_default());
+        let error = error.to_string();
+        let first = visible(error.lines().next().unwrap_or_default());
         anstream::eprintln!("{WARN}warning:{WARN:#} {first} (`becket config check` shows it)");
     }
     config
 }
 
-/// The names as they were typed, or as stdin has them; empty if there are none.
-pub fn names(typed: &[String]) -> Result<String> {
+/// Returns the names as typed, or from stdin. Returns an empty text if there are none.
+pub fn read_names(typed: &[String]) -> Result<String> {
     if typed != ["-"] {
         return Ok(typed.join(" ").trim().to_owned());
     }
     let mut text = String::new();
-    let mut stdin = io::stdin().lock().take(LONGEST);
+    let mut stdin = io::stdin().lock().take(MAX_STDIN);
     let read = stdin.read_to_string(&mut text);
     read.context("could not read the name from stdin")?;
     Ok(text.trim().to_owned())
 }
 
-/// So many live sessions are offered.
+/// The most live sessions that an error lists.
 const OFFERED: usize = 20;
 
 /// The session that a switch is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Meant {
+pub struct SwitchTarget {
     pub session: String,
-    /// Where it works; an unknown one: where we stand.
+    /// The project of the session. For an unknown session, the project of the working folder.
     pub project: PathBuf,
 }
 
-impl Meant {
-    /// The one that was named, else the one that calls us, else the only one that lives in this project.
-    /// None is an error that says which live.
+impl SwitchTarget {
+    /// Returns the named session, else the one that has started this call, else the only live one of this project.
+    /// The error lists the live ones.
     pub fn find(world: &World, named: Option<&str>) -> Result<Self> {
         let named = named.filter(|id| !id.is_empty());
         match named.map(str::to_owned).or_else(own_session) {
-            // A whole id needs no look-up.
+            // A complete id needs no search.
             Some(id) if named.is_none() || parse_uuid(&id).is_some() => {
                 let row = stored(world, &id);
                 Ok(Self::of(world, id, row.as_ref()))
@@ -130,10 +130,10 @@ impl Meant {
             }
             None => {
                 let (rows, project) = living_here(world);
-                let is_here =
-                    |row: &&SessionRow| row.project.as_deref().map(Path::new) == Some(&project);
-                let mut exactly = rows.iter().filter(is_here);
-                let (Some(row), None) = (exactly.next(), exactly.next()) else {
+                let mut of_project = rows
+                    .iter()
+                    .filter(|row| row.project.as_deref().map(Path::new) == Some(&project));
+                let (Some(row), None) = (of_project.next(), of_project.next()) else {
                     let what = "Which session? Pass --session ID";
                     return Err(Failure::new(Code::Usage, what).hint(offer(&rows)).into());
                 };
@@ -145,8 +145,8 @@ impl Meant {
         }
     }
 
-    /// The same, for who can do without.
-    pub fn if_any(world: &World, named: Option<&str>) -> Result<Option<Self>> {
+    /// Returns the named session, else the one that has started this call, and none if there is neither.
+    pub fn find_if_named(world: &World, named: Option<&str>) -> Result<Option<Self>> {
         if named.is_none_or(str::is_empty) && own_session().is_none() {
             return Ok(None);
         }
@@ -154,18 +154,17 @@ impl Meant {
     }
 
     fn of(world: &World, session: String, row: Option<&SessionRow>) -> Self {
-        let here = || project_of(&world.cwd).to_path_buf();
         let project = row
             .and_then(|row| row.project.as_deref())
             .map(PathBuf::from);
         Self {
             session,
-            project: project.unwrap_or_else(here),
+            project: project.unwrap_or_else(|| project_of(&world.cwd).to_path_buf()),
         }
     }
 }
 
-/// What the database knows of it. No daemon is needed for that, and none is started.
+/// Reads the session's row from the database, without a daemon.
 fn stored(world: &World, session: &str) -> Option<SessionRow> {
     let query = SessionQuery {
         session: Some(session.to_owned()),
@@ -177,7 +176,7 @@ fn stored(world: &World, session: &str) -> Option<SessionRow> {
         .find(|row| row.session_id.eq_ignore_ascii_case(session))
 }
 
-/// The sessions that live in this project or below it, and the project.
+/// Returns the live sessions of this project and of folders below it, and the project.
 fn living_here(world: &World) -> (Vec<SessionRow>, PathBuf) {
     let query = SessionQuery::default();
     let mut rows = SessionSource::open(world)
@@ -196,18 +195,17 @@ fn is_in(row: &SessionRow, project: &Path) -> bool {
     place.is_some_and(|place| Path::new(place).starts_with(project))
 }
 
+/// Makes the hint that lists the live sessions.
 fn offer(rows: &[SessionRow]) -> String {
     if rows.is_empty() {
         return "no session lives in this project (`becket sessions --all` shows the others)"
             .to_owned();
     }
-    let line = |row: &SessionRow| {
-        let about = words::about(row);
-        let about: String = about.chars().take(60).collect();
-        format!("\n  {}  {}  {about}", row.session_id, words::state(row))
-            .trim_end()
-            .to_owned()
-    };
-    let lines: String = rows.iter().take(OFFERED).map(line).collect();
-    format!("these live in this project:{lines}")
+    let mut hint = "these live in this project:".to_owned();
+    for row in rows.iter().take(OFFERED) {
+        let about: String = words::about(row).chars().take(60).collect();
+        let line = format!("\n  {}  {}  {about}", row.session_id, words::state(row));
+        hint += line.trim_end();
+    }
+    hint
 }

@@ -1,5 +1,5 @@
-//! A session's pane: going there, and typing into it, but only while its Claude Code has the
-//! pane's terminal in front. Keys for a Claude Code that has ended would go to the person's shell.
+//! Shows a session's tmux pane and types into it, but only while its Claude Code is in the foreground of the pane's
+//! terminal. Keys for a Claude Code that has ended would go to the user's shell.
 
 pub mod conf;
 
@@ -21,30 +21,31 @@ use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
 use crate::failure::{Code, Failure};
 use crate::session::words::question;
 
-/// Longer than anybody types as one line; tmux takes it as one argument.
+/// The most bytes of a line, which tmux takes as one argument.
 const LONGEST_LINE: usize = 8 << 10;
-/// How long typed text may take to show up in the pane, and how often it is looked for.
+/// The time limit for typed text to appear in the pane.
 const ECHO: Duration = Duration::from_secs(2);
+/// The pause between two looks for it.
 const LOOK: Duration = Duration::from_millis(25);
-/// So much of the end of a line is looked for on the screen.
+/// The number of characters at the end of a line that are looked for.
 const ECHOED: usize = 16;
-/// What Claude Code shows for some 800 characters and more, without the space.
+/// The text that Claude Code shows in place of about 800 characters and more, without the space.
 const PASTED: &str = "[Pastedtext";
 
-/// The tmux that this program runs in.
+/// The tmux pane that this program runs in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Here {
+pub struct CurrentTmux {
     pub socket: Option<PathBuf>,
     pub pane: Option<String>,
 }
 
-impl Here {
+impl CurrentTmux {
     pub fn read() -> Self {
         let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         Self::new(variable("TMUX").as_deref(), variable("TMUX_PANE"))
     }
 
-    /// `TMUX` is the socket, the server's pid and a session's number.
+    /// Parses `TMUX`, which holds the socket, the server's pid and a session's number.
     fn new(tmux: Option<&str>, pane: Option<String>) -> Self {
         let socket = tmux.and_then(|tmux| tmux.rsplitn(3, ',').nth(2));
         Self {
@@ -53,7 +54,7 @@ impl Here {
         }
     }
 
-    /// The server's socket, for what makes sense only in there.
+    /// Returns the server's socket. Fails outside of tmux.
     pub fn must_be_inside(&self) -> Result<&Path> {
         self.socket.as_deref().ok_or_else(|| {
             Failure::new(Code::Failed, "this is not inside tmux")
@@ -63,9 +64,9 @@ impl Here {
     }
 }
 
-/// Shows the session's pane in the person's tmux.
+/// Shows the session's pane in the user's tmux.
 pub fn jump(row: &SessionRow) -> Result<()> {
-    jump_from(&Here::read(), row)
+    jump_from(&CurrentTmux::read(), row)
 }
 
 /// Presses Escape in the session's pane.
@@ -75,8 +76,8 @@ pub fn interrupt(row: &SessionRow) -> Result<()> {
     pane.run(&[pane.keys(&["Escape"])]).map(drop)
 }
 
-/// Fails where what is known of the session already forbids to send it a line. One that failed takes
-/// it: its prompt is empty.
+/// Fails if the session has ended, has no pane, or asks a question. A session that failed takes a line: its prompt is
+/// empty.
 pub fn may_take_a_line(row: &SessionRow) -> Result<()> {
     if row.ended_at.is_some() {
         return Err(gone(row));
@@ -100,26 +101,25 @@ pub fn send_line(row: &SessionRow, text: &str) -> Result<()> {
     may_take_a_line(row)?;
     let pane = Pane::of(row)?;
     pane.must_be_in_front(row)?;
-    let before = pane.shows(text)?;
+    let before = pane.count_on_screen(text)?;
     pane.run(&[pane.keys(&["-l", "--", text])])?;
-    // Claude Code takes text and Enter at once for something pasted; and where the text does not
-    // appear, something else has the input, which Enter might agree to.
+    // Claude Code treats text and Enter together as pasted text. And if the text does not appear, a dialog may have
+    // the input, which Enter would confirm.
     pane.wait_for(text, before)?;
     pane.must_be_in_front(row)?;
     pane.run(&[pane.keys(&["Enter"])]).map(drop)
 }
 
-/// Asks the session's Claude Code to end. It does so in an orderly way: its SessionEnd comes.
+/// Asks the session's Claude Code to end. It still sends its SessionEnd.
 pub fn end(row: &SessionRow) -> Result<()> {
     ask_to_end(row)
 }
 
-fn jump_from(here: &Here, row: &SessionRow) -> Result<()> {
+fn jump_from(here: &CurrentTmux, row: &SessionRow) -> Result<()> {
     let pane = Pane::of(row)?;
-    let shows = |what: &str| tmux_command(&[what, "-t", &pane.id]);
-    pane.run(&[shows("select-window"), shows("select-pane")])?;
+    pane.run(&[pane.targeted("select-window"), pane.targeted("select-pane")])?;
     if here.socket.as_deref() == Some(pane.socket.as_path()) {
-        return pane.run(&[shows("switch-client")]).map(drop);
+        return pane.run(&[pane.targeted("switch-client")]).map(drop);
     }
     let session = pane.ask("#{session_attached} #{session_name}")?;
     match session.split_once(' ') {
@@ -169,7 +169,12 @@ impl Pane {
         })
     }
 
-    fn keys(&self, keys: &[&str]) -> TmuxCommand {
+    /// Makes a tmux command with this pane as its target.
+    fn targeted(&self, command: &str) -> Words {
+        words(&[command, "-t", &self.id])
+    }
+
+    fn keys(&self, keys: &[&str]) -> Words {
         let target = ["send-keys", "-t", self.id.as_str()];
         target
             .iter()
@@ -182,33 +187,28 @@ impl Pane {
         self.server.run(commands).map_err(|why| self.failure(&why))
     }
 
-    /// tmux answers for a pane that is not there, too, with nothing in every field.
+    /// Returns a format of this pane. For a pane that does not exist, tmux leaves every field empty, which is an error
+    /// here.
     fn ask(&self, format: &str) -> Result<String> {
         let format = format!("#{{pane_id}} {format}");
-        let said = self.run(&[tmux_command(&[
-            "display-message",
-            "-p",
-            "-t",
-            &self.id,
-            &format,
-        ])])?;
-        match said.trim_end_matches('\n').split_once(' ') {
+        let answer = self.run(&[words(&["display-message", "-p", "-t", &self.id, &format])])?;
+        match answer.trim_end_matches('\n').split_once(' ') {
             Some((id, rest)) if id == self.id => Ok(rest.to_owned()),
             _ => Err(self.gone()),
         }
     }
 
-    /// Fails unless what is typed into this pane reaches that session's Claude Code, and only it.
+    /// Fails unless keys for this pane reach that session's Claude Code, and only it.
     fn must_be_in_front(&self, row: &SessionRow) -> Result<()> {
         let (_, stat) = process(row)?;
-        let said = self.ask("#{pane_dead} #{pane_synchronized} #{pane_in_mode} #{pane_tty}")?;
-        let mut fields = said.splitn(4, ' ');
+        let answer = self.ask("#{pane_dead} #{pane_synchronized} #{pane_in_mode} #{pane_tty}")?;
+        let mut fields = answer.splitn(4, ' ');
         let mut next = || fields.next().unwrap_or_default();
         let (dead, synchronized, in_mode, tty) = (next(), next(), next(), next());
         if dead == "1" || !stat.is_in_front_of(Path::new(tty)) {
             let what = format!("Claude Code is not in front in the pane {}", self.id);
             return Err(Failure::new(Code::Failed, what)
-                .hint("what is sent there now would reach another program; `becket tmux jump` shows the pane")
+                .hint("keys would reach another program now; `becket tmux jump` shows the pane")
                 .into());
         }
         if synchronized == "1" {
@@ -218,38 +218,33 @@ impl Pane {
                 .into());
         }
         if in_mode != "0" {
-            // Else the keys would scroll.
-            self.run(&[tmux_command(&["copy-mode", "-q", "-t", &self.id])])?;
+            // In copy mode the keys would scroll.
+            self.run(&[words(&["copy-mode", "-q", "-t", &self.id])])?;
         }
         Ok(())
     }
 
-    /// How often the end of this text stands on the screen, or what Claude Code shows instead of
-    /// a long one. A terminal breaks lines where it likes, so spaces do not count.
-    fn shows(&self, text: &str) -> Result<usize> {
-        let plain = |text: &str| {
-            let letters = text.chars().filter(|c| !c.is_whitespace());
-            letters.collect::<String>()
-        };
-        let text = plain(text);
+    /// Counts the places on the screen with the end of this text, or with the mark that Claude Code shows for a long
+    /// text. A terminal breaks lines anywhere, so spaces do not count.
+    fn count_on_screen(&self, text: &str) -> Result<usize> {
+        let text = without_spaces(text);
         let last = text.char_indices().rev().nth(ECHOED - 1);
         let from = last.map_or(0, |(at, _)| at);
-        let screen = self.run(&[tmux_command(&["capture-pane", "-p", "-J", "-t", &self.id])])?;
-        let screen = plain(&screen);
-        let count = |part: &str| screen.matches(part).count();
-        Ok(count(&text[from..]) + count(PASTED))
+        let screen = self.run(&[words(&["capture-pane", "-p", "-J", "-t", &self.id])])?;
+        let screen = without_spaces(&screen);
+        Ok(screen.matches(&text[from..]).count() + screen.matches(PASTED).count())
     }
 
     fn wait_for(&self, text: &str, before: usize) -> Result<()> {
         let until = Instant::now() + ECHO;
-        while self.shows(text)? <= before {
+        while self.count_on_screen(text)? <= before {
             if Instant::now() >= until {
                 let what = format!(
                     "the text did not appear in the pane {}; Enter was not pressed",
                     self.id
                 );
                 return Err(Failure::new(Code::TimedOut, what)
-                    .hint("look what has the input there")
+                    .hint("look at the pane: something else may have the input there")
                     .into());
             }
             pause();
@@ -260,7 +255,7 @@ impl Pane {
     fn gone(&self) -> anyhow::Error {
         let what = format!("the pane {} is gone", self.id);
         Failure::new(Code::Missing, what)
-            .hint("its window was closed; `becket sessions` shows who is there")
+            .hint("its window was closed; `becket sessions` lists the live sessions")
             .into()
     }
 
@@ -269,13 +264,13 @@ impl Pane {
             TmuxError::NoTmux => (Code::Failed, "install tmux, or put it on the PATH"),
             TmuxError::Gone(_) => (
                 Code::Missing,
-                "its terminal is closed; `becket sessions` shows who is there",
+                "its terminal is closed; `becket sessions` lists the live sessions",
             ),
             TmuxError::Hangs(_) => (Code::TimedOut, "look at that tmux server: is it stopped?"),
-            TmuxError::Refused(said) if said.starts_with("can't find pane") => {
+            TmuxError::Refused(why) if why.starts_with("can't find pane") => {
                 return self.gone();
             }
-            TmuxError::Refused(said) if said.contains("no current client") => (
+            TmuxError::Refused(why) if why.contains("no current client") => (
                 Code::Failed,
                 "no terminal is attached to that tmux server: tmux attach, then again",
             ),
@@ -283,6 +278,10 @@ impl Pane {
         };
         Failure::new(code, why.to_string()).hint(hint).into()
     }
+}
+
+fn without_spaces(text: &str) -> String {
+    text.chars().filter(|c| !c.is_whitespace()).collect()
 }
 
 #[expect(
@@ -293,20 +292,20 @@ fn pause() {
     std::thread::sleep(LOOK);
 }
 
-/// What the kernel says of a process.
+/// The state of a process in `/proc/PID/stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stat {
+pub struct ProcessStat {
     ended: bool,
     group: i64,
-    /// Its controlling terminal, as the kernel packs device numbers.
+    /// The controlling terminal, as the kernel packs device numbers.
     terminal: u64,
-    /// The group that this terminal listens to.
+    /// The foreground process group of this terminal.
     in_front: i64,
     start: u64,
 }
 
-impl Stat {
-    /// The name in the line may hold anything, so fields are counted from its end.
+impl ProcessStat {
+    /// Parses the line. The process's name may hold any character, so fields are counted from its end.
     fn parse(line: &str) -> Option<Self> {
         let mut fields = line.rsplit_once(')')?.1.split_ascii_whitespace();
         let state = fields.next()?;
@@ -320,32 +319,32 @@ impl Stat {
         })
     }
 
-    /// Whether what is typed into this terminal reaches the process.
+    /// Returns true if keys that are typed into this terminal reach the process.
     pub fn is_in_front_of(&self, terminal: &Path) -> bool {
-        let device = fs::metadata(terminal).map(|found| found.rdev());
-        let same = device.is_ok_and(|device| {
-            let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-            unpacked(self.terminal) == (major, minor)
-        });
-        same && self.group == self.in_front
+        let Ok(metadata) = fs::metadata(terminal) else {
+            return false;
+        };
+        let device = metadata.rdev();
+        let numbers = (rustix::fs::major(device), rustix::fs::minor(device));
+        unpacked(self.terminal) == numbers && self.group == self.in_front
     }
 }
 
-/// Major and minor number of a device in `stat`'s form.
+/// Splits a device number of `stat` into major and minor number.
 fn unpacked(device: u64) -> (u32, u32) {
     let major = (device >> 8) & 0xfff;
     let minor = (device & 0xff) | ((device >> 12) & 0xf_ff00);
     (major as u32, minor as u32)
 }
 
-/// The session's process, if it lives and is the one that was meant: pids are used again.
-pub fn process(row: &SessionRow) -> Result<(u32, Stat)> {
+/// Returns the session's process, if it lives and has the known start time. The system reuses pids.
+pub fn process(row: &SessionRow) -> Result<(u32, ProcessStat)> {
     let (Some(pid), Some(start)) = (row.pid, row.pid_start) else {
         let what = "the process of this session is not known";
         return Err(Failure::new(Code::Missing, what).into());
     };
     let line = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    match Stat::parse(&line) {
+    match ProcessStat::parse(&line) {
         Some(stat) if stat.start == start && !stat.ended => Ok((pid, stat)),
         _ => Err(gone(row)),
     }
@@ -357,7 +356,7 @@ pub fn ask_to_end(row: &SessionRow) -> Result<()> {
     let pid = Pid::from_raw(pid.cast_signed()).ok_or_else(|| gone(row))?;
     #[cfg(target_os = "linux")]
     {
-        // Once it is open, the handle means this process and no later one with its number.
+        // An open handle refers to this process and to no later one with its pid.
         let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(|_| gone(row))?;
         process(row)?;
         pidfd_send_signal(handle, Signal::TERM).map_err(|_| gone(row))

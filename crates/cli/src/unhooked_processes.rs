@@ -1,9 +1,9 @@
-//! Finds Claude Code processes that run without becket's hooks. becket only lists them.
+//! Finds Claude Code processes that run without becket's hooks, to list them.
 
 use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use becket_wire::process::parent_and_start;
 use becket_wire::session::SessionRow;
@@ -28,10 +28,10 @@ pub const NO_SESSIONS: [&str; 12] = [
     "--help",
 ];
 
-/// Finds the Claude Code processes of this user that belong to no session, each as a row of which
-/// little is known. Without /proc it finds none.
+/// Finds this user's Claude Code processes that belong to none of these sessions. Each becomes a row with the
+/// little that the process tells. Without /proc there are none.
 pub fn find(sessions: &[SessionRow]) -> Vec<SessionRow> {
-    Processes {
+    ProcessScan {
         proc: PathBuf::from("/proc"),
         uid: rustix::process::getuid().as_raw(),
         ticks: rustix::param::clock_ticks_per_second(),
@@ -39,12 +39,12 @@ pub fn find(sessions: &[SessionRow]) -> Vec<SessionRow> {
     .without_session(sessions)
 }
 
-/// Formats the reason why no session is listed, with a hint.
+/// Explains why no session is listed, and what to do.
 pub fn why_no_sessions(world: &World) -> String {
-    why(find(&[]).len(), || is_registered_here(world, None))
+    why_none(find(&[]).len(), || is_registered_here(world, None))
 }
 
-fn why(unhooked: usize, is_registered: impl Fn() -> bool) -> String {
+fn why_none(unhooked: usize, is_registered: impl Fn() -> bool) -> String {
     match unhooked {
         0 if is_registered() => {
             "No sessions. Start `claude` anywhere, and its session appears here.".into()
@@ -59,24 +59,24 @@ fn why(unhooked: usize, is_registered: impl Fn() -> bool) -> String {
     }
 }
 
-/// The source of processes, and the user whose processes are searched.
+/// The place and the owner of the processes to scan.
 #[derive(Debug)]
-struct Processes {
+struct ProcessScan {
     proc: PathBuf,
     uid: u32,
-    /// Clock ticks a second.
+    /// The number of clock ticks per second.
     ticks: u64,
 }
 
 /// A Claude Code process.
 #[derive(Debug)]
-struct Claude {
+struct ClaudeProcess {
     parent: u32,
     start: u64,
     is_session: bool,
 }
 
-impl Processes {
+impl ProcessScan {
     fn without_session(&self, sessions: &[SessionRow]) -> Vec<SessionRow> {
         let found = self.claudes();
         let mut known: HashMap<u32, bool> = HashMap::new();
@@ -93,15 +93,15 @@ impl Processes {
         rows
     }
 
-    /// Returns all Claude Code processes by pid. A process that ends meanwhile is skipped.
-    fn claudes(&self) -> HashMap<u32, Claude> {
+    /// Returns all Claude Code processes. A process that ends meanwhile is left out.
+    fn claudes(&self) -> HashMap<u32, ClaudeProcess> {
         let entries = fs::read_dir(&self.proc).into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         pids.filter_map(|pid| Some((pid, self.claude(pid)?)))
             .collect()
     }
 
-    fn claude(&self, pid: u32) -> Option<Claude> {
+    fn claude(&self, pid: u32) -> Option<ClaudeProcess> {
         let folder = self.folder(pid);
         if fs::metadata(&folder).ok()?.uid() != self.uid {
             return None;
@@ -113,7 +113,7 @@ impl Processes {
         let stat = fs::read(folder.join("stat")).ok()?;
         let (parent, start) = parent_and_start(&String::from_utf8_lossy(&stat))?;
         let is_session = rest.first().is_none_or(|word| !NO_SESSIONS.contains(word));
-        Some(Claude {
+        Some(ClaudeProcess {
             parent,
             start,
             is_session,
@@ -126,21 +126,21 @@ impl Processes {
 
     fn row(&self, pid: u32, start: u64) -> SessionRow {
         let cwd = fs::read_link(self.folder(pid).join("cwd")).ok();
-        let text = |path: &Path| path.to_string_lossy().into_owned();
+        let cwd = cwd.as_deref();
         SessionRow {
             pid: Some(pid),
             pid_start: Some(start),
             alive: true,
             hooked: false,
-            project: cwd.as_deref().map(|cwd| text(project_of(cwd))),
-            cwd: cwd.as_deref().map(text),
-            started_at: self.moment(start).unwrap_or(0),
+            project: cwd.map(|cwd| project_of(cwd).to_string_lossy().into_owned()),
+            cwd: cwd.map(|cwd| cwd.to_string_lossy().into_owned()),
+            started_at: self.milliseconds(start).unwrap_or(0),
             ..SessionRow::default()
         }
     }
 
     /// Converts ticks since boot to milliseconds since 1970.
-    fn moment(&self, start: u64) -> Option<i64> {
+    fn milliseconds(&self, start: u64) -> Option<i64> {
         let stat = fs::read_to_string(self.proc.join("stat")).ok()?;
         let boot = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
         let boot: i64 = boot.trim().parse().ok()?;
@@ -149,7 +149,7 @@ impl Processes {
     }
 }
 
-/// Returns true if this is the process of a session. A pid alone may have been reused.
+/// Returns true if this is the session's process. The pid alone is not enough: the system reuses it.
 fn is_of(row: &SessionRow, pid: u32, start: u64) -> bool {
     let is_same = match row.pid_start {
         Some(known) => known == start,
@@ -158,11 +158,11 @@ fn is_of(row: &SessionRow, pid: u32, start: u64) -> bool {
     row.pid == Some(pid) && is_same
 }
 
-/// Returns the topmost ancestor that is Claude Code with only Claude Code between: the processes that
-/// a Claude Code starts of itself are part of it.
-fn top(found: &HashMap<u32, Claude>, pid: u32) -> u32 {
+/// Returns the topmost Claude Code above a process, through parents that are all Claude Code: a Claude Code that
+/// another one starts is a part of it.
+fn top(found: &HashMap<u32, ClaudeProcess>, pid: u32) -> u32 {
     let mut top = pid;
-    // Bounded: processes are read one after the other, so that reused pids can form a circle.
+    // The bound is for a list that was read while processes came and went.
     for _ in 0..found.len() {
         match found.get(&top) {
             Some(claude) if found.contains_key(&claude.parent) => top = claude.parent,
@@ -172,21 +172,24 @@ fn top(found: &HashMap<u32, Claude>, pid: u32) -> u32 {
     top
 }
 
-/// Returns the arguments of a Claude Code command line, or None if it is another program.
+/// Returns the arguments of a Claude Code, and none for another program.
 fn arguments<'a>(words: &'a [&'a str]) -> Option<&'a [&'a str]> {
     let (program, rest) = words.split_first()?;
-    let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
-    match &*name(program) {
+    match base_name(program) {
         "claude" | "claude.exe" => Some(rest),
         "node" | "bun" => {
             let nth = rest.iter().position(|word| !word.starts_with('-'))?;
             let script = rest[nth];
-            let is_claude =
-                name(script) == "claude" || script.ends_with("@anthropic-ai/claude-code/cli.js");
+            let is_claude = base_name(script) == "claude"
+                || script.ends_with("@anthropic-ai/claude-code/cli.js");
             is_claude.then_some(&rest[nth + 1..])
         }
         _ => None,
     }
+}
+
+fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -220,8 +223,8 @@ mod tests {
             self
         }
 
-        fn looked_at(&self) -> Processes {
-            Processes {
+        fn looked_at(&self) -> ProcessScan {
+            ProcessScan {
                 proc: self.folder.path().to_owned(),
                 uid: rustix::process::getuid().as_raw(),
                 ticks: 100,
@@ -236,10 +239,10 @@ mod tests {
 
     #[test]
     fn the_reason_why_there_is_no_session_is_the_one_that_helps() {
-        assert!(why(0, || true).contains("Start `claude`"));
-        assert!(why(0, || false).contains("`becket up`"));
+        assert!(why_none(0, || true).contains("Start `claude`"));
+        assert!(why_none(0, || false).contains("`becket up`"));
         for registered in [true, false] {
-            let said = why(2, || registered);
+            let said = why_none(2, || registered);
             assert!(
                 said.contains("2 Claude Codes run without becket's hooks"),
                 "{said}"

@@ -113,7 +113,7 @@ fn a_built_in_that_is_none_is_told_and_blocks_nothing() {
     assert!(
         called
             .stderr
-            .contains("there is no built-in hook \"typechek\""),
+            .contains("there is no built-in hook `typechek`"),
         "{called:?}"
     );
     let called = call(

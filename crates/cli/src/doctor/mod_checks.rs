@@ -1,5 +1,5 @@
-//! Checks mods: plugins and skills whose code runs inside Claude Code. A mod that takes part in
-//! permissions can override a denial.
+//! Finds mods: plugins and skills whose code runs inside Claude Code. A mod that takes part in permissions can let a
+//! denied call run.
 
 use std::fs;
 use std::io::Read;
@@ -9,33 +9,40 @@ use std::path::{Path, PathBuf};
 use becket_engine::open_regular;
 use serde_json::Value;
 
-use crate::doctor::Check;
+use crate::doctor::DoctorCheck;
 use crate::world::{World, project_of};
 
 /// The events by which a mod decides about tool calls, as its code names them.
-const DECIDES: [&str; 3] = ["classic.", "tool.check", "tool.call"];
+const DECISION_EVENTS: [&str; 3] = ["classic.", "tool.check", "tool.call"];
 const CODE: [&str; 8] = ["js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx"];
-/// The bounds of a search in one mod.
+/// The most code files of one mod that are read.
 const MAX_FILES: usize = 1000;
+/// The greatest depth of a folder that is searched.
 const MAX_DEPTH: usize = 6;
-const LONGEST: u64 = 4 << 20;
+/// The most bytes of a file that are read.
+const MAX_BYTES: u64 = 4 << 20;
 
-/// Warns of each mod that can override a denial.
-pub(super) fn mods(world: &World) -> Vec<Check> {
-    let able = folders(world).into_iter().filter_map(|folder| {
-        let named = decides(&folder, modules(&folder));
-        (!named.is_empty()).then(|| {
-            let folder = folder.display();
-            let named = named.join(", ");
-            let what = format!("the mod in {folder} names {named}: it can lift a denial");
-            Check::warning("mods", what, format!("read its code, or remove {folder}"))
-        })
-    });
-    able.collect()
+/// Warns of each mod that can lift a denial.
+pub(super) fn mods(world: &World) -> Vec<DoctorCheck> {
+    let mut checks = Vec::new();
+    for folder in folders(world) {
+        let events = decision_events(&folder, modules(&folder));
+        if events.is_empty() {
+            continue;
+        }
+        let folder = folder.display();
+        let events = events.join(", ");
+        let what = format!("the mod in {folder} names {events}: it can lift a denial");
+        checks.push(DoctorCheck::warning(
+            "mods",
+            what,
+            format!("read its code, or remove {folder}"),
+        ));
+    }
+    checks
 }
 
-/// Returns the folders that may be mods: installed plugins, the user's skills, and those of this
-/// project.
+/// Returns the folders that may be mods: installed plugins, the user's skills, and those of this project.
 fn folders(world: &World) -> Vec<PathBuf> {
     let claude = world.claude_home.as_deref();
     let mut found = claude.map_or_else(Vec::new, installed);
@@ -58,7 +65,7 @@ fn installed(claude_home: &Path) -> Vec<PathBuf> {
     paths.map(PathBuf::from).collect()
 }
 
-/// Returns the code files that the hooks files of a plugin or skill name. Empty if it is no mod.
+/// Returns the code files that the hooks files of a plugin or skill name. The list is empty if it is not a mod.
 fn modules(folder: &Path) -> Vec<PathBuf> {
     let manifest = read_json(&folder.join(".claude-plugin/plugin.json"));
     let named = match &manifest["hooks"] {
@@ -77,9 +84,8 @@ fn modules(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns the names of [`DECIDES`] that occur in the code of a mod: its modules and the other code in
-/// its folder.
-fn decides(folder: &Path, modules: Vec<PathBuf>) -> Vec<&'static str> {
+/// Returns those of [`DECISION_EVENTS`] that a mod's code names, in its modules and in the rest of its folder.
+fn decision_events(folder: &Path, modules: Vec<PathBuf>) -> Vec<&'static str> {
     if modules.is_empty() {
         return Vec::new();
     }
@@ -102,7 +108,7 @@ fn decides(folder: &Path, modules: Vec<PathBuf>) -> Vec<&'static str> {
     let mut named = Vec::new();
     for file in files {
         let code = read(&file);
-        named.extend(DECIDES.iter().filter(|name| code.contains(**name)));
+        named.extend(DECISION_EVENTS.iter().filter(|name| code.contains(**name)));
     }
     named.sort_unstable();
     named.dedup();
@@ -113,11 +119,11 @@ fn read_json(path: &Path) -> Value {
     serde_json::from_str(&read(path)).unwrap_or_default()
 }
 
-/// Reads the text of a regular file, up to a bound. Any other file is empty.
+/// Reads the beginning of a regular file. Returns an empty text for anything else.
 fn read(path: &Path) -> String {
     let mut bytes = Vec::new();
     if let Ok(file) = open_regular(path) {
-        drop(file.take(LONGEST).read_to_end(&mut bytes));
+        drop(file.take(MAX_BYTES).read_to_end(&mut bytes));
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }

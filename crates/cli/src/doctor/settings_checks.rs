@@ -1,5 +1,5 @@
-//! Checks the settings files of Claude Code: the hook entries, the status line, the slash commands, and
-//! a canary event sent through the registered command.
+//! The checks of Claude Code's settings files: entries, status line, slash commands, and an event that is sent
+//! through the registered command.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -14,7 +14,7 @@ use becket_wire::rpc::{EventQuery, EventRow, Source};
 use serde_json::json;
 
 use crate::client::Client;
-use crate::doctor::Check;
+use crate::doctor::DoctorCheck;
 use crate::settings::{
     self, Inspection, Registration, Scope, SettingsFile, Standing, State as Entry, Strict,
     line_is_unwanted,
@@ -30,7 +30,7 @@ const BOUNDS: Bounds<'_> = Bounds {
     cancel: None,
 };
 
-pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<Check> {
+pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<DoctorCheck> {
     let files = settings::files(world);
     let mut checks = Vec::new();
     let mut seen = Vec::new();
@@ -49,7 +49,7 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<Check> {
             Ok(None) => {}
             Err(why) => {
                 unreadable = true;
-                checks.push(Check::broken(
+                checks.push(DoctorCheck::broken(
                     &name(file),
                     format!("{}: {why:#}", file.path.display()),
                     format!("fix {} by hand", file.path.display()),
@@ -57,27 +57,27 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<Check> {
             }
         }
     }
-    // A file that cannot be read may have the registration, so its absence is not certain.
+    // A file that cannot be read may hold the registration, so a missing one is not reported then.
     if seen.is_empty() && plugin {
         let what = "only the plugin registers becket: a project's settings can lead it to another program or home";
-        checks.push(Check::warning("settings", what, "becket init"));
+        checks.push(DoctorCheck::warning("settings", what, "becket init"));
     } else if seen.is_empty() && !unreadable {
-        checks.push(Check::broken(
+        checks.push(DoctorCheck::broken(
             "settings",
             "becket is not registered with Claude Code",
             "becket init",
         ));
     }
-    // The two settings files of a project share one folder of commands.
-    let mut looked = HashSet::new();
+    // A project's two files share one folder of commands.
+    let mut checked_folders = HashSet::new();
     for (file, inspection) in seen {
         if file.scope == Scope::User {
             checks.push(registered(world, file, &inspection));
         }
-        if looked.insert(file.path.parent()) {
+        if checked_folders.insert(file.path.parent()) {
             checks.push(installed(world, file.scope));
         }
-        checks.push(canary_check(world, file, &inspection, daemon_answers));
+        checks.push(canary(world, file, &inspection, daemon_answers));
     }
     checks
 }
@@ -110,13 +110,13 @@ fn look(world: &World, file: &SettingsFile) -> Result<Option<Inspection>> {
     Ok(Some(settings::inspect(&text, &registration)?))
 }
 
-/// Checks for settings that disable every registration.
-fn overriding(file: &SettingsFile, inspection: &Inspection) -> Vec<Check> {
+/// Finds settings that keep every registered hook from running.
+fn overriding(file: &SettingsFile, inspection: &Inspection) -> Vec<DoctorCheck> {
     let mut checks = Vec::new();
     let path = file.path.display();
     if inspection.disable_all_hooks {
         let what = format!("disableAllHooks is true in {path}: no hook runs");
-        checks.push(Check::broken(
+        checks.push(DoctorCheck::broken(
             &name(file),
             what,
             format!("take disableAllHooks out of {path}"),
@@ -124,7 +124,7 @@ fn overriding(file: &SettingsFile, inspection: &Inspection) -> Vec<Check> {
     }
     if file.scope == Scope::Managed && inspection.managed_hooks_only {
         let what = format!("allowManagedHooksOnly is true in {path}: your own hooks do not run");
-        checks.push(Check::broken(
+        checks.push(DoctorCheck::broken(
             &name(file),
             what,
             "ask the administrator of this machine",
@@ -133,64 +133,63 @@ fn overriding(file: &SettingsFile, inspection: &Inspection) -> Vec<Check> {
     checks
 }
 
-fn complete(file: &SettingsFile, inspection: &Inspection) -> Check {
+/// Checks that a settings file has an entry for every event, as this becket writes it.
+fn complete(file: &SettingsFile, inspection: &Inspection) -> DoctorCheck {
     let path = file.path.display();
     let total = inspection.entries.len();
-    let missing = events_in_state(inspection, Entry::Missing);
-    let different = events_in_state(inspection, Entry::Different);
+    let missing = events_with(inspection, Entry::Missing);
+    let different = events_with(inspection, Entry::Different);
     let strict = if inspection.strict { ", strict" } else { "" };
     if !missing.is_empty() {
         let what = format!(
             "{} of {total} events are not registered ({}) in {path}",
             missing.len(),
-            first_names(&missing)
+            shortened(&missing)
         );
-        return Check::broken(&name(file), what, init(file.scope));
+        return DoctorCheck::broken(&name(file), what, init(file.scope));
     }
     if !different.is_empty() {
         let how = match different.len() {
             1 => "hook entries was changed or is outdated",
             _ => "hook entries were changed or are outdated",
         };
-        let (many, list) = (different.len(), first_names(&different));
+        let (many, list) = (different.len(), shortened(&different));
         let what = format!("{many} of {total} {how} ({list}) in {path}");
-        return Check::broken(&name(file), what, init(file.scope));
+        return DoctorCheck::broken(&name(file), what, init(file.scope));
     }
-    Check::good(&name(file), format!("{total} events{strict}, {path}"))
+    DoctorCheck::good(&name(file), format!("{total} events{strict}, {path}"))
 }
 
-fn events_in_state(inspection: &Inspection, state: Entry) -> Vec<&'static str> {
+/// Returns the events whose entry is in this state.
+fn events_with(inspection: &Inspection, state: Entry) -> Vec<&'static str> {
     let entries = inspection.entries.iter();
-    entries
-        .filter(|entry| entry.state == state)
-        .map(|entry| entry.event)
-        .collect()
+    let entries = entries.filter(|entry| entry.state == state);
+    entries.map(|entry| entry.event).collect()
 }
 
-/// Lists all names, or the first three and the number of the others.
-fn first_names(names: &[&str]) -> String {
-    match names {
-        [some @ .., _, _] if some.len() > 3 => {
-            format!("{} and {} more", some[..3].join(", "), names.len() - 3)
-        }
-        all => all.join(", "),
+/// Lists the events, and of more than five the first three.
+fn shortened(events: &[&str]) -> String {
+    if events.len() > 5 {
+        format!("{} and {} more", events[..3].join(", "), events.len() - 3)
+    } else {
+        events.join(", ")
     }
 }
 
-/// Sends an event through the command as it is written in the file.
-fn canary_check(
+/// Sends an event through the command that the settings file registers.
+fn canary(
     world: &World,
     file: &SettingsFile,
     inspection: &Inspection,
     daemon_answers: bool,
-) -> Check {
+) -> DoctorCheck {
     let name = format!("canary ({})", file.scope);
     let command = inspection
         .entries
         .iter()
         .find_map(|entry| entry.command.as_ref());
     let Some(command) = command else {
-        return Check::broken(&name, "no command is registered", init(file.scope));
+        return DoctorCheck::broken(&name, "no command is registered", init(file.scope));
     };
     let program = Path::new(&command.program);
     match send_canary(world, program, &command.args, daemon_answers) {
@@ -204,46 +203,54 @@ fn canary_check(
                 "an event came through in {:.1} ms ({by})",
                 canary.took.as_secs_f64() * 1e3
             );
-            Check::good(&name, what)
+            DoctorCheck::good(&name, what)
         }
-        Err(error) => Check::broken(&name, format!("{error:#}"), init(file.scope)),
+        Err(error) => DoctorCheck::broken(&name, format!("{error:#}"), init(file.scope)),
     }
 }
 
 const STATUS_LINE: &str = "status line";
 
-/// Checks the status line in the user's own settings, where becket is registered.
-pub(super) fn registered(world: &World, file: &SettingsFile, inspection: &Inspection) -> Check {
+/// Checks the status line of the user's own settings, where becket is registered.
+pub(super) fn registered(
+    world: &World,
+    file: &SettingsFile,
+    inspection: &Inspection,
+) -> DoctorCheck {
     let path = file.path.display();
     match &inspection.status_line {
         Standing::Found(command) => match sample(command) {
-            Ok(()) => Check::good(STATUS_LINE, format!("prints a line, {path}")),
-            Err(why) => Check::broken(STATUS_LINE, format!("{why:#}"), "becket init"),
+            Ok(()) => DoctorCheck::good(STATUS_LINE, format!("prints a line, {path}")),
+            Err(why) => DoctorCheck::broken(STATUS_LINE, format!("{why:#}"), "becket init"),
         },
         Standing::Different(_) => {
             let what = format!("it was changed or is outdated in {path}");
-            Check::broken(STATUS_LINE, what, "becket init")
+            DoctorCheck::broken(STATUS_LINE, what, "becket init")
         }
-        _ if line_is_unwanted(world, &file.path) => Check::good(
+        _ if line_is_unwanted(world, &file.path) => DoctorCheck::good(
             STATUS_LINE,
             "not registered; `becket init --statusline` adds becket's",
         ),
         Standing::Missing | Standing::Theirs => {
             let what =
                 format!("becket's is not registered in {path}, so context and cost come late");
-            Check::warning(STATUS_LINE, what, "becket init")
+            DoctorCheck::warning(STATUS_LINE, what, "becket init")
         }
     }
 }
 
 /// Warns of a status line in another file that hides the user's own.
-pub(super) fn hidden(file: &SettingsFile, inspection: &Inspection) -> Option<Check> {
-    let hides = file.scope != Scope::User && inspection.status_line == Standing::Theirs;
+pub(super) fn hidden(file: &SettingsFile, inspection: &Inspection) -> Option<DoctorCheck> {
+    if file.scope == Scope::User || inspection.status_line != Standing::Theirs {
+        return None;
+    }
     let path = file.path.display();
-    hides.then(|| {
-        let what = format!("the one in {path} hides becket's here");
-        Check::warning(STATUS_LINE, what, format!("take statusLine out of {path}"))
-    })
+    let what = format!("the one in {path} hides becket's here");
+    Some(DoctorCheck::warning(
+        STATUS_LINE,
+        what,
+        format!("take statusLine out of {path}"),
+    ))
 }
 
 /// Runs the status line command as Claude Code would, with a sample on stdin.
@@ -261,31 +268,31 @@ fn sample(command: &str) -> Result<()> {
     let done = run_command(&mut line, payload.to_string().as_bytes(), &BOUNDS);
     let done = done.context("could not start /bin/sh")?;
     if !done.success() {
-        let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
-        bail!("`{command}` ended with {}: {said}", done.end());
+        let stderr = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+        bail!("`{command}` ended with {}: {stderr}", done.end());
     }
     Ok(())
 }
 
 const COMMANDS: &str = "commands";
 
-/// Checks the slash commands. A project's shared and local settings have one folder of commands, and
-/// the commands of either are right.
-pub(super) fn installed(world: &World, scope: Scope) -> Check {
+/// Checks the slash commands. A project's shared settings and the user's own for it have one folder of commands, so
+/// those of either are right.
+pub(super) fn installed(world: &World, scope: Scope) -> DoctorCheck {
     let scopes = match scope {
         Scope::Project | Scope::Local => vec![scope, Scope::Project, Scope::Local],
         scope => vec![scope],
     };
-    let scopes = scopes.into_iter();
-    let inspected: Result<Vec<_>, _> = scopes
+    let installed: Result<Vec<_>, _> = scopes
+        .into_iter()
         .map(|scope| commands::install(world, scope, true))
         .collect();
-    match inspected {
+    match installed {
         Ok(all) => {
             let right = all.iter().find(|commands| commands.iter().all(is_right));
             check_commands(right.unwrap_or(&all[0]), scope)
         }
-        Err(why) => Check::broken(COMMANDS, format!("{why:#}"), init(scope)),
+        Err(why) => DoctorCheck::broken(COMMANDS, format!("{why:#}"), init(scope)),
     }
 }
 
@@ -293,23 +300,23 @@ fn is_right(command: &commands::Command) -> bool {
     !command.changed() && !command.left_alone
 }
 
-fn check_commands(commands: &[commands::Command], scope: Scope) -> Check {
+fn check_commands(commands: &[commands::Command], scope: Scope) -> DoctorCheck {
     let first = commands.first().map(|command| command.path.as_path());
     let folder = first.and_then(|hook| hook.parent()?.parent());
     let folder = folder.unwrap_or(Path::new(""));
     let shown = folder.display();
-    let missing = names_of(commands, folder, |command| command.before.is_none());
+    let missing = command_names(commands, folder, |command| command.before.is_none());
     if !missing.is_empty() {
         let what = format!("missing in {shown}: {missing}");
-        return Check::warning(COMMANDS, what, init(scope));
+        return DoctorCheck::warning(COMMANDS, what, init(scope));
     }
-    let outdated = names_of(commands, folder, commands::Command::changed);
-    if !outdated.is_empty() {
-        let what = format!("written by another becket in {shown}: {outdated}");
-        return Check::warning(COMMANDS, what, init(scope));
+    let old = command_names(commands, folder, commands::Command::changed);
+    if !old.is_empty() {
+        let what = format!("written by another becket in {shown}: {old}");
+        return DoctorCheck::warning(COMMANDS, what, init(scope));
     }
-    // A user's own command with the name of a skill is no problem.
-    let foreign = names_of(commands, folder, |command| {
+    // The commands of skills are directly in the folder. The user's own command of such a name does no harm.
+    let foreign = command_names(commands, folder, |command| {
         command.left_alone && command.path.parent() != Some(folder)
     });
     if !foreign.is_empty() {
@@ -318,42 +325,42 @@ fn check_commands(commands: &[commands::Command], scope: Scope) -> Check {
             "keep it if it is yours; else remove it, then `{}`",
             init(scope)
         );
-        return Check::warning(COMMANDS, what, fix);
+        return DoctorCheck::warning(COMMANDS, what, fix);
     }
-    Check::good(
+    DoctorCheck::good(
         COMMANDS,
         format!("/hook:disable, /hook:enable, /hook:status, {shown}/hook"),
     )
 }
 
-/// Lists the selected commands by their paths below `folder`.
-fn names_of(
+/// Lists the selected commands by their paths below the folder.
+fn command_names(
     commands: &[commands::Command],
     folder: &Path,
     is_selected: impl Fn(&commands::Command) -> bool,
 ) -> String {
     let selected = commands.iter().filter(|command| is_selected(command));
     let paths = selected.filter_map(|command| command.path.strip_prefix(folder).ok());
-    let names: Vec<_> = paths.map(Path::to_string_lossy).collect();
+    let names: Vec<_> = paths.map(|path| path.to_string_lossy()).collect();
     names.join(", ")
 }
 
-/// The result of a canary event.
+/// An event of doctor's own that arrived.
 #[derive(Debug)]
-pub struct CanaryResult {
-    /// From the start of the hook process to its end.
+pub struct CanaryFlight {
+    /// The time from the start of the hook process to its end.
     pub took: Duration,
     pub row: EventRow,
 }
 
-/// Runs the registered command line as Claude Code would: event on stdin, no terminal, own folder.
-/// Then finds the event in the log of the daemon, or in database and spool if no daemon answers.
+/// Runs the registered command line as Claude Code would: event on stdin, no terminal, another working folder. If no
+/// daemon answers, looks for the event in database and spool.
 pub fn send_canary(
     world: &World,
     program: &Path,
     args: &[String],
     daemon_answers: bool,
-) -> Result<CanaryResult> {
+) -> Result<CanaryFlight> {
     let nonce = format!("{}-{}", std::process::id(), now_ms());
     let payload = json!({"hook_event_name": CANARY, "session_id": "becket-canary", "cwd": "/", "nonce": nonce});
     let since = now_ms();
@@ -372,15 +379,15 @@ pub fn send_canary(
     let done = done.with_context(|| format!("could not start {}", program.display()))?;
     let took = began.elapsed();
     if !done.success() || !done.stdout.is_empty() {
-        let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+        let stderr = String::from_utf8_lossy(&done.stderr).trim().to_owned();
         bail!(
-            "{} must print nothing and exit with 0, but ended with {}: {said}",
+            "{} must print nothing and exit with 0, but ended with {}: {stderr}",
             program.display(),
             done.end()
         );
     }
     let row = find(world, since, &nonce, daemon_answers)?;
-    Ok(CanaryResult { took, row })
+    Ok(CanaryFlight { took, row })
 }
 
 fn find(world: &World, since: i64, nonce: &str, daemon_answers: bool) -> Result<EventRow> {
@@ -389,18 +396,17 @@ fn find(world: &World, since: i64, nonce: &str, daemon_answers: bool) -> Result<
         since: Some(since),
         ..EventQuery::default()
     };
-    let is_ours = |row: &EventRow| {
-        let payload = row
-            .payload
-            .as_deref()
-            .and_then(|bytes| serde_json::from_slice::<serde_json::Value>(bytes).ok());
-        payload.is_some_and(|payload| payload["nonce"] == nonce)
-    };
     let rows = if daemon_answers {
         Client::connect_or_start(world)?.events(query)?
     } else {
         log::read(world, query)?
     };
-    let found = rows.into_iter().find(is_ours);
+    let found = rows.into_iter().find(|row| has_nonce(row, nonce));
     found.context("the event was sent and is not in the database")
+}
+
+fn has_nonce(row: &EventRow, nonce: &str) -> bool {
+    let payload = row.payload.as_deref().unwrap_or_default();
+    let payload = serde_json::from_slice::<serde_json::Value>(payload);
+    payload.is_ok_and(|payload| payload["nonce"] == nonce)
 }

@@ -10,7 +10,7 @@ use crate::ui::style::{BAD, BOLD, DIM, Look, WARN};
 use crate::ui::table::{Cell, Column, grid};
 use crate::ui::text::{indent, one_line, wrap};
 use crate::ui::time::{self, clock, moment};
-use crate::{hook_runs, line};
+use crate::{event_line, run};
 
 /// The width of a line of a reason. Longer lines are hard to read.
 const READABLE: usize = 100;
@@ -120,7 +120,7 @@ fn said(why: &Why) -> String {
     let event = &why.event;
     match &event.decision {
         Some(decision) => {
-            let decided = one_line(&line::decided(decision));
+            let decided = one_line(&event_line::decision(decision));
             format!("{WARN}{decided}{WARN:#}")
         }
         None if event.took_us.is_none() && why.runs.iter().any(goes_on) => {
@@ -156,7 +156,10 @@ fn fields(why: &Why, look: &Look) -> Vec<(&'static str, String)> {
     add("session", event.session_id.as_deref().map(one_line));
     add("agent", event.agent_id.as_deref().map(one_line));
     let room = look.width.saturating_sub(11);
-    let about = line::about(event).chars().take(room).collect::<String>();
+    let about = event_line::about(event)
+        .chars()
+        .take(room)
+        .collect::<String>();
     add("about", Some(about).filter(|about| !about.is_empty()));
     let fault = event.fault.as_deref();
     add(

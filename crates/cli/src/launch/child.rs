@@ -1,5 +1,5 @@
-//! Runs Claude Code as a child of this process, with the same terminal, process group, signals and
-//! exit code as without becket, and decides whether to restart it.
+//! Runs Claude Code as a child of this process, with the same terminal, process group, signals and exit code as
+//! without becket, and decides whether to start it again after its end.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -23,22 +23,22 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::failure::{Code, Failure};
-use crate::launch::follow::{TICK, until};
+use crate::launch::follower::{TICK, until};
 use crate::launch::launch_file::{is_alive, start_of};
 
 /// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(5);
-/// The interval in which an ending process is checked.
-const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+/// The pause between two looks at a process that is to end.
+const LOOK: Duration = Duration::from_millis(20);
 
-/// A process by pid and start time: a pid alone may be reused.
+/// A process by pid and start time. The pid alone is not enough: the system reuses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Process {
     pub pid: u32,
     pub start: u64,
 }
 
-/// The end of a process.
+/// The exit code of a process, or the signal that ended it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     Code(u8),
@@ -67,7 +67,7 @@ pub fn spawn(
         .envs(variables.iter().map(|(name, value)| (name, value)))
         .spawn();
     match child {
-        // Only `wait` reaps the child, so its pid is not reused before.
+        // The pid stays that of the child until `wait` collects it.
         Ok(child) => Ok(Process {
             pid: child.id(),
             start: start_of(child.id()).unwrap_or(0),
@@ -96,7 +96,7 @@ pub fn wait(child: Process) -> io::Result<Exit> {
         if let Some(signal) = status.terminating_signal() {
             return Ok(Exit::Signal(signal));
         }
-        // It may have been continued since, together with this process.
+        // The child may have been continued meanwhile, together with this process.
         if status.stopped() && is_stopped(child.pid) {
             let _ = kill_process(rustix::process::getpid(), Signal::STOP);
         }
@@ -108,7 +108,7 @@ fn is_stopped(pid: u32) -> bool {
     process_state(&stat) == Some('T')
 }
 
-/// Ends a process: SIGTERM, five seconds, SIGKILL.
+/// Ends a process by SIGTERM and, after five seconds, by SIGKILL.
 pub fn end(child: Process) {
     for signal in [Signal::TERM, Signal::KILL] {
         send(child, signal);
@@ -119,7 +119,7 @@ pub fn end(child: Process) {
     }
 }
 
-/// Sends a signal if the process is still the same one.
+/// Sends a signal, unless the process has ended.
 fn send(child: Process, signal: Signal) {
     if is_alive(child.pid, child.start)
         && let Some(pid) = Pid::from_raw(child.pid.cast_signed())
@@ -128,23 +128,23 @@ fn send(child: Process, signal: Signal) {
     }
 }
 
-/// The signals of this process. The terminal sends SIGINT and SIGQUIT to the child as well, so they
-/// must not end the launcher; SIGTERM and SIGHUP come to it alone and are passed on.
+/// Handles the signals of the launcher. The terminal sends SIGINT and SIGQUIT to the child as well, so they must not
+/// end the launcher. SIGTERM and SIGHUP reach only the launcher, which passes them on.
 #[derive(Debug)]
 pub struct SignalForwarder {
     child: Arc<Mutex<Option<Process>>>,
-    heard: Receiver<i32>,
+    received: Receiver<i32>,
 }
 
 impl SignalForwarder {
     pub fn listen() -> io::Result<Self> {
-        // Signals that are ignored (nohup) stay ignored, here and in the child.
+        // An ignored signal (nohup) stays ignored, here and in the child.
         let ignored = ignored_signals();
         let mut wanted = vec![SIGINT, SIGQUIT, SIGTERM, SIGHUP];
         wanted.retain(|signal| ignored & (1 << (signal - 1)) == 0);
         let mut signals = Signals::new(wanted)?;
         let child = Arc::new(Mutex::new(None));
-        let (to, heard) = channel();
+        let (sender, received) = channel();
         let current = Arc::clone(&child);
         std::thread::spawn(move || {
             for signal in signals.forever() {
@@ -154,29 +154,29 @@ impl SignalForwarder {
                     (Some(child), SIGHUP) => send(child, Signal::HUP),
                     _ => {}
                 }
-                if to.send(signal).is_err() {
+                if sender.send(signal).is_err() {
                     return;
                 }
             }
         });
-        Ok(Self { child, heard })
+        Ok(Self { child, received })
     }
 
-    /// Sets the process to which signals are passed on.
+    /// Sets the process that signals are passed on to.
     pub fn pass_to(&self, child: Option<Process>) {
         *self.child.lock().unwrap_or_else(PoisonError::into_inner) = child;
     }
 
-    /// Returns true if the launcher itself got SIGTERM or SIGHUP since the last call.
+    /// Returns true if the launcher itself was told to end since the last call.
     pub fn told_to_end(&self) -> bool {
-        let mut heard = self.heard.try_iter();
-        heard.any(|signal| signal == SIGTERM || signal == SIGHUP)
+        let mut received = self.received.try_iter();
+        received.any(|signal| signal == SIGTERM || signal == SIGHUP)
     }
 
-    /// Waits until a time (milliseconds since 1970). Returns false if a signal arrived before.
+    /// Waits until this time (milliseconds since 1970). Returns false if a signal came first.
     pub fn wait_until(&self, at: i64) -> bool {
         while now_ms() < at {
-            if self.heard.recv_timeout(until(at).min(TICK)).is_ok() {
+            if self.received.recv_timeout(until(at).min(TICK)).is_ok() {
                 return false;
             }
         }
@@ -184,7 +184,7 @@ impl SignalForwarder {
     }
 }
 
-/// Returns the signals that this process ignores, as a bit mask.
+/// Returns the signals that this process ignores, as a bit mask. It inherited them from the shell.
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -192,7 +192,7 @@ fn ignored_signals() -> u64 {
         .unwrap_or(0)
 }
 
-/// The settings of the terminal, which are restored after a Claude Code that was killed.
+/// The settings of the terminal. They are restored after a Claude Code that was killed.
 #[derive(Debug)]
 pub struct SavedTerminal(Option<Termios>);
 
@@ -221,11 +221,11 @@ impl SavedTerminal {
     }
 }
 
-/// The number of restarts within [`RESTART_WINDOW`].
+/// The most restarts within [`PERIOD`].
 pub const MAX_RESTARTS: usize = 5;
-const RESTART_WINDOW: Duration = Duration::from_secs(600);
+const PERIOD: Duration = Duration::from_secs(600);
 
-/// The restarts that `--restart` allows.
+/// The events after which Claude Code is started again, by `--restart`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestartPolicy {
     Never,
@@ -237,60 +237,64 @@ pub enum RestartPolicy {
 #[derive(Debug, Clone)]
 pub struct Ending {
     pub exit: Exit,
-    /// True if there is a session to continue.
+    /// True if there is a session to resume.
     pub has_session: bool,
-    /// The reason that SessionEnd gave.
+    /// The reason in the SessionEnd event.
     pub reason: Option<String>,
-    /// True if the launcher got SIGTERM or SIGHUP.
+    /// True if the launcher was told to end.
     pub told_to_end: bool,
-    /// The end of the rate limit of the last turn, in milliseconds since 1970.
+    /// The end of the rate limit that the last turn ran into: milliseconds since 1970.
     pub limit: Option<i64>,
-    /// True if the launcher ended Claude Code to continue after the limit.
+    /// True if the launcher ended Claude Code to go on after the limit.
     pub limit_over: bool,
     /// True if the context of its effort was handed over.
     pub handover: bool,
 }
 
+/// The step after the end of one Claude Code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NextStep {
     End,
-    /// Claude Code died too often.
+    /// End, because Claude Code died too often.
     GiveUp,
-    /// Starts another session, which continues the effort.
+    /// A new session goes on with the effort.
     Fresh,
-    Again {
+    /// The same session goes on.
+    Resume {
+        /// The number of this restart.
         nth: usize,
         after: Duration,
-        /// The end of the rate limit that cut off the turn.
+        /// The end of the rate limit that cut the turn off. The turn goes on after it.
         limit: Option<i64>,
     },
 }
 
-/// The restarts so far.
+/// The times of the last restarts.
 #[derive(Debug, Default)]
 pub struct Restarts(Vec<Instant>);
 
 impl Restarts {
+    /// Decides about a restart, and counts it.
     pub fn next(&mut self, policy: RestartPolicy, ending: &Ending, now: Instant) -> NextStep {
-        let fresh = ending.handover && !ending.is_left();
-        let own = ending.is_the_users_own() && !ending.limit_over && !fresh;
-        let unwanted = ending.limit.is_some() && policy == RestartPolicy::AfterDeath;
-        // A Claude Code that fails at once with an error of its own would fail again.
-        let begun = ending.has_session || matches!(ending.exit, Exit::Signal(_));
-        if policy == RestartPolicy::Never || !begun || own || unwanted {
+        let is_fresh = ending.handover && !ending.was_left();
+        let is_wanted = ending.is_the_users_own() && !ending.limit_over && !is_fresh;
+        let is_refused_limit = ending.limit.is_some() && policy == RestartPolicy::AfterDeath;
+        // A Claude Code that ends with an error before its session begins would do so again.
+        let has_begun = ending.has_session || matches!(ending.exit, Exit::Signal(_));
+        if policy == RestartPolicy::Never || !has_begun || is_wanted || is_refused_limit {
             return NextStep::End;
         }
         self.0
-            .retain(|at| now.saturating_duration_since(*at) < RESTART_WINDOW);
+            .retain(|at| now.saturating_duration_since(*at) < PERIOD);
         if self.0.len() >= MAX_RESTARTS {
             return NextStep::GiveUp;
         }
         let after = Duration::from_secs(1 << self.0.len());
         self.0.push(now);
-        if fresh {
+        if is_fresh {
             return NextStep::Fresh;
         }
-        NextStep::Again {
+        NextStep::Resume {
             nth: self.0.len(),
             after,
             limit: ending.limit.or(ending.limit_over.then_some(0)),
@@ -299,15 +303,15 @@ impl Restarts {
 }
 
 impl Ending {
-    /// Returns true if the user left Claude Code or ended the launcher.
-    fn is_left(&self) -> bool {
+    /// Returns true if the user left Claude Code, or told the launcher to end.
+    fn was_left(&self) -> bool {
         let left = matches!(self.reason.as_deref(), Some("prompt_input_exit" | "logout"));
         left || self.told_to_end
     }
 
-    /// Returns true for an expected end: `/exit`, Ctrl-C, a closed terminal, or a plain `kill`.
+    /// Returns true if the user ended Claude Code: by `/exit`, Ctrl-C, a closed terminal, or a plain `kill`.
     fn is_the_users_own(&self) -> bool {
-        self.is_left()
+        self.was_left()
             || match self.exit {
                 Exit::Code(code) => matches!(code, 0 | 129 | 130 | 131 | 143),
                 Exit::Signal(signal) => [SIGINT, SIGQUIT, SIGTERM, SIGHUP].contains(&signal),
@@ -397,7 +401,7 @@ mod tests {
         let mut at = |seconds| restarts.next(ON, &killed(), began + Duration::from_secs(seconds));
         for (nth, seconds) in (1..).zip([1, 2, 4, 8, 16]) {
             let after = Duration::from_secs(seconds);
-            let again = NextStep::Again {
+            let again = NextStep::Resume {
                 nth,
                 after,
                 limit: None,
@@ -406,7 +410,7 @@ mod tests {
         }
         assert_eq!(at(599), NextStep::GiveUp);
         // The first one was ten minutes ago.
-        assert!(matches!(at(661), NextStep::Again { nth: 5, .. }));
+        assert!(matches!(at(661), NextStep::Resume { nth: 5, .. }));
     }
 
     #[test]
@@ -420,7 +424,7 @@ mod tests {
         };
         let failed = limited(Exit::Code(1));
         let limit_of = |next| match next {
-            NextStep::Again { limit, .. } => limit,
+            NextStep::Resume { limit, .. } => limit,
             other => panic!("{other:?}"),
         };
         assert_eq!(limit_of(restarts.next(ON, &failed, now)), Some(7));

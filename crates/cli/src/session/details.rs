@@ -10,8 +10,8 @@ use becket_wire::session::{Display, MAIN, SessionRow};
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
-use crate::line;
-use crate::session::history::{RecordedDecision, Timeline, TouchedFile, Turn};
+use crate::event_line;
+use crate::session::history::{Answered, Past, TouchedFile, Turn};
 use crate::session::table::{context_style, glyph, state_style};
 use crate::session::words::{self, branches};
 use crate::ui::style::{BAD, BOLD, DIM, Look, WARN, style};
@@ -86,7 +86,7 @@ pub fn details(row: &SessionRow, past: &str, events: &[EventRow], look: &Look) -
         out += &heading("Last events");
         for event in events {
             let room = look.width.saturating_sub(2);
-            out += &format!("  {}\n", line::person(event, &look.now, room));
+            out += &format!("  {}\n", event_line::person(event, &look.now, room));
         }
     }
     out

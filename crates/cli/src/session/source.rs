@@ -6,7 +6,8 @@ use becket_daemon::store::{self, Which};
 use becket_wire::rpc::{EventQuery, EventRow, Told, complete_session};
 use becket_wire::session::{SessionQuery, SessionRow};
 
-use crate::client::Client;
+use super::stored::sessions_without_daemon;
+use crate::client::{self, Client};
 use crate::failure::{Code, Failure};
 use crate::log;
 use crate::world::World;
@@ -101,7 +102,7 @@ pub fn one(
         Ok(rows) if rows.is_empty() => {}
         Ok(rows) => {
             let ids = rows.into_iter().map(|row| row.session_id).collect();
-            return Err(log::refusal(Told::Ambiguous(ids)));
+            return Err(client::refusal(Told::Ambiguous(ids)));
         }
         Err(error) if is_missing(&error) => {}
         Err(error) => return Err(error),

@@ -10,13 +10,13 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use anyhow::{Context, Result};
 use becket_engine::replace::{self, Attempt, Snapshot};
-use becket_hook::wake;
 use becket_wire::Place;
 use becket_wire::process::FOR_DAEMON;
 use becket_wire::rpc::environment_block;
 use similar::TextDiff;
 
 use crate::claude::{self, Numbers};
+use crate::client;
 use crate::failure::{Code, Failure};
 use crate::settings::document::SettingsError;
 use crate::settings::entries::{
@@ -89,7 +89,7 @@ pub fn init(
         })
     };
     let outcome = edit(world, scope, dry_run, plan)?;
-    if !dry_run && wake::is_unregistered(&world.place) {
+    if !dry_run && client::is_unregistered(&world.place) {
         drop(fs::remove_file(world.place.stopped_mark()));
     }
     if !dry_run && !is_inside_claude() {

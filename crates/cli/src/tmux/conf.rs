@@ -1,5 +1,5 @@
-//! becket's lines in a tmux.conf: marked, added once, taken out again. Only files that
-//! the user named are touched.
+//! Adds becket's lines to a tmux.conf and removes them again. The lines are marked, and only files that the user
+//! named are changed.
 
 use std::fs;
 use std::io;
@@ -24,8 +24,8 @@ const HOOKS: [&str; 4] = [
 const KEY: &str = "B";
 const IN_STATUS: &str = " #{@becket}";
 
-/// The lines, for a becket at this path with this home. Each can be read again and again: tmux
-/// does so whenever the person loads the file anew.
+/// Returns the lines for a becket at this path with this home. Each of them may be run several times: tmux does so
+/// whenever the user loads the file again.
 pub fn lines(becket: &Path, home: &Path) -> String {
     let becket = format!("{} --home {}", quoted(becket), quoted(home));
     let seen = format!(
@@ -48,7 +48,7 @@ pub fn lines(becket: &Path, home: &Path) -> String {
     .concat()
 }
 
-/// A word for the shell, inside double quotes of tmux's.
+/// Quotes a word for the shell, inside of double quotes of tmux.
 fn quoted(path: &Path) -> String {
     let path = path.display().to_string();
     let path = path
@@ -58,42 +58,51 @@ fn quoted(path: &Path) -> String {
     format!("'{}'", path.replace('\'', r"'\\''").replace('#', "##"))
 }
 
-/// The text with our lines in it: where they were before, else at its end.
+/// Puts becket's lines into a text: in the place of older ones, else at the end.
 fn with(text: &str, lines: &str) -> String {
-    match ours(text) {
+    match find_lines(text) {
         Some((from, to)) => [&text[..from], lines, &text[to..]].concat(),
         None if text.is_empty() || text.ends_with('\n') => [text, lines].concat(),
         None => [text, "\n", lines].concat(),
     }
 }
 
-/// The text without our lines; none if they are not there.
+/// Removes becket's lines from a text. Returns none if it has none.
 fn without(text: &str) -> Option<String> {
-    let (from, to) = ours(text)?;
+    let (from, to) = find_lines(text)?;
     Some([&text[..from], &text[to..]].concat())
 }
 
-/// Where our lines begin and end. A beginning whose end is gone is the one line alone: what comes
-/// after it may be the user's.
-fn ours(text: &str) -> Option<(usize, usize)> {
-    let starts_line = |at: usize| at == 0 || text[..at].ends_with('\n');
-    let (from, _) = text.match_indices(BEGIN).find(|(at, _)| starts_line(*at))?;
-    let line_end = |at: usize| text[at..].find('\n').map_or(text.len(), |end| at + end + 1);
-    let rest = line_end(from);
-    let end = text[rest..]
-        .match_indices(END)
-        .find(|(at, _)| starts_line(rest + at));
-    Some((from, end.map_or(rest, |(at, _)| line_end(rest + at))))
+/// Returns the range of becket's lines. If the end mark is missing, only the first line counts: those after it may be
+/// the user's.
+fn find_lines(text: &str) -> Option<(usize, usize)> {
+    let from = find_line(text, BEGIN, 0)?;
+    let rest = line_end(text, from);
+    let end = find_line(text, END, rest);
+    Some((from, end.map_or(rest, |at| line_end(text, at))))
 }
 
-/// Puts the lines into a file; whether that changed it.
+/// Finds the first line from this position on that begins with the mark.
+fn find_line(text: &str, mark: &str, from: usize) -> Option<usize> {
+    text[from..]
+        .match_indices(mark)
+        .map(|(at, _)| from + at)
+        .find(|at| *at == 0 || text[..*at].ends_with('\n'))
+}
+
+/// Returns the position after the end of the line at this position.
+fn line_end(text: &str, at: usize) -> usize {
+    text[at..].find('\n').map_or(text.len(), |end| at + end + 1)
+}
+
+/// Puts the lines into a file. Returns true if that changed the file.
 pub fn add(place: &Place, file: &Path, lines: &str) -> Result<bool> {
-    // Remembered first: to look into a file in vain does no harm.
+    // Remembered before it is changed: a file without the lines does no harm in the list.
     remember(place, file)?;
     edit_text(file, 0o644, |text| Ok(Some(with(text, lines))))
 }
 
-/// Takes the lines out of every file that `add` was given; the files that held them.
+/// Removes the lines from every file that `add` was called with. Returns the files that had them.
 pub fn take_out(place: &Place) -> Result<Vec<PathBuf>> {
     let mut changed = Vec::new();
     for file in remembered(place) {
@@ -109,16 +118,15 @@ pub fn take_out(place: &Place) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// Whether a file holds them.
+/// Returns true if the lines were added to a file.
 pub fn is_added(place: &Place) -> bool {
     !remembered(place).is_empty()
 }
 
-/// Takes what the lines have set off a server that has read them.
-pub fn unload(server: &TmuxServer) -> Result<(), TmuxError> {
-    let ask = |of: &[&str]| server.run(&[tmux_command(of)]);
+/// Undoes the settings of the lines in a server that has read them.
+pub fn unload(server: &Server) -> Result<(), TmuxError> {
     let mut commands = Vec::new();
-    let status = ask(&["show-options", "-gv", "status-right"])?;
+    let status = server.run(&[words(&["show-options", "-gv", "status-right"])])?;
     let status = status.trim_end_matches('\n');
     if status.contains(IN_STATUS) {
         let without = status.replace(IN_STATUS, "");
@@ -130,21 +138,22 @@ pub fn unload(server: &TmuxServer) -> Result<(), TmuxError> {
         ]));
     }
     // A key that is not bound is an error to tmux 3.3.
-    let key = ask(&["list-keys", "-T", "prefix", KEY]).unwrap_or_default();
+    let key = server.run(&[words(&["list-keys", "-T", "prefix", KEY])]);
+    let key = key.unwrap_or_default();
     if key.contains("tmux next") {
         commands.push(tmux_command(&["unbind-key", KEY]));
     }
     for hook in HOOKS {
         let name = hook.trim_end_matches("[77]");
-        let set = ask(&["show-hooks", "-g", name]).unwrap_or_default();
-        if set.contains("tmux seen") {
-            commands.push(tmux_command(&["set-hook", "-gu", hook]));
+        let set = server.run(&[words(&["show-hooks", "-g", name])]);
+        if set.is_ok_and(|set| set.contains("tmux seen")) {
+            commands.push(words(&["set-hook", "-gu", hook]));
         }
     }
-    match commands.is_empty() {
-        true => Ok(()),
-        false => server.run(&commands).map(drop),
+    if commands.is_empty() {
+        return Ok(());
     }
+    server.run(&commands).map(drop)
 }
 
 fn record(place: &Place) -> PathBuf {

@@ -231,11 +231,11 @@ fn end_asks_claude_to_end() {
 
 #[test]
 fn tmux_is_known_by_its_variable() {
-    let here = Here::new(Some("/tmp/a,b/default,123,0"), Some("%3".to_owned()));
+    let here = CurrentTmux::new(Some("/tmp/a,b/default,123,0"), Some("%3".to_owned()));
     assert_eq!(here.socket.as_deref(), Some(Path::new("/tmp/a,b/default")));
     assert_eq!(here.pane.as_deref(), Some("%3"));
     assert!(
-        Here::new(None, Some("x".to_owned()))
+        CurrentTmux::new(None, Some("x".to_owned()))
             .must_be_inside()
             .is_err()
     );

@@ -37,7 +37,7 @@ use crate::tui::paste_detection::KeyBurst;
 use crate::tui::theme::{PULSE, Theme};
 use crate::ui::style::Glyphs;
 use crate::world::World;
-use crate::{leave, tmux};
+use crate::{signals, tmux};
 
 /// The time between two frames for changes of the daemon. A key is drawn at once.
 const FRAME: Duration = Duration::from_millis(40);
@@ -70,7 +70,7 @@ pub fn open(world: &World, frame_times: Option<&Path>) -> Result<()> {
     let sender = to.clone();
     std::thread::spawn(move || feed::read_input(&sender));
     let sender = to.clone();
-    leave::when_asked(move || drop(sender.send(Message::Leave)));
+    signals::on_termination(move || drop(sender.send(Message::Leave)));
     let doing = world.clone();
     let perform = Arc::new(move |effect: &Effect| perform(&doing, effect));
     let follower = Follower::new(world.clone(), to.clone());
@@ -372,7 +372,7 @@ fn perform(world: &World, effect: &Effect) -> Result<String> {
             // The jump succeeded, even if the daemon does not learn that the user has seen it.
             let seen = Ask::Seen(SeenAt::Session(row.session_id.clone()));
             if let Ok(Some(mut client)) = Client::connect(world) {
-                drop(client.done(seen));
+                drop(client.execute(seen));
             }
             "jumped".to_owned()
         }
@@ -393,7 +393,7 @@ fn perform(world: &World, effect: &Effect) -> Result<String> {
                 session: session.clone(),
                 title: title.clone(),
             };
-            Client::connect_or_start(world)?.done(ask)?;
+            Client::connect_or_start(world)?.execute(ask)?;
             match title {
                 Some(title) => format!("named it {title}"),
                 None => "removed its name".to_owned(),

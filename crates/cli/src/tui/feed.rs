@@ -133,12 +133,12 @@ fn receive_sessions(
     }
     client.ask(Ask::Watch)?;
     loop {
-        let message = match client.wait()? {
-            Response::Told(Told::Sessions(rows)) => Message::Sessions(rows),
-            Response::Told(Told::Changed(row)) => Message::SessionChanged(row),
-            Response::Told(Told::No(why)) => bail!("the daemon refused: {why}"),
-            Response::Told(Told::Done) | Response::Yielding => bail!("the daemon ended"),
-            _ => bail!("the daemon sent an unexpected answer"),
+        let message = match client.next_in_stream()? {
+            Response::Told(Told::Sessions(rows)) => Message::All(rows),
+            Response::Told(Told::Changed(row)) => Message::One(row),
+            Response::Told(Told::No(why)) => bail!("the daemon would not: {why}"),
+            Response::Told(Told::Done) | Response::Yielding => bail!("the daemon went away"),
+            other => bail!("the daemon said something else: {other:?}"),
         };
         *heard = true;
         if send(to, message).is_err() {
@@ -261,7 +261,7 @@ fn receive_events(
         ..EventQuery::default()
     }))?;
     loop {
-        match client.wait()? {
+        match client.next_in_stream()? {
             Response::Row(row) => {
                 let mut line = EventLine::new(&row);
                 if let Some(code) = allow_once(world, &row) {
@@ -379,7 +379,7 @@ mod tests {
     use becket_wire::rpc::{Counts, DaemonStatus, EventRow, Request, Source};
     use becket_wire::{EventId, PROTOCOL, Place, Version};
 
-    use crate::world::Said;
+    use crate::world::ConfigOverrides;
 
     use super::*;
 
@@ -392,7 +392,7 @@ mod tests {
             cwd: home.to_path_buf(),
             programs: home.to_path_buf(),
             no_daemon: false,
-            said: Said::default(),
+            overrides: ConfigOverrides::default(),
         }
     }
 

@@ -13,7 +13,7 @@ use becket_wire::log::RAN_DENIED;
 use becket_wire::rpc::EventRow;
 use becket_wire::session::{AgentRow, Display, SessionRow};
 
-use crate::line;
+use crate::event_line;
 use crate::session::{urgency, words};
 use crate::tui::input::TextField;
 use crate::tui::theme::Tone;
@@ -552,13 +552,13 @@ pub struct EventLine {
 impl EventLine {
     pub fn new(row: &EventRow) -> Self {
         let event = row.event.clone().unwrap_or_else(|| "?".to_owned());
-        let (mut tone, mut about) = (tone(&event), line::about(row));
+        let (mut tone, mut about) = (tone(&event), event_line::about(row));
         if let Some(decision) = &row.decision {
             tone = match decision.answer.as_str() {
                 "deny" | "block" => Tone::Error,
                 _ => Tone::Attention,
             };
-            about = format!("{}: {about}", line::decided(decision));
+            about = format!("{}: {about}", event_line::decision(decision));
         }
         // The fault of a missing field would hide the event itself; `becket events` shows it.
         if let Some(fault) = row.fault.as_ref().filter(|_| row.session_id.is_none()) {
@@ -567,7 +567,7 @@ impl EventLine {
         }
         if row.fault.as_deref() == Some(RAN_DENIED) {
             tone = Tone::Error;
-            about = format!("{RAN_DENIED}: {}", line::about(row));
+            about = format!("{RAN_DENIED}: {}", event_line::about(row));
         }
         Self {
             seq: row.seq,

@@ -5,7 +5,7 @@ use becket_engine::local_time;
 use becket_wire::rpc::Counts;
 use becket_wire::session::Display;
 
-use crate::line;
+use crate::event_line;
 
 pub const DIM: Style = Style::new().dimmed();
 pub const BOLD: Style = Style::new().bold();
@@ -72,7 +72,7 @@ impl Look {
     pub fn of_stdout() -> Self {
         Self {
             now: local_time::now(),
-            width: line::width(),
+            width: event_line::width(),
             glyphs: Glyphs::of_the_locale(),
         }
     }

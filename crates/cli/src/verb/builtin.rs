@@ -1,23 +1,24 @@
-//! `becket builtin`: runs one built-in hook on the event on stdin. The daemon starts it so; it is a
-//! process of its own, and may be ended like any other hook.
+//! `becket builtin`: runs one built-in hook on the event on stdin. The daemon starts it as a process of its own, which
+//! can be ended like any other hook.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use becket_engine::hooks::builtin::{BuiltIn, BuiltinCall, options_from_json};
-use becket_hook::{print, read_payload};
+use becket_engine::hooks::builtin::{BuiltIn, Call, options_from_json};
 use becket_wire::Head;
 use becket_wire::id::parse_uuid;
 use tempfile::TempDir;
 
+use crate::client::{print_answer, read_payload};
 use crate::failure::{Code, Failure};
+use crate::ui::text::one_line;
 use crate::world::{World, project_of};
 
 /// Run a built-in hook on the event on stdin, as the daemon does
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
-pub struct Builtin {
+pub struct BuiltinArgs {
     /// Its name
     name: String,
     /// Its own keys of the config
@@ -28,10 +29,10 @@ pub struct Builtin {
     project: Option<PathBuf>,
 }
 
-impl Builtin {
+impl BuiltinArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         let hook = BuiltIn::find(&self.name).ok_or_else(|| {
-            let what = format!("there is no built-in hook {:?}", self.name);
+            let what = format!("there is no built-in hook `{}`", one_line(&self.name));
             Failure::new(Code::Missing, what).hint("becket hooks --all lists them")
         })?;
         let options = options_from_json(&self.options).context("read --options")?;
@@ -43,19 +44,15 @@ impl Builtin {
         let Some(project) = self.project(hook, &cwd) else {
             return Ok(ExitCode::SUCCESS);
         };
-        // An id that is none becomes no part of a path, and is not remembered.
+        // Only a valid id may become a part of a path. Without one the hook's memory is not kept.
         let session = head.as_ref().and_then(|head| head.session_id.as_deref());
         let session = session.filter(|id| parse_uuid(id).is_some());
-        let forgotten = match session {
-            Some(_) => None,
-            None => Some(tempfile::tempdir().context("make a temp folder")?),
-        };
-        let memory = match (session, &forgotten) {
-            (Some(session), _) => world.place.memory(session, hook.name),
-            (None, folder) => {
-                let folder: PathBuf = folder.iter().map(TempDir::path).collect();
-                folder.join(hook.name)
-            }
+        let temporary: TempDir;
+        let memory = if let Some(session) = session {
+            world.place.memory(session, hook.name)
+        } else {
+            temporary = tempfile::tempdir().context("make a temp folder")?;
+            temporary.path().join(hook.name)
         };
         let output = (hook.run)(&BuiltinCall {
             hook,
@@ -65,15 +62,15 @@ impl Builtin {
             options: &options,
             memory: &memory,
         });
-        Ok(print(&output))
+        Ok(print_answer(&output))
     }
 
-    /// Where it works. None where a hook would start the tools of a project that nobody asked about:
-    /// the session may have gone elsewhere, by a link say.
+    /// Returns the project that the hook works in. Returns none if the hook would start the tools of a project that was
+    /// not approved: the session may have moved to another folder, for example through a link.
     fn project(&self, hook: &BuiltIn, cwd: &Path) -> Option<PathBuf> {
         let named = self.project.as_deref().map(real);
         match named {
-            // The root is no project: it stands for one that is not known.
+            // The root means an unknown project.
             Some(named) if cwd.starts_with(&named) && named.parent().is_some() => Some(named),
             Some(_) if hook.starts_project_tools => None,
             _ => Some(project_of(cwd).to_path_buf()),
@@ -81,7 +78,7 @@ impl Builtin {
     }
 }
 
-/// A folder with its links resolved: whatever is found below it is compared with it.
+/// Resolves the links of a folder, so that paths below it can be compared with it.
 fn real(folder: &Path) -> PathBuf {
     std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_path_buf())
 }

@@ -1,4 +1,4 @@
-//! `becket checkpoint`: the snapshots of the work tree that the hook create-checkpoint makes.
+//! `becket checkpoint`: lists, shows and restores the snapshots of the work tree that the hook create-checkpoint makes.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal, Write};
@@ -24,29 +24,29 @@ use crate::world::{World, project_of};
 
 /// Look at the snapshots of the work tree, and go back to one
 #[derive(Debug, clap::Args)]
-pub struct Checkpoint {
+pub struct CheckpointArgs {
     #[command(subcommand)]
-    verb: Verb,
+    verb: CheckpointVerb,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Verb {
-    List(List),
-    Show(Show),
-    Restore(Restore),
+enum CheckpointVerb {
+    List(CheckpointList),
+    Show(CheckpointShow),
+    Restore(CheckpointRestore),
 }
 
-/// List the checkpoints of this repository, the newest first
+/// CheckpointList the checkpoints of this repository, the newest first
 #[derive(Debug, clap::Args)]
-struct List {
+struct CheckpointList {
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Show what a checkpoint holds: how its files differ from the commit that was checked out
+/// CheckpointShow what a checkpoint holds: how its files differ from the commit that was checked out
 #[derive(Debug, clap::Args)]
-struct Show {
+struct CheckpointShow {
     /// The checkpoint: its id, its time, or the beginning of one of them
     #[arg(value_name = "ID")]
     id: String,
@@ -58,25 +58,25 @@ struct Show {
     json: bool,
 }
 
-impl Checkpoint {
+impl CheckpointArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         match self.verb {
-            Verb::List(verb) => verb.run(world)?,
-            Verb::Show(verb) => verb.run(world)?,
-            Verb::Restore(verb) => return verb.run(world),
+            CheckpointVerb::List(verb) => verb.run(world)?,
+            CheckpointVerb::Show(verb) => verb.run(world)?,
+            CheckpointVerb::Restore(verb) => return verb.run(world),
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// So much of a hash is shown, and enough to name it by.
+/// The number of characters of a hash that are shown. They suffice to name a checkpoint.
 const ID: usize = 10;
 
 fn id(one: &engine::Checkpoint) -> &str {
     one.commit.get(..ID).unwrap_or(&one.commit)
 }
 
-/// The repository that this runs in.
+/// Returns the repository of this folder.
 fn repository(folder: &Path) -> Result<Git> {
     Git::find(folder)?.ok_or_else(|| {
         let what = format!("{} is not in a git work tree", folder.display());
@@ -86,8 +86,7 @@ fn repository(folder: &Path) -> Result<Git> {
     })
 }
 
-/// To restore, git runs the filters that the repository names: programs of a project that may not be
-/// trusted.
+/// Refuses a restore in a project that is not trusted and has filters: git would run their programs.
 fn refuse_filters(world: &World, git: &Git) -> Result<()> {
     let filters = git.own_filters()?;
     let snapshot = world.loader(Some(project_of(&world.cwd))).current();
@@ -101,8 +100,8 @@ fn refuse_filters(world: &World, git: &Git) -> Result<()> {
     Err(Failure::new(Code::Failed, what).hint(hint).into())
 }
 
-/// The one that a person means.
-fn the_one(git: &Git, word: &str) -> Result<engine::Checkpoint> {
+/// Finds the checkpoint that a word names.
+fn find(git: &Git, word: &str) -> Result<engine::Checkpoint> {
     let failure = match engine::find(&engine::list(git)?, word) {
         CheckpointMatch::One(one) => return Ok(*one),
         CheckpointMatch::Several(names) => {
@@ -110,7 +109,7 @@ fn the_one(git: &Git, word: &str) -> Result<engine::Checkpoint> {
                 "several checkpoints begin with `{word}`: {}",
                 names.join(", ")
             );
-            Failure::new(Code::Usage, what).hint("type more of its name")
+            Failure::new(Code::Usage, what).hint("type more of the name")
         }
         CheckpointMatch::None => {
             let what = format!("there is no checkpoint `{word}` in this repository");
@@ -120,11 +119,11 @@ fn the_one(git: &Git, word: &str) -> Result<engine::Checkpoint> {
     Err(failure.into())
 }
 
-impl List {
+impl CheckpointList {
     fn run(self, world: &World) -> Result<()> {
         let all = engine::list(&repository(&world.cwd)?)?;
         if self.json {
-            let rows: Vec<Value> = all.iter().map(row).collect();
+            let rows: Vec<Value> = all.iter().map(checkpoint_json).collect();
             anstream::println!("{}", Value::from(rows));
             return Ok(());
         }
@@ -164,8 +163,8 @@ fn cells(one: &engine::Checkpoint, now: &jiff::Zoned) -> [Cell; COLUMNS.len()] {
     ]
 }
 
-/// A checkpoint as scripts get it.
-fn row(one: &engine::Checkpoint) -> Value {
+/// Renders a checkpoint for scripts.
+fn checkpoint_json(one: &engine::Checkpoint) -> Value {
     json!({
         "id": id(one),
         "name": one.name,
@@ -180,41 +179,29 @@ fn row(one: &engine::Checkpoint) -> Value {
     })
 }
 
-impl Show {
+impl CheckpointShow {
     fn run(self, world: &World) -> Result<()> {
         let git = repository(&world.cwd)?;
-        let one = the_one(&git, &self.id)?;
+        let one = find(&git, &self.id)?;
         let base = match &one.base {
             Some(base) => format!("{base}^{{tree}}"),
             None => git.empty_tree()?,
         };
         if self.json {
-            let mut shown = row(&one);
+            let mut shown = checkpoint_json(&one);
             let changes = engine::changes(&git, &base, &one.tree)?;
             shown["changes"] = changes
                 .iter()
-                .map(|(status, path)| change(*status, path))
+                .map(|(status, path)| change_json(*status, path))
                 .collect();
             anstream::println!("{shown}");
             return Ok(());
         }
-        let differ = |form: &[&str]| {
-            const PLAIN: [&str; 6] = [
-                "diff-tree",
-                "-r",
-                "--no-color",
-                "--no-renames",
-                "--no-ext-diff",
-                "--no-textconv",
-            ];
-            let trees = [&*base, &*one.tree, "--"];
-            git.run(&[&PLAIN[..], form, &trees].concat())
-        };
         if self.patch {
-            return print_foreign(&differ(&["-p", "--binary"])?);
+            return print_foreign(&diff(&git, &["-p", "--binary"], &base, &one.tree)?);
         }
-        about(&one).print();
-        let stat = differ(&["--stat", "--summary"])?;
+        fields(&one).print();
+        let stat = diff(&git, &["--stat", "--summary"], &base, &one.tree)?;
         if !stat.is_empty() {
             anstream::println!();
         }
@@ -222,7 +209,20 @@ impl Show {
     }
 }
 
-fn change(status: FileStatus, path: &OsStr) -> Value {
+/// Returns git's difference between two trees in this format.
+fn diff(git: &Git, format: &[&str], from: &str, to: &str) -> Result<Vec<u8>> {
+    const COMMAND: [&str; 6] = [
+        "diff-tree",
+        "-r",
+        "--no-color",
+        "--no-renames",
+        "--no-ext-diff",
+        "--no-textconv",
+    ];
+    Ok(git.run(&[&COMMAND[..], format, &[from, to, "--"]].concat())?)
+}
+
+fn change_json(status: Status, path: &OsStr) -> Value {
     json!({"path": path.to_string_lossy(), "status": word(status)})
 }
 
@@ -234,7 +234,7 @@ fn word(status: FileStatus) -> &'static str {
     }
 }
 
-fn about(one: &engine::Checkpoint) -> Tell {
+fn fields(one: &engine::Checkpoint) -> Tell {
     let mut tell = Tell::new();
     tell.field("checkpoint", id(one));
     tell.field("name", one_line(&one.name));
@@ -255,7 +255,7 @@ fn about(one: &engine::Checkpoint) -> Tell {
     tell
 }
 
-/// What stands in files is anybody's: a terminal must not obey it, a pipe gets it as it is.
+/// Prints the content of files. A terminal gets it without control characters, a pipe gets it unchanged.
 fn print_foreign(bytes: &[u8]) -> Result<()> {
     let mut out = io::stdout().lock();
     let written = if out.is_terminal() {
@@ -279,7 +279,7 @@ fn print_foreign(bytes: &[u8]) -> Result<()> {
 /// Keeps the present state as a checkpoint first. Files that came later stay, unless --exact; the
 /// index, the stash and the branches are not touched.
 #[derive(Debug, clap::Args)]
-pub struct Restore {
+pub struct CheckpointRestore {
     /// The checkpoint: its id, its time, or the beginning of one of them
     #[arg(value_name = "ID")]
     id: String,
@@ -300,26 +300,26 @@ pub struct Restore {
     json: bool,
 }
 
-impl Restore {
+impl CheckpointRestore {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         let git = repository(&world.cwd)?;
         refuse_filters(world, &git)?;
-        let one = the_one(&git, &self.id)?;
+        let one = find(&git, &self.id)?;
         let largest = LARGEST_MB << 20;
         let plan = engine::plan_restore(&git, &one, &world.cwd, &self.paths, largest)
             .context("could not read the present state, so nothing was changed")?;
-        let untouched = plan.write.is_empty() && (!self.exact || plan.later.is_empty());
-        if untouched && !self.is_in(&git, &one, world)? {
+        let is_unchanged = plan.write.is_empty() && (!self.exact || plan.later.is_empty());
+        if is_unchanged && !self.has_paths(&git, &one, world)? {
             let what = format!("the checkpoint {} has no such path", id(&one));
             let hint = format!("becket checkpoint show {}", id(&one));
             return Err(Failure::new(Code::Missing, what).hint(hint).into());
         }
         let mut kept = None;
-        if !(self.dry_run || untouched) {
+        if !(self.dry_run || is_unchanged) {
             if !self.json {
                 self.tell(&plan);
             }
-            if !self.agreed(&plan, &one)? {
+            if !self.ask(&plan, &one)? {
                 anstream::println!("nothing was changed");
                 return Ok(ExitCode::FAILURE);
             }
@@ -331,7 +331,7 @@ impl Restore {
             let done = count(plan.write.len(), "file", "files");
             anstream::println!("wrote {done} of the checkpoint {}", id(&one));
             anstream::println!("what was there before is kept: becket checkpoint restore {kept}");
-        } else if untouched {
+        } else if is_unchanged {
             self.tell(&plan);
             anstream::println!(
                 "nothing to restore: the files are as in the checkpoint {}",
@@ -343,12 +343,13 @@ impl Restore {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn is_in(&self, git: &Git, one: &engine::Checkpoint, world: &World) -> Result<bool> {
-        Ok(self.paths.is_empty() || engine::contains_any(git, one, &world.cwd, &self.paths)?)
+    /// Returns true if the checkpoint holds the paths of the command line.
+    fn has_paths(&self, git: &Git, one: &engine::Checkpoint, world: &World) -> Result<bool> {
+        Ok(self.paths.is_empty() || engine::holds(git, one, &world.cwd, &self.paths)?)
     }
 
-    /// Asks, where there is a terminal.
-    fn agreed(&self, plan: &RestorePlan, one: &engine::Checkpoint) -> Result<bool> {
+    /// Asks the user, and returns true on yes. Fails without a terminal.
+    fn ask(&self, plan: &Plan, one: &engine::Checkpoint) -> Result<bool> {
         if self.yes {
             return Ok(true);
         }
@@ -367,14 +368,14 @@ impl Restore {
         Ok(ui::agrees(&question)?)
     }
 
-    /// Gives the name of the checkpoint that has the state before.
-    fn carry_out(&self, git: &Git, plan: &RestorePlan) -> Result<String> {
+    /// Restores the files. Returns the name of the checkpoint with the state before.
+    fn carry_out(&self, git: &Git, plan: &Plan) -> Result<String> {
         let session = std::env::var("CLAUDE_CODE_SESSION_ID").ok();
         let request = CheckpointRequest {
             session: session.as_deref().filter(|id| !id.is_empty()),
             event: "before a restore",
             at: now_ms(),
-            // Who goes back wants to lose nothing, least of all what they go back to.
+            // No old checkpoint is deleted now: it might be the one to restore.
             keep: usize::MAX,
             always: true,
         };
@@ -384,57 +385,65 @@ impl Restore {
             CheckpointOutcome::Created(name) => name,
             CheckpointOutcome::Unchanged => String::new(),
         };
-        let failed = || format!("only a part was restored; what was there is kept as {kept}");
-        plan.write(git).with_context(failed)?;
-        if self.exact {
-            plan.delete_later(git).with_context(failed)?;
-        }
+        let written = plan.write(git).and_then(|()| {
+            if self.exact {
+                plan.delete_later(git)
+            } else {
+                Ok(())
+            }
+        });
+        written.with_context(|| {
+            format!("only a part was restored; what was there is kept as {kept}")
+        })?;
         Ok(kept)
     }
 
-    fn tell(&self, plan: &RestorePlan) {
-        let line = |what: &str, path: &OsStr| {
-            let path = one_line(&path.to_string_lossy());
-            anstream::println!("{what}  {path}");
-        };
+    fn tell(&self, plan: &Plan) {
         for (status, path) in &plan.write {
             match status {
-                FileStatus::Added => line("bring back", path),
-                _ => line("write     ", path),
+                Status::Added => tell_path("bring back", path),
+                _ => tell_path("write     ", path),
             }
         }
         for path in &plan.later {
-            match self.exact {
-                true => line(&format!("{BAD}delete{BAD:#}    "), path),
-                false => line(&format!("{DIM}came later, stays{DIM:#}"), path),
+            if self.exact {
+                tell_path(&format!("{BAD}delete{BAD:#}    "), path);
+            } else {
+                tell_path(&format!("{DIM}came later, stays{DIM:#}"), path);
             }
         }
         for path in &plan.blocked {
-            line(&format!("{WARN}in the way, left alone{WARN:#}"), path);
+            tell_path(&format!("{WARN}in the way, left alone{WARN:#}"), path);
         }
     }
 
-    fn print_json(&self, one: &engine::Checkpoint, plan: &RestorePlan, kept: Option<&str>) {
-        let names = |paths: &[OsString]| -> Vec<String> {
-            paths
-                .iter()
-                .map(|path| path.to_string_lossy().into_owned())
-                .collect()
-        };
-        let written: Vec<OsString> = plan.write.iter().map(|(_, path)| path.clone()).collect();
-        let (deleted, stays): (&[OsString], &[OsString]) = match self.exact {
-            true => (&plan.later, &[]),
-            false => (&[], &plan.later),
+    fn print_json(&self, one: &engine::Checkpoint, plan: &Plan, kept: Option<&str>) {
+        let (deleted, stays): (&[OsString], &[OsString]) = if self.exact {
+            (&plan.later, &[])
+        } else {
+            (&[], &plan.later)
         };
         let report = json!({
             "id": id(one),
             "dry_run": self.dry_run,
-            "written": names(&written),
-            "deleted": names(deleted),
-            "came_later": names(stays),
-            "blocked": names(&plan.blocked),
+            "written": texts(plan.write.iter().map(|(_, path)| path)),
+            "deleted": texts(deleted),
+            "came_later": texts(stays),
+            "blocked": texts(&plan.blocked),
             "kept_as": kept,
         });
         anstream::println!("{report}");
     }
+}
+
+fn tell_path(what: &str, path: &OsStr) {
+    let path = one_line(&path.to_string_lossy());
+    anstream::println!("{what}  {path}");
+}
+
+fn texts<'a>(paths: impl IntoIterator<Item = &'a OsString>) -> Vec<String> {
+    let paths = paths.into_iter();
+    paths
+        .map(|path| path.to_string_lossy().into_owned())
+        .collect()
 }

@@ -1,4 +1,4 @@
-//! `becket completions`: scripts for the shell, and man pages.
+//! `becket completions`: prints completion scripts for a shell, and writes man pages.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use crate::args::Args;
 
 /// Print completions for a shell, or write the man pages
 #[derive(Debug, clap::Args)]
-pub struct Completions {
+pub struct CompletionsArgs {
     /// The shell (default: the one in SHELL)
     #[arg(value_enum)]
     shell: Option<Shell>,
@@ -20,7 +20,7 @@ pub struct Completions {
     man: Option<PathBuf>,
 }
 
-impl Completions {
+impl CompletionsArgs {
     pub fn run(self) -> Result<ExitCode> {
         let mut command = Args::command();
         if let Some(folder) = self.man {
@@ -36,19 +36,20 @@ impl Completions {
         let mut script = Vec::new();
         clap_complete::generate(shell, &mut command, "becket", &mut script);
         let script = String::from_utf8(script).context("could not write completions")?;
-        print!("{}", add(&script, shell, &command));
+        print!("{}", add_names(&script, shell, &command));
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// What clap calls a hook's name and a session's, as an argument and as an option.
+/// The id in clap of arguments and options that take a hook's name.
 const HOOK: &str = "hook";
+/// The same for a session.
 const SESSION: &str = "session";
 
-/// What the help of an argument says that takes a title, too.
+/// A part of the help of each argument that takes a session's title, too.
 const TITLE: &str = "its title";
 
-/// A word that begins a title, and no id, becomes the id.
+/// The functions for bash. A word that begins a title, and no id, becomes the id.
 const BASH: &str = r#"
 _becket_sessions() {
     local word="${2#[\"\']}" id title named=()
@@ -124,27 +125,31 @@ function __fish_becket_sessions_and_titles
 end
 "#;
 
-/// The script, with names where it would have files. Other shells get it as it is.
-pub fn add(script: &str, shell: Shell, command: &Command) -> String {
-    let hidden = hidden(command);
-    let shown = || script.lines().filter(|line| !offers(line, &hidden));
+/// Changes clap's script so that it completes names of hooks and sessions in place of files. Returns the script
+/// unchanged for a shell other than bash, zsh and fish.
+pub fn add_names(script: &str, shell: Shell, command: &Command) -> String {
+    let hidden = hidden_words(command);
+    let shown = script.lines().filter(|line| !offers(line, &hidden));
     match shell {
         Shell::Bash => {
             let script = script.replace("complete -F _becket ", "complete -F _becket_or_names ");
             let script = bash_without(&script, &hidden);
-            before(&script, "\nif [[ \"${BASH_VERSINFO[0]}\"", &bash(command))
+            insert_before(
+                &script,
+                "\nif [[ \"${BASH_VERSINFO[0]}\"",
+                &bash_functions(command),
+            )
         }
         Shell::Zsh => {
-            let lines = shown().map(|line| {
+            let lines = shown.map(|line| {
                 let line = line.replace(":_default'", &format!(":{}'", zsh_source(line)));
                 line + "\n"
             });
             let script: String = lines.collect();
-            before(&script, "\nif [ \"$funcstack[1]\" = \"_becket\" ]", ZSH)
+            insert_before(&script, "\nif [ \"$funcstack[1]\" = \"_becket\" ]", ZSH)
         }
         Shell::Fish => {
-            let lines = shown().map(fish_option);
-            let mut script: String = lines.collect();
+            let mut script: String = shown.map(fish_option).collect();
             script += FISH;
             let arguments = [HOOK, SESSION].into_iter().flat_map(|id| {
                 let takers = takers(command, id).into_iter();
@@ -157,10 +162,10 @@ pub fn add(script: &str, shell: Shell, command: &Command) -> String {
     }
 }
 
-/// A command, with those that it is below.
+/// A command after the commands that it belongs to.
 type Path<'a> = Vec<&'a Command>;
 
-/// All commands below this one.
+/// Returns all commands below this one.
 fn paths(command: &Command) -> Vec<Path<'_>> {
     let below = command.get_subcommands().flat_map(|verb| {
         let deeper = paths(verb).into_iter().map(move |mut path| {
@@ -178,7 +183,7 @@ fn argument<'a>(path: &Path<'a>, id: &str) -> Option<&'a Arg> {
         .find(|arg| arg.get_id() == id)
 }
 
-/// The commands that take such a name.
+/// Returns the commands with an argument of this id.
 fn takers<'a>(command: &'a Command, id: &str) -> Vec<Path<'a>> {
     let all = paths(command).into_iter();
     all.filter(|path| argument(path, id).is_some()).collect()
@@ -188,45 +193,45 @@ fn last<'a>(path: &Path<'a>) -> &'a str {
     path.last().map_or("", |verb| verb.get_name())
 }
 
-/// What is added for bash, which sees the words before the one that is completed.
-fn bash(command: &Command) -> String {
-    let words = |id: &str| -> Vec<&str> {
-        let takers = takers(command, id);
-        takers.iter().map(last).collect()
-    };
-    let (hooks, sessions) = (words(HOOK), words(SESSION));
-    let named = |path: &Path<'_>| hooks.contains(&last(path)) || sessions.contains(&last(path));
-    let takes = |path: &Path<'_>| {
-        [HOOK, SESSION]
-            .iter()
-            .any(|id| argument(path, id).is_some())
-    };
-    let others = paths(command).into_iter();
-    let others: Vec<String> = others
-        .filter(|path| path.len() > 1 && named(path) && !takes(path))
-        .map(|path| format!("'{} {}'", path[path.len() - 2].get_name(), last(&path)))
-        .collect();
-    let any = |words: &[&str], option: &str| {
-        let words = words.iter().chain([&option]);
-        let words: Vec<String> = words.map(|word| format!("*' {word}'")).collect();
-        words.join("|")
-    };
+/// Returns the functions for bash, which choose the source by the two words before the one that is completed.
+fn bash_functions(command: &Command) -> String {
+    let (hooks, sessions) = (takers(command, HOOK), takers(command, SESSION));
+    let hooks: Vec<&str> = hooks.iter().map(last).collect();
+    let sessions: Vec<&str> = sessions.iter().map(last).collect();
+    // Commands that share their last word with one that takes a name, and take none.
+    let mut others = Vec::new();
+    for path in paths(command) {
+        let word = last(&path);
+        let takes_name = argument(&path, HOOK).is_some() || argument(&path, SESSION).is_some();
+        if path.len() > 1 && !takes_name && (hooks.contains(&word) || sessions.contains(&word)) {
+            others.push(format!("'{} {word}'", path[path.len() - 2].get_name()));
+        }
+    }
     BASH.replace("OTHERS", &others.join("|"))
-        .replace("HOOKS", &any(&hooks, "--hook"))
-        .replace("SESSIONS", &any(&sessions, "--session"))
+        .replace("HOOKS", &bash_patterns(&hooks, "--hook"))
+        .replace("SESSIONS", &bash_patterns(&sessions, "--session"))
 }
 
-/// Who says what may stand there.
+fn bash_patterns(words: &[&str], option: &str) -> String {
+    let words = words.iter().chain([&option]);
+    let patterns: Vec<String> = words.map(|word| format!("*' {word}'")).collect();
+    patterns.join("|")
+}
+
+/// Returns the source of the completions for the argument in this line.
 fn zsh_source(line: &str) -> &'static str {
-    let argument = line.trim_start_matches(['\'', '*', ':']);
-    let wants = |id: &str| {
-        argument.starts_with(&format!("{id} -- ")) || argument.contains(&format!("--{id}=["))
-    };
-    match (wants(HOOK), wants(SESSION)) {
-        (true, _) => "_becket_hooks",
-        (_, true) => "_becket_sessions",
-        _ => "_default",
+    if zsh_line_takes(line, HOOK) {
+        "_becket_hooks"
+    } else if zsh_line_takes(line, SESSION) {
+        "_becket_sessions"
+    } else {
+        "_default"
     }
+}
+
+fn zsh_line_takes(line: &str, id: &str) -> bool {
+    let argument = line.trim_start_matches(['\'', '*', ':']);
+    argument.starts_with(&format!("{id} -- ")) || argument.contains(&format!("--{id}=["))
 }
 
 fn fish_option(line: &str) -> String {
@@ -238,7 +243,7 @@ fn fish_option(line: &str) -> String {
     format!("{} -x -a \"({source})\"\n", line.trim_end_matches(" -r"))
 }
 
-/// Who says what may stand there; `help` tells whether a title may.
+/// Returns the source of the completions. Titles are among them if the help names them.
 fn fish_source(id: &str, help: &str) -> &'static str {
     match id {
         HOOK => "becket hooks --names 2>/dev/null",
@@ -256,7 +261,7 @@ fn fish_argument(path: &Path<'_>, id: &str) -> Option<String> {
         when += &format!("; and __fish_seen_subcommand_from {}", verb.get_name());
     }
     if path.last()?.get_positionals().count() > 1 {
-        // What comes after it is no name.
+        // The arguments after the first one take no names.
         when += &format!("; and __fish_is_nth_token {}", path.len() + 1);
     }
     Some(format!(
@@ -264,24 +269,26 @@ fn fish_argument(path: &Path<'_>, id: &str) -> Option<String> {
     ))
 }
 
-/// What `--help` keeps to itself, clap offers all the same. A word that another verb shows stays.
-fn hidden(command: &Command) -> Vec<String> {
+/// Returns the verbs and options that `--help` hides, which clap would offer. A word that another verb shows is not
+/// among them.
+fn hidden_words(command: &Command) -> Vec<String> {
     let mut words = Vec::new();
     collect(command, &mut words);
     let (hidden, shown): (Vec<_>, Vec<_>) = words.into_iter().partition(|(hides, _)| *hides);
-    let is_shown = |word: &String| shown.iter().any(|(_, it)| it == word);
     let hidden = hidden.into_iter().map(|(_, word)| word);
-    hidden.filter(|word| !is_shown(word)).collect()
+    hidden
+        .filter(|word| shown.iter().all(|(_, it)| it != word))
+        .collect()
 }
 
+/// Removes the hidden words and the placeholders of arguments from bash's script.
 fn bash_without(script: &str, hidden: &[String]) -> String {
-    // Nor what only stands for a word.
-    let stands_for = |word: &str| word.starts_with(['[', '<']);
-    let is_offered = |word: &&str| !stands_for(word) && !hidden.iter().any(|it| it == word);
     let lines = script.lines().map(|line| match line.split_once("opts=\"") {
         Some((indent, offered)) if !offered.starts_with('"') => {
             let offered = offered.trim_end_matches('"').split(' ');
-            let offered: Vec<&str> = offered.filter(is_offered).collect();
+            let offered: Vec<&str> = offered
+                .filter(|word| !word.starts_with(['[', '<']) && hidden.iter().all(|it| it != word))
+                .collect();
             format!("{indent}opts=\"{}\"\n", offered.join(" "))
         }
         _ => format!("{line}\n"),
@@ -289,24 +296,22 @@ fn bash_without(script: &str, hidden: &[String]) -> String {
     lines.collect()
 }
 
-/// Whether a line of zsh's or fish's script offers such a word.
-fn offers(line: &str, hidden: &[String]) -> bool {
-    let offers = |word: &String| match word.strip_prefix("--") {
+/// Returns true if a line of zsh's or fish's script offers one of these words.
+fn offers(line: &str, words: &[String]) -> bool {
+    words.iter().any(|word| match word.strip_prefix("--") {
         Some(option) => {
+            let zsh = line.trim_start_matches(['\'', '(', ')', '*']);
             line.contains(&format!(" -l {option} "))
-                || [format!("{word}["), format!("{word}=[")].iter().any(|zsh| {
-                    line.trim_start_matches(['\'', '(', ')', '*'])
-                        .starts_with(zsh)
-                })
+                || zsh.starts_with(&format!("{word}["))
+                || zsh.starts_with(&format!("{word}=["))
         }
         None => {
             line.starts_with(&format!("'{word}:")) || line.contains(&format!(" -f -a \"{word}\" "))
         }
-    };
-    hidden.iter().any(offers)
+    })
 }
 
-/// The words of a command and of all below it, and whether `--help` hides each.
+/// Collects the words of a command and of all below it, each with true if `--help` hides it.
 fn collect(command: &Command, words: &mut Vec<(bool, String)>) {
     let options = command.get_arguments();
     words.extend(
@@ -318,8 +323,8 @@ fn collect(command: &Command, words: &mut Vec<(bool, String)>) {
     }
 }
 
-/// The script with this before where that begins; at its end if it never does.
-fn before(script: &str, mark: &str, ours: &str) -> String {
+/// Inserts a text before the mark, or at the end of a script without it.
+fn insert_before(script: &str, mark: &str, ours: &str) -> String {
     let at = script.find(mark).unwrap_or(script.len());
     format!("{}{ours}{}", &script[..at], &script[at..])
 }
@@ -337,11 +342,11 @@ mod tests {
         let mut bytes = Vec::new();
         clap_complete::generate(shell, &mut command, "becket", &mut bytes);
         let theirs = String::from_utf8(bytes).unwrap();
-        let ours = add(&theirs, shell, &command);
+        let ours = add_names(&theirs, shell, &command);
         (theirs, ours)
     }
 
-    /// What was put in, line by line.
+    /// Returns the lines that becket adds.
     fn added(shell: Shell) -> String {
         let (theirs, ours) = script(shell);
         let known: Vec<&str> = theirs.lines().collect();

@@ -14,8 +14,8 @@ use serde_json::{Value as Json, json};
 use unicode_width::UnicodeWidthStr;
 
 use crate::adopt::{is_assignment, is_interpreter};
+use crate::event_line;
 use crate::failure::Code;
-use crate::line;
 use crate::settings;
 use crate::ui::style::{BAD, DIM, WARN};
 use crate::ui::text::{fold, is_plain, visible};
@@ -24,16 +24,16 @@ use crate::world::{World, project_of};
 /// Show every value of the config, and the file and line that set it
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct Config {
+pub struct ConfigArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
     #[command(subcommand)]
-    what: Option<What>,
+    verb: Option<ConfigVerb>,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum ConfigVerb {
     /// List everything that is wrong (exit 1 if something is; warnings do not count)
     Check {
         /// Print JSON
@@ -50,28 +50,28 @@ enum What {
     },
 }
 
-impl Config {
+impl ConfigArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
-        if let Some(What::Schema) = self.what {
+        if let Some(ConfigVerb::Schema) = self.verb {
             println!("{:#}", config::schema());
             return Ok(ExitCode::SUCCESS);
         }
         let snapshot = world.loader(Some(project_of(&world.cwd))).current();
         let mut snapshot = Snapshot::clone(&snapshot);
-        let variables = world.said.variables.keys().map(|name| &**name);
+        let variables = world.overrides.variables.keys().map(|name| &**name);
         snapshot.problems.extend(config::misspelt(variables));
         let missing = missing_programs(&snapshot, project_of(&world.cwd), &world.cwd);
         snapshot.problems.extend(missing);
-        match self.what {
+        match self.verb {
             None if self.json => println!("{:#}", all_json(&snapshot)),
             None => {
-                let shown = values(&snapshot, line::width());
+                let shown = values(&snapshot, event_line::width());
                 anstream::print!("{shown}{}", trouble(&snapshot));
             }
-            Some(What::Path { json: true }) => println!("{:#}", files_json(&snapshot)),
-            Some(What::Path { json: false }) => anstream::print!("{}", files(&snapshot)),
-            Some(What::Check { json }) => return Ok(check(&snapshot, json)),
-            Some(What::Schema) => {}
+            Some(ConfigVerb::Path { json: true }) => println!("{:#}", files_json(&snapshot)),
+            Some(ConfigVerb::Path { json: false }) => anstream::print!("{}", files(&snapshot)),
+            Some(ConfigVerb::Check { json }) => return Ok(check(&snapshot, json)),
+            Some(ConfigVerb::Schema) => {}
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -221,7 +221,7 @@ fn values(snapshot: &Snapshot, room: usize) -> String {
 /// Whatever is longer does not move the others' columns.
 const WIDEST: usize = 60;
 
-/// Three columns, the last one dim. What does not fit goes on below, in the second one. Keys, values
+/// Three columns, the last one dim. ConfigVerb does not fit goes on below, in the second one. Keys, values
 /// and paths may be another's: nothing in them is hidden or obeyed.
 fn columns(rows: &[[String; 3]], room: usize) -> String {
     let rows: Vec<[String; 3]> = rows
@@ -254,7 +254,7 @@ fn columns(rows: &[[String; 3]], room: usize) -> String {
     out
 }
 
-/// What a person should know besides the values: files that do not count, problems.
+/// ConfigVerb a person should know besides the values: files that do not count, problems.
 fn trouble(snapshot: &Snapshot) -> String {
     let mut out = String::new();
     for file in &snapshot.files {
@@ -414,7 +414,7 @@ mod tests {
 
     use super::*;
 
-    /// What the verb would show, without styles and without the folder of this run.
+    /// ConfigVerb the verb would show, without styles and without the folder of this run.
     fn shown(show: fn(&Snapshot) -> String) -> String {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);

@@ -11,8 +11,8 @@ use becket_engine::coverage::{AgentCoverage, ToolCall};
 use serde::Serialize;
 
 use crate::client::Client;
-use crate::coverage::{A_DAY, Compared, Scope, compare};
-use crate::hook_runs::short;
+use crate::coverage::{A_DAY, CoverageScope, SessionCoverage, compare};
+use crate::run::short;
 use crate::session::words::projects;
 use crate::ui::style::{BAD, BOLD, DIM, Look, WARN};
 use crate::ui::table::{Cell, Column, grid};
@@ -25,7 +25,7 @@ use crate::world::World;
 /// Compares the tool calls in Claude Code's transcripts, those of subagents too, with the PreToolUse
 /// events that arrived. Sessions whose hooks are switched off are found as well.
 #[derive(Debug, clap::Args)]
-pub struct Coverage {
+pub struct CoverageArgs {
     /// All calls of this session (any unique beginning of its id)
     #[arg(long, value_name = "ID", conflicts_with = "since")]
     session: Option<String>,
@@ -37,16 +37,16 @@ pub struct Coverage {
     json: bool,
 }
 
-impl Coverage {
+impl CoverageArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         let scope = match &self.session {
-            Some(session) => Scope::Session(session),
-            None => Scope::Since(self.since.unwrap_or_else(|| now_ms() - A_DAY)),
+            Some(session) => CoverageScope::Session(session),
+            None => CoverageScope::Since(self.since.unwrap_or_else(|| now_ms() - A_DAY)),
         };
         Client::take_in_or_warn(world);
         let compared = compare(world, scope)?;
         if self.json {
-            let all: Vec<_> = compared.iter().map(Json::from).collect();
+            let all: Vec<_> = compared.iter().map(CoverageJson::from).collect();
             println!("{}", text::json(&all)?);
         } else {
             anstream::print!("{}", told(&compared, &Look::of_stdout()));
@@ -59,7 +59,7 @@ impl Coverage {
 const LISTED: usize = 100;
 
 #[derive(Debug, Serialize)]
-struct Json<'a> {
+struct CoverageJson<'a> {
     session_id: &'a str,
     project: Option<&'a str>,
     hooked: bool,
@@ -88,8 +88,8 @@ struct RanCall<'a> {
     at: String,
 }
 
-impl<'a> From<&'a Compared> for Json<'a> {
-    fn from(one: &'a Compared) -> Self {
+impl<'a> From<&'a SessionCoverage> for CoverageJson<'a> {
+    fn from(one: &'a SessionCoverage) -> Self {
         let call = |(id, call): (&'a str, &'a ToolCall)| UnseenCall {
             tool_use_id: id,
             agent_id: call.agent.as_deref(),
@@ -127,10 +127,10 @@ const COLUMNS: [Column; 6] = [
 ];
 
 /// A line for each agent with unseen calls, then the sum, then what to do.
-fn told(compared: &[Compared], look: &Look) -> String {
+fn told(compared: &[SessionCoverage], look: &Look) -> String {
     let paths = compared.iter().filter_map(|one| one.project.as_deref());
     let names = projects(paths);
-    let project = |one: &Compared| one.project.as_deref().and_then(|path| names.get(path));
+    let project = |one: &SessionCoverage| one.project.as_deref().and_then(|path| names.get(path));
     let mut rows = Vec::new();
     for one in compared {
         for agent in one.coverage.agents.iter().filter(|agent| agent.unseen > 0) {
@@ -148,7 +148,7 @@ fn told(compared: &[Compared], look: &Look) -> String {
         true => String::new(),
         false => grid(COLUMNS, &rows, look) + "\n",
     };
-    let sum = |count: fn(&Compared) -> u32| compared.iter().map(count).sum::<u32>() as usize;
+    let sum = |count: fn(&SessionCoverage) -> u32| compared.iter().map(count).sum::<u32>() as usize;
     let (calls, unseen) = (
         sum(|one| one.coverage.calls),
         sum(|one| one.coverage.unseen),
@@ -173,7 +173,7 @@ fn told(compared: &[Compared], look: &Look) -> String {
     if compared.iter().any(|one| !one.ran_denied.is_empty()) {
         out += "hint: `becket doctor` lists the mods of Claude Code that can lift a denial\n";
     }
-    let is_deaf = |one: &&Compared| !one.hooked && one.coverage.unseen > 0;
+    let is_deaf = |one: &&SessionCoverage| !one.hooked && one.coverage.unseen > 0;
     if let Some(one) = compared.iter().find(is_deaf) {
         let place = one.project.as_deref().unwrap_or("its project");
         out += &format!(
@@ -192,7 +192,7 @@ fn told(compared: &[Compared], look: &Look) -> String {
 }
 
 /// The tools of an agent's unseen calls, each with how often.
-fn tools(one: &Compared, agent: Option<&str>) -> String {
+fn tools(one: &SessionCoverage, agent: Option<&str>) -> String {
     let mut tools: BTreeMap<&str, u32> = BTreeMap::new();
     for (_, call) in one.calls.calls.unseen() {
         if call.agent.as_deref() == agent {

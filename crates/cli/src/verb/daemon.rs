@@ -1,4 +1,4 @@
-//! `becket daemon`: start, stop, status, run.
+//! `becket daemon`: starts, stops, shows and runs the daemon.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -22,13 +22,13 @@ use crate::world::World;
 
 /// Start, stop or look at the daemon
 #[derive(Debug, clap::Args)]
-pub struct Daemon {
+pub struct DaemonArgs {
     #[command(subcommand)]
-    what: What,
+    verb: DaemonVerb,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum DaemonVerb {
     /// Start the daemon in the background, unless it runs
     Start,
     /// End the daemon; the next event starts it again
@@ -44,7 +44,7 @@ enum What {
         /// Cut loose from the terminal
         #[arg(long, hide = true)]
         detached: bool,
-        /// How long hooks may go on once it was told to end, in seconds
+        /// Seconds that hooks may go on after the daemon was told to end
         #[arg(long, hide = true, value_name = "SECONDS")]
         drain: Option<u64>,
         /// Pass for another version
@@ -53,37 +53,33 @@ enum What {
     },
 }
 
-impl Daemon {
+impl DaemonArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
-        match self.what {
-            What::Start => start(world),
-            What::Stop => stop(world),
-            What::Status { json } => status(world, json),
-            What::Run {
+        match self.verb {
+            DaemonVerb::Start => start(world),
+            DaemonVerb::Stop => stop(world),
+            DaemonVerb::Status { json } => status(world, json),
+            DaemonVerb::Run {
                 detached,
                 drain,
                 as_version,
-            } => be(world, detached, drain, as_version),
+            } => run_daemon(world, detached, drain, as_version),
         }
     }
 }
 
 fn start(world: &World) -> Result<ExitCode> {
-    let started = client::start(world)?;
-    println!(
-        "{}",
-        if started {
-            "The daemon is running."
-        } else {
-            "The daemon is already running."
-        }
-    );
+    if client::start(world)? {
+        println!("The daemon is running.");
+    } else {
+        println!("The daemon is already running.");
+    }
     Ok(ExitCode::SUCCESS)
 }
 
 fn stop(world: &World) -> Result<ExitCode> {
     world.refuse_inside_claude("daemon stop")?;
-    let running = running(world);
+    let running = running_hooks(world);
     if !running.is_empty() {
         println!(
             "The daemon waits {} seconds at most for its hooks: {}.",
@@ -91,30 +87,30 @@ fn stop(world: &World) -> Result<ExitCode> {
             running.join(", ")
         );
     }
-    let said = match end(world)? {
-        true => "The daemon has ended.",
-        false => "No daemon is running.",
-    };
-    println!("{said}");
+    if end(world)? {
+        println!("The daemon has ended.");
+    } else {
+        println!("No daemon is running.");
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The hooks that run now, by name.
-fn running(world: &World) -> Vec<String> {
+/// Returns the names of the hooks that run now.
+fn running_hooks(world: &World) -> Vec<String> {
     let running = becket_engine::process::running(&world.place.running());
     let names: BTreeSet<String> = running.iter().map(|one| one_line(&one.run.hook)).collect();
     names.into_iter().collect()
 }
 
-/// Ends the daemon, and waits until it has gone. False if there was none.
+/// Ends the daemon, and waits until its process has ended. Returns false if no daemon ran.
 pub fn end(world: &World) -> Result<bool> {
     let Some(mut client) = Client::connect(world)? else {
         return Ok(false);
     };
     let status = client.status()?;
-    client.done(Ask::Stop)?;
-    // The next event may start another one at once, so its process is looked at, not its lock.
-    let until = Instant::now() + lifecycle::DRAIN + Duration::from_secs(15);
+    client.execute(Ask::Stop)?;
+    // The next event may start another daemon at once, so this looks at the process, not at the lock alone.
+    let until = Instant::now() + life::DRAIN + Duration::from_secs(15);
     while is_daemon(world, status.pid) {
         if Instant::now() > until {
             return Err(Failure::new(Code::TimedOut, "the daemon did not end")
@@ -126,7 +122,7 @@ pub fn end(world: &World) -> Result<bool> {
     Ok(true)
 }
 
-/// Whether this process still holds the daemon's lock.
+/// Returns true if this process still holds the daemon's lock.
 fn is_daemon(world: &World, pid: u32) -> bool {
     let Ok(lock) = File::open(world.place.life_lock()) else {
         return false;
@@ -138,8 +134,8 @@ fn is_daemon(world: &World, pid: u32) -> bool {
 fn status(world: &World, json: bool) -> Result<ExitCode> {
     let status = match Client::connect(world)? {
         Some(mut client) => match client.status() {
-            // It died between the two.
-            Err(error) if unreachable(&error) => None,
+            // The daemon ended between the two calls.
+            Err(error) if client::is_unreachable(&error) => None,
             status => Some(status?),
         },
         None => None,
@@ -162,12 +158,7 @@ fn status(world: &World, json: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn unreachable(error: &anyhow::Error) -> bool {
-    let failure = error.downcast_ref::<Failure>();
-    failure.is_some_and(Failure::is_unreachable)
-}
-
-/// The status as scripts get it.
+/// Renders the status for scripts.
 pub fn as_json(status: &DaemonStatus) -> serde_json::Value {
     json!({
         "running": true,
@@ -205,7 +196,7 @@ fn show(status: &DaemonStatus) {
     tell.print();
 }
 
-fn be(
+fn run_daemon(
     world: &World,
     detached: bool,
     drain: Option<u64>,
@@ -225,7 +216,7 @@ fn be(
     }
 }
 
-/// Begins again with the home folder of the password database, where nothing says another.
+/// Replaces this process by one with `HOME` set to the home folder of the password database, if `HOME` is unset.
 fn find_home() -> Result<()> {
     let missing = std::env::var_os("HOME").is_none();
     let Some(home) = std::env::home_dir().filter(|home| missing && home.is_absolute()) else {

@@ -13,7 +13,7 @@ use crate::world::World;
 
 /// Show a made-up day of several sessions in a throw-away home
 #[derive(Debug, clap::Args)]
-pub struct Demo {
+pub struct DemoArgs {
     /// Play N times as fast as it happened
     #[arg(long, value_name = "N", default_value_t = 4.0, value_parser = speed)]
     speed: f64,
@@ -31,7 +31,7 @@ pub(super) fn speed(text: &str) -> Result<f64, String> {
     speed.ok_or_else(|| "not a number from 0.1 to 10000".to_owned())
 }
 
-impl Demo {
+impl DemoArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         if let Some(file) = &self.svg {
             return draw(file);

@@ -1,27 +1,27 @@
-//! `becket doctor`: every part looked at, and an event sent through what is registered.
+//! `becket doctor`: checks every part, and sends an event through the registered command.
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use serde_json::json;
 
-use crate::doctor::{Check, CheckState, examine};
+use crate::doctor::{CheckState, DoctorCheck, examine};
 use crate::ui::style::{BAD, BOLD, DIM, GOOD, WARN};
 use crate::ui::text::{count, visible};
 use crate::world::World;
 
-/// Check every part of becket, and show how to fix what is wrong
+/// DoctorCheck every part of becket, and show how to fix what is wrong
 ///
 /// Sends an event through the very command that is registered with Claude Code, and looks for it
 /// in the database. Exits 1 when something is broken.
 #[derive(Debug, clap::Args)]
-pub struct Doctor {
+pub struct DoctorArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-impl Doctor {
+impl DoctorArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         let checks = examine(world);
         let broken = checks.iter().any(|check| check.state == CheckState::Broken);
@@ -38,7 +38,7 @@ impl Doctor {
     }
 }
 
-fn show(checks: &[Check], broken: bool) {
+fn show(checks: &[DoctorCheck], broken: bool) {
     let width = checks
         .iter()
         .map(|check| check.name.chars().count())
@@ -64,12 +64,12 @@ fn show(checks: &[Check], broken: bool) {
         .filter(|check| check.state == CheckState::Warning)
         .count();
     println!();
-    match (broken, warnings) {
-        (true, _) => anstream::println!("{BAD}Something is broken.{BAD:#}"),
-        (false, 0) => anstream::println!("{GOOD}All is well.{GOOD:#}"),
-        (false, _) => {
-            let warnings = count(warnings, "warning", "warnings");
-            anstream::println!("{GOOD}It works{GOOD:#}, with {warnings}.");
-        }
+    if broken {
+        anstream::println!("{BAD}Something is broken.{BAD:#}");
+    } else if warnings == 0 {
+        anstream::println!("{GOOD}All is well.{GOOD:#}");
+    } else {
+        let warnings = count(warnings, "warning", "warnings");
+        anstream::println!("{GOOD}It works{GOOD:#}, with {warnings}.");
     }
 }

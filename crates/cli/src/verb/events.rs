@@ -1,4 +1,4 @@
-//! `becket events`: the log.
+//! `becket events`: prints the log of events.
 
 use std::process::ExitCode;
 
@@ -6,18 +6,18 @@ use anyhow::Result;
 use becket_daemon::lifecycle::now_ms;
 use becket_wire::rpc::{Ask, EventQuery, Response, Shown, Told};
 
-use crate::client::Client;
+use crate::client::{Client, is_unreachable, refusal, unexpected_reply};
+use crate::event_line::{EventPrinter, LineFormat};
 use crate::failure::{Code, Failure};
-use crate::line::{Form, Lines};
 use crate::log;
 use crate::world::World;
 
-/// Without a limit a person gets so many, the newest; a program gets all.
-const FOR_A_PERSON: u32 = 50;
+/// The number of events that a person gets without --limit, the newest. Scripts get all.
+const DEFAULT_LIMIT: u32 = 50;
 
 /// Show the log of events, oldest first
 #[derive(Debug, clap::Args)]
-pub struct Events {
+pub struct EventsArgs {
     /// Keep printing new events as they come
     #[arg(long, short)]
     follow: bool,
@@ -50,108 +50,105 @@ pub struct Events {
     raw: bool,
 }
 
-impl Events {
+impl EventsArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
-        let form = match (self.json, self.raw) {
-            (true, _) => Form::Json,
-            (_, true) => Form::Raw,
-            _ => Form::Person,
+        let format = if self.json {
+            LineFormat::Json
+        } else if self.raw {
+            LineFormat::Raw
+        } else {
+            LineFormat::Person
         };
         let id = self.id.map(|id| log::event_id(world, &id)).transpose()?;
         let query = EventQuery {
             session: self.session,
             event: self.event,
             tool: self.tool,
-            // Nothing of what was: then only from now on, also when the daemon changes.
+            // `--limit 0` means only events from now on, also after the daemon was replaced.
             since: self.since.or((self.limit == Some(0)).then(now_ms)),
             id,
             after: None,
             limit: self
                 .limit
-                .or((form == Form::Person).then_some(FOR_A_PERSON)),
+                .or((format == LineFormat::Person).then_some(DEFAULT_LIMIT)),
             follow: self.follow,
             duplicates: self.duplicates,
         };
-        let mut lines = Lines::new(form);
-        lines.narrowed = query
+        let mut printer = EventPrinter::new(format);
+        printer.has_filter = query
             != EventQuery {
                 limit: query.limit,
                 ..EventQuery::default()
             };
         if world.no_daemon {
-            without_daemon(world, query, &mut lines)?;
+            without_daemon(world, query, &mut printer)?;
         } else {
-            through_daemon(world, query, &mut lines)?;
+            through_daemon(world, query, &mut printer)?;
         }
-        lines.end()?;
+        printer.end()?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn through_daemon(world: &World, mut query: EventQuery, lines: &mut Lines) -> Result<()> {
+fn through_daemon(world: &World, mut query: EventQuery, printer: &mut EventPrinter) -> Result<()> {
     let mut client = match Client::connect_or_start(world) {
         Ok(client) => client,
         Err(error) if query.follow => return Err(error),
         Err(error) => {
             anstream::eprintln!("warning: {error:#}; reading the database without it");
-            return without_daemon(world, query, lines);
+            return without_daemon(world, query, printer);
         }
     };
     let mut shown = FollowCursor::of(&query);
     loop {
-        let ended = stream(&mut client, &query, &mut shown, lines);
-        match ended {
+        match stream(&mut client, &query, &mut shown, printer) {
             Ok(()) if !query.follow => return Ok(()),
-            // The daemon was replaced or ended: go on with the next one.
+            // The daemon was replaced or has ended: continue with the next one.
             Ok(()) => {}
-            Err(error)
-                if query.follow
-                    && error
-                        .downcast_ref::<Failure>()
-                        .is_some_and(Failure::is_unreachable) => {}
+            Err(error) if query.follow && is_unreachable(&error) => {}
             Err(error) => return Err(error),
         }
         query.limit = None;
         query.after = Some(shown.after());
-        client = Client::follow_on(world, None)?;
+        client = Client::wait_for_next_daemon(world, None)?;
     }
 }
 
-/// Asks for the events, and prints what comes until the daemon says that it is all.
+/// Asks for the events, and prints them until the daemon reports the end.
 fn stream(
     client: &mut Client,
     query: &EventQuery,
-    shown: &mut FollowCursor,
-    lines: &mut Lines,
+    shown: &mut Shown,
+    printer: &mut EventPrinter,
 ) -> Result<()> {
     if query.follow {
-        // A follower waits as long as it takes, but not for a daemon that was stopped.
+        // Fails for a stopped daemon. After that, a follower waits as long as it takes.
         client.status()?;
     }
     client.ask(Ask::Events(query.clone()))?;
     loop {
-        let word = if query.follow {
-            client.wait()?
+        let response = if query.follow {
+            client.next_in_stream()?
         } else {
             client.next()?
         };
-        match word {
+        match response {
             Response::Row(row) if query.follow => {
                 if shown.is_new(row.seq) {
-                    lines.print(&row)?;
-                    lines.flush()?;
+                    printer.print(&row)?;
+                    printer.flush()?;
                 }
             }
-            Response::Row(row) => lines.print(&row)?,
+            Response::Row(row) => printer.print(&row)?,
             Response::Told(Told::Done) => return Ok(()),
-            Response::Told(told) => return Err(log::refusal(told)),
-            other => anyhow::bail!("unexpected reply from the daemon: {other:?}"),
+            Response::Told(told) => return Err(refusal(told)),
+            _ => return Err(unexpected_reply()),
         }
     }
 }
 
-/// Prints what database and spool hold, and writes nothing to them.
-fn without_daemon(world: &World, query: EventQuery, lines: &mut Lines) -> Result<()> {
+/// Prints the events of database and spool without changing them.
+fn without_daemon(world: &World, query: EventQuery, printer: &mut EventPrinter) -> Result<()> {
     if query.follow {
         return Err(Failure::new(
             Code::Unreachable,
@@ -161,7 +158,7 @@ fn without_daemon(world: &World, query: EventQuery, lines: &mut Lines) -> Result
         .into());
     }
     for row in log::read(world, query)? {
-        lines.print(&row)?;
+        printer.print(&row)?;
     }
     Ok(())
 }

@@ -22,11 +22,11 @@ use crate::world::{World, own_session};
 
 /// List files that are not needed any more, and offer to delete them
 ///
-/// becket never deletes these by itself. What is listed: the switches and the memory of hooks of
+/// becket never deletes these by itself. LeftoverKind is listed: the switches and the memory of hooks of
 /// sessions that have long ended, damaged switch files that were set aside, long texts of hooks, and
 /// files that were left half written.
 #[derive(Debug, clap::Args)]
-pub struct Gc {
+pub struct GcArgs {
     /// Only what has not been touched for N days
     #[arg(long, value_name = "N", default_value_t = 30)]
     days: u32,
@@ -38,7 +38,7 @@ pub struct Gc {
     json: bool,
 }
 
-impl Gc {
+impl GcArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         let left = leftovers(world, self.days)?;
         if self.json {
@@ -59,7 +59,7 @@ impl Gc {
             anstream::println!(
                 "{}  {DIM}{}, {}{DIM:#}",
                 left.path.display(),
-                left.what.words().1,
+                left.kind.words().1,
                 age(left)
             );
         }
@@ -100,11 +100,11 @@ fn tell_lost_sessions(world: &World) -> Result<()> {
     Ok(())
 }
 
-impl Left {
+impl Leftover {
     fn json(&self, deleted: bool) -> Value {
         json!({
             "path": self.path,
-            "what": self.what.words().0,
+            "what": self.kind.words().0,
             "session_id": self.session,
             "last_touched": moment(self.touched),
             "deleted": deleted,
@@ -112,12 +112,12 @@ impl Left {
     }
 }
 
-fn age(left: &Left) -> String {
+fn age(left: &Leftover) -> String {
     let now = jiff::Timestamp::now().as_millisecond();
     format!("untouched for {}", span(now.saturating_sub(left.touched)))
 }
 
-fn remove(left: &[Left]) -> Result<()> {
+fn remove(left: &[Leftover]) -> Result<()> {
     for left in left {
         let path = &left.path;
         let removed = if left.is_folder {
@@ -138,9 +138,9 @@ const DAY_MS: i64 = 24 * 3600 * 1000;
 
 /// One thing that may go.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Left {
+pub struct Leftover {
     pub path: PathBuf,
-    pub what: What,
+    pub kind: LeftoverKind,
     pub session: Option<String>,
     /// Milliseconds since 1970.
     pub touched: i64,
@@ -148,43 +148,43 @@ pub struct Left {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub enum LeftoverKind {
     Switches,
     Memory,
     Damaged,
-    Said,
+    LongText,
     HalfWritten,
 }
 
-impl What {
+impl LeftoverKind {
     /// For scripts, and for people.
     fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::Switches => ("switches", "switches of a session that has ended"),
             Self::Memory => ("memory", "what hooks remember of a session that has ended"),
             Self::Damaged => ("damaged", "damaged switches, set aside"),
-            Self::Said => ("said", "what a hook said, too long for an answer"),
+            Self::LongText => ("said", "what a hook said, too long for an answer"),
             Self::HalfWritten => ("half_written", "left half written"),
         }
     }
 }
 
 /// Everything untouched for so many days, and that no live session has.
-pub fn leftovers(world: &World, days: u32) -> Result<Vec<Left>> {
+pub fn leftovers(world: &World, days: u32) -> Result<Vec<Leftover>> {
     let live = live(world)?;
     let before = jiff::Timestamp::now().as_millisecond() - i64::from(days) * DAY_MS;
-    let is_free = |left: &Left| {
+    let is_free = |left: &Leftover| {
         let lives = left.session.as_ref().is_some_and(|id| live.contains(id));
         !lives && left.touched <= before
     };
-    let mut found: Vec<Left> = entries(&world.place.sessions())?
+    let mut found: Vec<Leftover> = entries(&world.place.sessions())?
         .iter()
         .filter_map(of_switches)
         .collect();
     let memory = world.place.run().join("hooks");
     found.extend(entries(&memory)?.iter().filter_map(of_memory));
     let said = world.place.run().join("said");
-    found.extend(entries(&said)?.iter().filter_map(of_said));
+    found.extend(entries(&said)?.iter().filter_map(long_text));
     found.retain(is_free);
     found.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(found)
@@ -210,54 +210,54 @@ fn entries(folder: &Path) -> Result<Vec<DirEntry>> {
     }
 }
 
-fn of_switches(entry: &DirEntry) -> Option<Left> {
+fn of_switches(entry: &DirEntry) -> Option<Leftover> {
     let name = entry.file_name().into_string().ok()?;
-    let (session, what) = if let Some(id) = name.strip_suffix(".json") {
-        (Some(id), What::Switches)
+    let (session, kind) = if let Some(id) = name.strip_suffix(".json") {
+        (Some(id), LeftoverKind::Switches)
     } else if let Some((id, _)) = name.split_once(".json.damaged-") {
-        (Some(id), What::Damaged)
+        (Some(id), LeftoverKind::Damaged)
     } else if name.starts_with('.') && name.ends_with(".tmp") {
-        (None, What::HalfWritten)
+        (None, LeftoverKind::HalfWritten)
     } else {
         return None;
     };
-    // What has another name is not ours.
+    // LeftoverKind has another name is not ours.
     if session.is_some_and(|id| parse_uuid(id).is_none()) {
         return None;
     }
     let metadata = entry.metadata().ok().filter(|it| !it.is_dir())?;
-    Some(Left {
+    Some(Leftover {
         path: entry.path(),
-        what,
+        kind,
         // A file that was set aside is of no use to its session either.
         session: session
-            .filter(|_| what == What::Switches)
+            .filter(|_| kind == LeftoverKind::Switches)
             .map(str::to_ascii_lowercase),
         touched: ms(metadata.modified().ok()?),
         is_folder: false,
     })
 }
 
-fn of_said(entry: &DirEntry) -> Option<Left> {
+fn long_text(entry: &DirEntry) -> Option<Leftover> {
     let name = entry.file_name().into_string().ok()?;
     parse_uuid(name.strip_suffix(".txt")?)?;
     let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
-    Some(Left {
+    Some(Leftover {
         path: entry.path(),
-        what: What::Said,
+        kind: LeftoverKind::LongText,
         session: None,
         touched: ms(metadata.modified().ok()?),
         is_folder: false,
     })
 }
 
-fn of_memory(entry: &DirEntry) -> Option<Left> {
+fn of_memory(entry: &DirEntry) -> Option<Leftover> {
     let name = entry.file_name().into_string().ok()?;
     parse_uuid(&name)?;
     entry.metadata().ok().filter(fs::Metadata::is_dir)?;
-    Some(Left {
+    Some(Leftover {
         path: entry.path(),
-        what: What::Memory,
+        kind: LeftoverKind::Memory,
         session: Some(name.to_ascii_lowercase()),
         touched: newest(&entry.path(), 0)?,
         is_folder: true,

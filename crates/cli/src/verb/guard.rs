@@ -24,24 +24,24 @@ use crate::ui::table::{Cell, Column, grid};
 use crate::ui::text::one_line;
 use crate::world::{World, project_of};
 
-/// List guards, try them on a command, allow a denied call once
+/// GuardList guards, try them on a command, allow a denied call once
 #[derive(Debug, clap::Args)]
-pub struct Guard {
+pub struct GuardArgs {
     #[command(subcommand)]
-    verb: Verb,
+    verb: GuardVerb,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Verb {
-    List(List),
-    Test(Test),
-    Backtest(backtest::Backtest),
-    AllowOnce(AllowOnce),
+enum GuardVerb {
+    List(GuardList),
+    Test(GuardTest),
+    Backtest(backtest::GuardBacktest),
+    AllowOnce(GuardAllowOnce),
 }
 
-/// List the guards of this project: yours, the project's, and those that becket brings along
+/// GuardList the guards of this project: yours, the project's, and those that becket brings along
 #[derive(Debug, clap::Args)]
-struct List {
+struct GuardList {
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -49,7 +49,7 @@ struct List {
 
 /// Show what a command would do and what the guards say to it; nothing is run
 #[derive(Debug, clap::Args)]
-struct Test {
+struct GuardTest {
     /// The Bash command
     #[arg(value_name = "COMMAND", required_unless_present = "event")]
     command: Option<String>,
@@ -66,31 +66,31 @@ struct Test {
 /// The code is shown by `becket why`, `becket recent` and the live view, while the session lives. The pass
 /// waits ten minutes for the same call in the same session, and covers all that becket is asked about it.
 #[derive(Debug, clap::Args)]
-struct AllowOnce {
+struct GuardAllowOnce {
     /// The code of the denied call
     #[arg(value_name = "CODE")]
     code: String,
 }
 
-impl Guard {
+impl GuardArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         match self.verb {
-            Verb::List(list) => list.run(world),
-            Verb::Test(test) => test.run(world),
-            Verb::Backtest(backtest) => backtest.run(world),
-            Verb::AllowOnce(allow) => allow.run(world),
+            GuardVerb::List(list) => list.run(world),
+            GuardVerb::Test(test) => test.run(world),
+            GuardVerb::Backtest(backtest) => backtest.run(world),
+            GuardVerb::AllowOnce(allow) => allow.run(world),
         }
     }
 }
 
 /// What guards are judged by in a project.
-struct Bench {
+struct GuardContext {
     config: Arc<Snapshot>,
     project: PathBuf,
     home: PathBuf,
 }
 
-impl Bench {
+impl GuardContext {
     fn around<'a>(&'a self, world: &'a World) -> Around<'a> {
         Around {
             rules: &self.config.guards,
@@ -115,7 +115,7 @@ const LIST: [Column; 5] = [
     Column::left("REASON", 1).wrapped(24),
 ];
 
-impl List {
+impl GuardList {
     fn run(self, world: &World) -> Result<ExitCode> {
         let config = world.loader(Some(project_of(&world.cwd))).current();
         if self.json {
@@ -167,7 +167,7 @@ fn says(say: Say) -> anstyle::Style {
     }
 }
 
-impl Test {
+impl GuardTest {
     fn run(self, world: &World) -> Result<ExitCode> {
         let payload = match (&self.command, &self.event) {
             (Some(command), _) => json!({
@@ -183,7 +183,7 @@ impl Test {
         let head = Head::read(&payload).map_err(unread)?;
         let cwd = Path::new(head.cwd.as_deref().unwrap_or("/"));
         let project = project_of(cwd).to_path_buf();
-        let bench = Bench {
+        let bench = GuardContext {
             config: world.loader(Some(&project)).current(),
             home: user_home(),
             project,
@@ -287,7 +287,7 @@ fn told(call: &Call, found: &[Found], took_us: u64) -> String {
     out + &format!("{DIM}judged in {took_us} µs{DIM:#}\n")
 }
 
-impl AllowOnce {
+impl GuardAllowOnce {
     fn run(self, world: &World) -> Result<ExitCode> {
         world.refuse_inside_claude("guard allow-once")?;
         let allowed =

@@ -1,5 +1,5 @@
-//! `becket hook`: what Claude Code calls where the shim cannot be had, and what the shim becomes
-//! when no daemon answers it.
+//! `becket hook`: takes an event from Claude Code as the shim does, where the shim is not installed, and from the
+//! shim itself where no daemon answers it.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,12 +9,12 @@ use anyhow::{Context, Result};
 use becket_wire::{Place, Registration};
 
 use crate::failure::{Code, Failure};
-use crate::{leave, standalone};
+use crate::{signals, standalone};
 
 /// Take one event from Claude Code, where the shim cannot
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
-pub struct Hook {
+pub struct HookArgs {
     /// Judge the frame on stdin without a daemon, and say why there is none
     #[arg(long, value_name = "WHY", hide = true)]
     alone: Option<String>,
@@ -27,14 +27,14 @@ pub struct Hook {
     /// The event that this registration is for
     #[arg(long, value_name = "EVENT")]
     event: Option<String>,
-    /// Where this registration stands: settings, plugin, run, sdk
+    /// The place of this registration: settings, plugin, run, sdk
     #[arg(long, value_name = "SOURCE")]
     from: Option<String>,
 }
 
-/// Takes a call of `becket hook` before the command line is read as a person's: Claude Code takes
-/// exit 2 for a block, so a wrong argument here must never end so. None if it is another verb.
-pub fn called() -> Option<ExitCode> {
+/// Runs `becket hook` before clap reads the command line: clap exits with 2 for a wrong argument, which Claude Code
+/// takes for a block. Returns none if the command is another verb.
+pub fn run_if_called() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1).peekable();
     args.next_if(|verb| verb == "hook")?;
     becket_daemon::lifecycle::no_core_files();
@@ -51,22 +51,22 @@ pub fn called() -> Option<ExitCode> {
     }
     let why = args.iter().skip_while(|arg| *arg != "--alone").nth(1);
     let why = why.map_or("unknown".into(), |why| why.to_string_lossy());
-    let call = standalone::Call {
+    let call = standalone::StandaloneCall {
         why: &why,
         held: has("--held"),
         behind: has("--behind"),
     };
     if !call.behind {
         // The shim waits, and Claude Code signals the shim alone.
-        leave::with_the_starter();
+        signals::terminate_with_parent();
     }
     let registration = Registration::read(args.iter().cloned());
     let variable = |name| std::env::var_os(name).map(PathBuf::from);
     let place = Place::find(registration.home, variable("BECKET_HOME"), variable("HOME"));
-    let done = place
+    let exit = place
         .context("no home folder")
         .and_then(|place| standalone::run(&place, call));
-    Some(done.unwrap_or_else(|error| {
+    Some(exit.unwrap_or_else(|error| {
         eprintln!("becket: {error:#}");
         ExitCode::FAILURE
     }))
@@ -76,9 +76,9 @@ fn is_set(arg: &str) -> bool {
     arg == "--set" || arg.starts_with("--set=")
 }
 
-/// A call that [`called`] did not take, because something stands before the verb.
+/// Refuses a call that [`run_if_called`] did not take, because an option comes before the verb.
 pub fn misplaced() -> Result<ExitCode> {
-    let what = "the options of `becket hook` stand after the word `hook`";
+    let what = "the options of `becket hook` go after the word `hook`";
     let hint = "becket hook --event EVENT --home FOLDER";
     Err(Failure::new(Code::Failed, what).hint(hint).into())
 }

@@ -17,8 +17,7 @@ use serde_json::{Value, json};
 
 use super::up;
 use crate::failure::{Code, Failure};
-use crate::switch as switching;
-use crate::switch::Meant;
+use crate::switch::{SwitchTarget, project_config, read_names};
 use crate::ui::style::{BOLD, DIM, GOOD, Look, WARN};
 use crate::ui::table::{Cell, Column, bare};
 use crate::ui::text::{count, one_line, visible};
@@ -27,9 +26,9 @@ use crate::world::{World, project_of};
 /// List this project's hooks, and whether each runs in this session
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct Hooks {
+pub struct HooksArgs {
     #[command(subcommand)]
-    switch: Option<Switch>,
+    switch: Option<HooksVerb>,
     /// Only those with this in their name; - reads it from stdin
     #[arg(value_name = "NAME")]
     hook: Vec<String>,
@@ -51,10 +50,10 @@ pub struct Hooks {
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Switch {
-    /// Switch hooks on in your config, for every session
+enum HooksVerb {
+    /// HooksVerb hooks on in your config, for every session
     On(HookNames),
-    /// Switch hooks off in your config, for every session
+    /// HooksVerb hooks off in your config, for every session
     Off(HookNames),
 }
 
@@ -65,7 +64,7 @@ struct HookNames {
     hook: Vec<String>,
 }
 
-impl Switch {
+impl HooksVerb {
     fn run(self, world: &World) -> Result<ExitCode> {
         let (verb, on, HookNames { hook }) = match self {
             Self::On(names) => ("hooks on", true, names),
@@ -74,7 +73,7 @@ impl Switch {
         world.refuse_set(verb)?;
         world.refuse_inside_claude(verb)?;
         let project = project_of(&world.cwd);
-        let hooks = switching::configured(world, project).hooks.clone();
+        let hooks = project_config(world, project).hooks.clone();
         let typed = hook.join(" ");
         let typed = name::words(&typed).into_iter();
         let names = typed.map(|typed| meant(typed, on, &hooks, world));
@@ -167,7 +166,7 @@ fn find(typed: &str, hooks: &[Arc<Hook>]) -> Result<String> {
     Err(Failure::new(code, what).hint(hint).into())
 }
 
-impl Hooks {
+impl HooksArgs {
     pub fn run(mut self, world: &World) -> Result<ExitCode> {
         if let Some(switch) = self.switch.take() {
             return switch.run(world);
@@ -183,13 +182,13 @@ impl Hooks {
     }
 
     fn list(self, world: &World) -> Result<ExitCode> {
-        let name = switching::names(&self.hook)?;
-        let meant = Meant::if_any(world, self.session.as_deref())?;
+        let name = read_names(&self.hook)?;
+        let meant = SwitchTarget::find_if_named(world, self.session.as_deref())?;
         let project = match &meant {
             Some(meant) => meant.project.clone(),
             None => project_of(&world.cwd).to_path_buf(),
         };
-        let hooks = switching::configured(world, &project).hooks.clone();
+        let hooks = project_config(world, &project).hooks.clone();
         let wanted = match name::words(&name)[..] {
             [] => None,
             ref typed => Some(all_meant(typed, &hooks)),
@@ -202,21 +201,21 @@ impl Hooks {
             Some(meant) => switches(world, meant),
             None => Switches::default(),
         };
-        let mut rows: Vec<Row<'_>> = states(&hooks, &switches, None)
+        let mut rows: Vec<HookRow<'_>> = states(&hooks, &switches, None)
             .into_iter()
-            .map(|(hook, state)| Row::Named(hook, state))
+            .map(|(hook, state)| HookRow::Named(hook, state))
             .collect();
         let is_named = |built_in: &BuiltIn| hooks.iter().any(|hook| hook.name == built_in.name);
         if self.all {
             let others = BUILT_INS.iter().filter(|it| !is_named(it));
-            rows.extend(others.map(Row::Unnamed));
+            rows.extend(others.map(HookRow::Unnamed));
         }
         rows.retain(|row| {
             let wanted = wanted.as_ref();
             wanted.is_none_or(|names| names.iter().any(|name| name == row.name()))
         });
         if self.json {
-            let rows: Vec<Value> = rows.iter().map(Row::json).collect();
+            let rows: Vec<Value> = rows.iter().map(HookRow::json).collect();
             println!("{}", crate::ui::text::json(&rows)?);
         } else if self.names {
             rows.iter().for_each(|row| println!("{}", row.name()));
@@ -225,7 +224,8 @@ impl Hooks {
             println!("{none} `becket hooks --all` shows the built-in ones.");
         } else {
             anstream::print!("{}", table(&rows, &Look::of_stdout()));
-            let is_resting = |row: &Row<'_>| matches!(row, Row::Named(_, HookState::NotTrusted));
+            let is_resting =
+                |row: &HookRow<'_>| matches!(row, HookRow::Named(_, State::NotTrusted));
             if rows.iter().any(is_resting)
                 && let Some(rest) = resting(world, &project)
             {
@@ -268,7 +268,7 @@ pub fn resting(world: &World, project: &Path) -> Option<String> {
 /// In the words of `/hook:status`.
 fn say(
     world: &World,
-    meant: Option<&Meant>,
+    meant: Option<&SwitchTarget>,
     hooks: &[Arc<Hook>],
     name: &str,
     slash: bool,
@@ -287,7 +287,7 @@ fn say(
 }
 
 /// The session's switches. A damaged file is set aside, and told of.
-fn switches(world: &World, meant: &Meant) -> Switches {
+fn switches(world: &World, meant: &SwitchTarget) -> Switches {
     let warn = |what: String| {
         anstream::eprintln!("{WARN}warning:{WARN:#} {what}");
     };
@@ -303,13 +303,13 @@ fn switches(world: &World, meant: &Meant) -> Switches {
 }
 
 /// One line of the list.
-enum Row<'a> {
-    Named(&'a Hook, HookState),
+enum HookRow<'a> {
+    Named(&'a Hook, State),
     /// A built-in that no config names.
     Unnamed(&'static BuiltIn),
 }
 
-impl Row<'_> {
+impl HookRow<'_> {
     fn name(&self) -> &str {
         match self {
             Self::Named(hook, _) => &hook.name,
@@ -376,12 +376,12 @@ const COLUMNS: [Column; 4] = [
     Column::left("", 2).wrapped(22),
 ];
 
-fn table(rows: &[Row<'_>], look: &Look) -> String {
-    let cells = |row: &Row<'_>| {
+fn table(rows: &[HookRow<'_>], look: &Look) -> String {
+    let cells = |row: &HookRow<'_>| {
         let style = match row {
-            Row::Named(_, HookState::Enabled) => GOOD,
-            Row::Named(..) => WARN,
-            Row::Unnamed(_) => DIM,
+            HookRow::Named(_, State::Enabled) => GOOD,
+            HookRow::Named(..) => WARN,
+            HookRow::Unnamed(_) => DIM,
         };
         [
             Cell::new(row.name(), BOLD),

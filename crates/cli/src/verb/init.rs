@@ -20,7 +20,7 @@ use crate::world::World;
 /// /prd to the commands beside it. Run it again at any time: it fixes what is wrong and otherwise
 /// changes nothing.
 #[derive(Debug, clap::Args)]
-pub struct Init {
+pub struct InitArgs {
     #[command(flatten)]
     scope: ScopeArgs,
     /// Block tool calls when becket-hook is missing or crashes
@@ -74,7 +74,7 @@ impl ScopeArgs {
     }
 }
 
-impl Init {
+impl InitArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         // What changes nothing may be called by anyone.
         if !self.dry_run && (!self.tmux || self.write.is_some()) {

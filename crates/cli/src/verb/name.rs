@@ -17,7 +17,7 @@ const LONGEST: usize = 200;
 
 /// Give a session a title
 #[derive(Debug, clap::Args)]
-pub struct Name {
+pub struct NameArgs {
     /// The session: any unique beginning of its id, or its title (inside Claude Code it may be left out)
     #[arg(value_name = "ID")]
     session: Option<String>,
@@ -29,7 +29,7 @@ pub struct Name {
     clear: bool,
 }
 
-impl Name {
+impl NameArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         // One word alone is the title, of the session that one is in.
         let (session, title) = match (self.session, self.title, self.clear) {
@@ -52,7 +52,7 @@ impl Name {
         }
         let mut client = Client::connect_or_start(world)?;
         let row = one(&meant, |query| client.sessions(query))?;
-        client.done(Ask::Name {
+        client.execute(Ask::Name {
             session: row.session_id.clone(),
             title: title.clone(),
         })?;

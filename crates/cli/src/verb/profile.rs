@@ -18,7 +18,7 @@ const BAR: usize = 24;
 
 /// Run this project's hooks a few times and show how long they take
 #[derive(Debug, clap::Args)]
-pub struct Profile {
+pub struct ProfileArgs {
     /// Only this hook: its name, or a part that only it has (default: all that are on)
     #[arg(value_name = "NAME")]
     hook: Option<String>,
@@ -30,7 +30,7 @@ pub struct Profile {
     json: bool,
 }
 
-impl Profile {
+impl ProfileArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         let bench = TrialSetup::new(world)?;
         let hooks: Vec<Arc<Hook>> = match &self.hook {
@@ -44,7 +44,7 @@ impl Profile {
                 on.cloned().collect()
             }
         };
-        let mut bar = Bar::new(hooks.len() * self.times as usize);
+        let mut bar = ProgressBar::new(hooks.len() * self.times as usize);
         let mut measured = Vec::new();
         for hook in &hooks {
             let one = measure(&bench, hook, self.times, &mut bar)?;
@@ -70,10 +70,10 @@ impl Profile {
 
 /// None if the person does not want to wait any more.
 fn measure(
-    bench: &TrialSetup<'_>,
+    bench: &Bench<'_>,
     hook: &Hook,
     times: u32,
-    bar: &mut Bar,
+    bar: &mut ProgressBar,
 ) -> Result<Option<Measured>> {
     if hook.untrusted {
         bar.step(&hook.name, times as usize);
@@ -100,13 +100,13 @@ fn measure(
 
 /// How far it is, on a terminal.
 #[derive(Debug)]
-struct Bar {
+struct ProgressBar {
     done: usize,
     all: usize,
     is_shown: bool,
 }
 
-impl Bar {
+impl ProgressBar {
     fn new(all: usize) -> Self {
         Self {
             done: 0,

@@ -15,7 +15,7 @@ use crate::world::{World, denied_calls};
 
 /// Show the last runs of hooks, the newest first
 #[derive(Debug, clap::Args)]
-pub struct Recent {
+pub struct RecentArgs {
     /// How many
     #[arg(value_name = "N", default_value_t = 20)]
     limit: u32,
@@ -30,7 +30,7 @@ pub struct Recent {
     json: bool,
 }
 
-impl Recent {
+impl RecentArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         let runs = Runs::open(world)?;
         let query = RunQuery {

@@ -25,7 +25,7 @@ use crate::world::{World, the_session};
 
 /// Play a recorded session again, or run its events through a hook
 #[derive(Debug, clap::Args)]
-pub struct Replay {
+pub struct ReplayArgs {
     /// The session: any unique beginning of its id, or its title (inside Claude Code: its own)
     #[arg(value_name = "ID")]
     session: Option<String>,
@@ -43,7 +43,7 @@ pub struct Replay {
     json: bool,
 }
 
-impl Replay {
+impl ReplayArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         let meant = the_session(self.session)?;
         let recording = Recording::read(world, &meant)?;

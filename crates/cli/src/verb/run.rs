@@ -10,12 +10,12 @@ use becket_engine::session::json;
 
 use crate::failure::{Code, Failure};
 use crate::launch::{Launch, NoObserver, RestartPolicy, window};
-use crate::session::source::SessionSource;
+use crate::session::source::Source;
 use crate::world::World;
 
 /// Start Claude Code in this terminal and know its session
 #[derive(Debug, clap::Args)]
-pub struct Run {
+pub struct RunArgs {
     /// The first prompt
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     prompt: Option<String>,
@@ -55,7 +55,7 @@ pub struct Run {
     words: Vec<OsString>,
 }
 
-impl Run {
+impl RunArgs {
     pub fn run(mut self, world: &World) -> Result<ExitCode> {
         if let Some(order) = &self.order {
             return window::carry_out(order);

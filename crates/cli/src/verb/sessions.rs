@@ -23,7 +23,7 @@ const FOR_A_PERSON: u32 = 20;
 
 /// List the sessions, those that need you first
 #[derive(Debug, clap::Args)]
-pub struct Sessions {
+pub struct SessionsArgs {
     /// Also those that have ended, and Claude Code processes without becket's hooks
     #[arg(long, short)]
     all: bool,
@@ -63,7 +63,7 @@ fn displays() -> impl TypedValueParser<Value = Display> {
     })
 }
 
-impl Sessions {
+impl SessionsArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         if self.stats {
             return self.add_up(world);

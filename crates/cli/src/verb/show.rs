@@ -9,9 +9,9 @@ use becket_wire::session::SessionRow;
 use serde::Serialize;
 
 use crate::launch::launch_file;
-use crate::session::details::{self, details};
-use crate::session::history::{History, Timeline};
-use crate::session::source::SessionSource;
+use crate::session::full::{self, full};
+use crate::session::history::{History, Past};
+use crate::session::source::Source;
 use crate::ui::style::Look;
 use crate::world::{World, the_session};
 
@@ -22,7 +22,7 @@ const TURNS: usize = 10;
 
 /// Show one session in full
 #[derive(Debug, clap::Args)]
-pub struct Show {
+pub struct ShowArgs {
     /// The session: any unique beginning of its id, or its title (inside Claude Code: its own); or
     /// the pid of a `becket run` or of its Claude Code
     #[arg(value_name = "ID")]
@@ -45,14 +45,14 @@ fn turns(text: &str) -> Result<usize, String> {
 
 /// A session with its past.
 #[derive(Debug, Serialize)]
-struct Shown<'a> {
+struct ShownSession<'a> {
     #[serde(flatten)]
     session: Json<'a>,
     #[serde(flatten)]
     past: details::JsonTimeline<'a>,
 }
 
-impl Show {
+impl ShowArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         let meant = the_session(self.session)?;
         let mut source = SessionSource::open(world);
@@ -74,7 +74,7 @@ impl Show {
         });
         if self.json {
             let most = self.turns.unwrap_or(usize::MAX);
-            let shown = Shown {
+            let shown = ShownSession {
                 session: json(&row),
                 past: details::json_timeline(&past, &history.after(&id), most),
             };

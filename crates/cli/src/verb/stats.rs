@@ -12,7 +12,7 @@ use crate::world::World;
 
 /// Show what each hook did and cost: runs, denials, times
 #[derive(Debug, clap::Args)]
-pub struct Stats {
+pub struct StatsArgs {
     /// Only this session (any unique beginning of its id)
     #[arg(long, value_name = "ID")]
     session: Option<String>,
@@ -24,7 +24,7 @@ pub struct Stats {
     json: bool,
 }
 
-impl Stats {
+impl StatsArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         let runs = Runs::open(world)?;
         let query = RunQuery {

@@ -1,20 +1,19 @@
-//! `becket statusline`: the person's own status line and ours, where there was one before; and what
-//! the shim becomes when no daemon makes ours.
+//! `becket statusline`: prints the status line that the user had before and becket's beneath it. The shim becomes
+//! this program where no daemon makes the line.
 
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Instant;
 
 use anyhow::Result;
-use becket_engine::statusline::{StatusLineContent, answer, beneath, figures};
-use becket_hook::{connect, envelope, read_payload, wake};
-use becket_wire::rpc::{BESIDE, Envelope, EventRequest, Request, Response, SHOWN, WRONG};
-use becket_wire::{Missed, Place, Registration, bounds};
+use becket_engine::statusline::{Line, answer, beneath, figures};
+use becket_wire::Registration;
+use becket_wire::rpc::{BESIDE, Envelope, EventRequest, Request, SHOWN, WRONG};
 
+use crate::client::{self, envelope, read_payload};
 use crate::standalone::{read_frame, read_stdin};
 use crate::world::{World, project_of};
-use crate::{beside, settings};
+use crate::{previous_status_line, settings};
 
 /// Print the status line for Claude Code's JSON on stdin, beneath the one that you had before
 ///
@@ -22,13 +21,13 @@ use crate::{beside, settings};
 /// run, with the same on stdin, and when no daemon answers.
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
-pub struct Statusline {
+pub struct StatuslineArgs {
     /// Print the line of the frame on stdin, and say why no daemon did
     #[arg(long, value_name = "WHY", hide = true)]
     alone: Option<String>,
 }
 
-impl Statusline {
+impl StatuslineArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         match self.alone {
             Some(why) => alone(world, &why)?,
@@ -64,50 +63,25 @@ fn alone(world: &World, why: &str) -> Result<()> {
     Ok(())
 }
 
-/// Runs the user's own status line, and prints becket's beneath it. The daemon keeps the output of
-/// the former for the next refresh.
+/// Runs the user's own status line, and prints becket's beneath it. The daemon keeps the output of the user's
+/// for the next refresh.
 fn print_both(world: &World, mut envelope: Envelope, payload: &[u8]) {
-    let theirs = settings::status_line_before(world).filter(|_| !beside::is_nested());
-    let ran = theirs.map(|command| beside::run(&command, payload));
-    let ran = ran.unwrap_or_default();
-    let wrong = ran.wrong.map(|wrong| (WRONG.to_owned(), wrong));
+    let theirs = settings::status_line_before(world).filter(|_| !previous_status_line::is_nested());
+    let previous = theirs.map(|command| previous_status_line::run(&command, payload));
+    let previous = previous.unwrap_or_default();
+    let wrong = previous.wrong.map(|wrong| (WRONG.to_owned(), wrong));
     envelope.variables.extend(wrong);
-    (envelope.variables).insert(SHOWN.to_owned(), ran.shown.clone());
-    let ours = ask(&world.place, &envelope, payload)
+    (envelope.variables).insert(SHOWN.to_owned(), previous.shown.clone());
+    let ours = client::status_line(&world.place, &envelope, payload)
         .unwrap_or_else(|missed| without_daemon(world, &envelope, payload, &missed.to_string()));
-    print(&beneath(&ran.shown, &ours));
+    print(&beneath(&previous.shown, &ours));
 }
 
-/// Has the daemon make the line; it is started if there is none.
-fn ask(place: &Place, envelope: &Envelope, payload: &[u8]) -> Result<Vec<u8>, Missed> {
-    let wait = bounds::STATUS_LINE;
-    let request = Request::StatusLine(EventRequest {
-        envelope: envelope.clone(),
-        sent: envelope.at,
-        payload: payload.to_vec(),
-    });
-    let frame = request.to_frame().map_err(|_| Missed::Broken)?;
-    let mut link = match connect(place, wait) {
-        Err(Missed::Absent) if !place.stopped_mark().exists() => {
-            wake::start_and_connect(place, wait)?
-        }
-        link => link?,
-    };
-    link.deadline = Instant::now() + wait;
-    link.send(&frame)?;
-    match link.receive()? {
-        Response::Answer { output, .. } => Ok(output.stdout),
-        Response::Busy => Err(Missed::Busy),
-        Response::Refused { version } => Err(Missed::Refused(version)),
-        _ => Err(Missed::Broken),
-    }
-}
-
-/// The line as far as the JSON itself tells it, and that there is no daemon.
+/// Makes the line from the JSON alone, and adds that there is no daemon.
 fn without_daemon(world: &World, envelope: &Envelope, payload: &[u8], why: &str) -> Vec<u8> {
-    let read = figures(payload);
-    let cwd = read.as_ref().ok().and_then(|read| read.cwd.clone());
-    let mut line = StatusLineContent::of(read);
+    let figures = figures(payload);
+    let cwd = figures.as_ref().ok().and_then(|it| it.cwd.clone());
+    let mut line = Line::of(figures);
     let why = match why {
         "busy" => "becket: the daemon is busy",
         "refused" => "becket: the daemon has another version",
@@ -121,7 +95,7 @@ fn without_daemon(world: &World, envelope: &Envelope, payload: &[u8], why: &str)
     answer(line, envelope, &config).stdout
 }
 
-/// A reader that has gone away changes nothing.
+/// Prints the lines. A reader that has gone away is no error.
 fn print(lines: &[u8]) {
     let mut stdout = std::io::stdout().lock();
     drop(stdout.write_all(lines).and_then(|()| stdout.flush()));

@@ -1,4 +1,4 @@
-//! `becket tmux`: sessions in tmux's status line, their panes' colours, and the way there.
+//! `becket tmux`: shows sessions in tmux's status line, colours their panes, and goes to them.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,31 +13,31 @@ use serde_json::json;
 use crate::client::Client;
 use crate::failure::{Code, Failure};
 use crate::session::source::one;
-use crate::tmux::{self, Here};
+use crate::tmux::{self, CurrentTmux};
 use crate::world::World;
 
 /// Show sessions in tmux, colour their panes, and go to them
 #[derive(Debug, clap::Args)]
-pub struct Tmux {
+pub struct TmuxArgs {
     #[command(subcommand)]
-    verb: Verb,
+    verb: TmuxVerb,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Verb {
-    Status(Status),
-    Paint(Paint),
+enum TmuxVerb {
+    Status(TmuxStatus),
+    Paint(TmuxPaint),
     /// Go to the pane of the session that has waited longest, then to those you looked at only
     Next,
-    Jump(Jump),
-    Seen(Seen),
+    Jump(TmuxJump),
+    Seen(TmuxSeen),
 }
 
 /// Print how many sessions failed, wait, work and are done, in a few characters
 ///
 /// The daemon keeps the same text in the tmux option @becket: a status line need not run this.
 #[derive(Debug, clap::Args)]
-struct Status {
+struct TmuxStatus {
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -45,7 +45,7 @@ struct Status {
 
 /// Colour the panes of this tmux server by what their sessions do
 #[derive(Debug, clap::Args)]
-struct Paint {
+struct TmuxPaint {
     /// Give every pane its own colours back
     #[arg(long)]
     off: bool,
@@ -53,18 +53,18 @@ struct Paint {
 
 /// Go to the pane of a session
 #[derive(Debug, clap::Args)]
-struct Jump {
+struct TmuxJump {
     /// The session's id, or the beginning of it
     #[arg(value_name = "ID")]
     session: String,
 }
 
-/// Say that the person looks at a pane: its session need not be shown as waiting any more
+/// Report that the user looks at a pane, so that its session no longer counts as waiting
 ///
 /// For the focus hooks that `becket init --tmux` writes. Where no daemon runs, nothing happens.
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
-struct Seen {
+struct TmuxSeen {
     /// The pane (default: the one that this runs in)
     #[arg(long, value_name = "PANE")]
     pane: Option<String>,
@@ -73,20 +73,20 @@ struct Seen {
     socket: Option<PathBuf>,
 }
 
-impl Tmux {
+impl TmuxArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         match self.verb {
-            Verb::Status(verb) => verb.run(world),
-            Verb::Paint(verb) => verb.run(world),
-            Verb::Next => next(world),
-            Verb::Jump(verb) => verb.run(world),
-            Verb::Seen(verb) => verb.run(world),
+            TmuxVerb::Status(verb) => verb.run(world),
+            TmuxVerb::Paint(verb) => verb.run(world),
+            TmuxVerb::Next => next(world),
+            TmuxVerb::Jump(verb) => verb.run(world),
+            TmuxVerb::Seen(verb) => verb.run(world),
         }?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-impl Status {
+impl TmuxStatus {
     fn run(self, world: &World) -> Result<()> {
         let rows = sessions(world)?;
         let (tally, now) = (Tally::from_rows(&rows), now_ms());
@@ -110,18 +110,18 @@ impl Status {
     }
 }
 
-impl Paint {
+impl TmuxPaint {
     fn run(self, world: &World) -> Result<()> {
-        let here = Here::read();
+        let here = CurrentTmux::read();
         let socket = here.must_be_inside()?;
-        Client::connect_or_start(world)?.done(Ask::Paint {
+        Client::connect_or_start(world)?.execute(Ask::Paint {
             tmux_socket: socket.to_string_lossy().into_owned(),
             on: !self.off,
         })
     }
 }
 
-impl Jump {
+impl TmuxJump {
     fn run(self, world: &World) -> Result<()> {
         let mut client = Client::connect_or_start(world)?;
         let row = one(&self.session, |query| client.sessions(query))?;
@@ -129,9 +129,9 @@ impl Jump {
     }
 }
 
-impl Seen {
+impl TmuxSeen {
     fn run(self, world: &World) -> Result<()> {
-        let mut here = Here::read();
+        let mut here = CurrentTmux::read();
         here.socket = self.socket.or(here.socket);
         let tmux_socket = here.must_be_inside()?.to_string_lossy().into_owned();
         let pane = self.pane.or(here.pane).filter(|pane| is_pane(pane));
@@ -142,7 +142,7 @@ impl Seen {
                 .into());
         };
         match Client::connect(world)? {
-            Some(mut client) => client.done(Ask::Seen(SeenAt::Pane { tmux_socket, pane })),
+            Some(mut client) => client.execute(Ask::Seen(SeenAt::Pane { tmux_socket, pane })),
             None => Ok(()),
         }
     }
@@ -156,24 +156,25 @@ fn next(world: &World) -> Result<()> {
         return Err(Failure::new(Code::Missing, what).into());
     };
     tmux::jump(row)?;
-    client.done(Ask::Seen(SeenAt::Session(row.session_id.clone())))
+    client.execute(Ask::Seen(SeenAt::Session(row.session_id.clone())))
 }
 
-/// The one that has waited longest; once all were looked at, the one whose last look is longest ago.
+/// Returns the session that has waited longest. If the user has looked at all of them, returns the one whose last look
+/// is longest ago.
 fn next_waiting(rows: &[SessionRow]) -> Option<&SessionRow> {
-    let order = |row: &&SessionRow| match row.display {
-        Display::Attention => Some((false, row.display_since)),
-        Display::Checked => Some((true, row.seen_at)),
-        _ => None,
-    };
-    let live = rows
-        .iter()
-        .filter(|row| is_live(row) && row.tmux_pane.is_some());
-    let waiting = live.filter_map(|row| Some((order(&row)?, row)));
-    waiting.min_by_key(|(order, _)| *order).map(|(_, row)| row)
+    rows.iter()
+        .filter(|row| is_live(row) && row.tmux_pane.is_some())
+        .filter(|row| matches!(row.display, Display::Attention | Display::Checked))
+        .min_by_key(|row| {
+            if row.display == Display::Attention {
+                (false, row.display_since)
+            } else {
+                (true, row.seen_at)
+            }
+        })
 }
 
-/// The live sessions, as the daemon knows them.
+/// Returns the live sessions from the daemon.
 fn sessions(world: &World) -> Result<Vec<SessionRow>> {
     Client::connect_or_start(world)?.sessions(SessionQuery::default())
 }

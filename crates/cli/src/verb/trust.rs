@@ -11,8 +11,7 @@ use anyhow::{Context, Result};
 use becket_engine::config::{Level, Loader, Origin, Problem, Setting, Snapshot};
 use becket_engine::hooks::{Action, Hook};
 use becket_engine::trust::{
-    self, Approval, PinChange, PinChangeKind, Pins, Trust as State, TrustStore, TrustStoreError,
-    names_project_file,
+    self, Approval, Book, BookError, Change, How, Pins, Trust, names_project_file,
 };
 use becket_wire::event::EventName;
 use serde_json::{Value as Json, json};
@@ -37,7 +36,7 @@ const SHOWN_LINES: usize = 100;
 /// are not checked. Trust also lets built-in hooks start the project's own tools. Worktrees of one
 /// repository share it.
 #[derive(Debug, clap::Args)]
-pub struct Trust {
+pub struct TrustArgs {
     /// Approve without a question
     #[arg(long)]
     yes: bool,
@@ -55,7 +54,7 @@ pub struct Trust {
     json: bool,
 }
 
-impl Trust {
+impl TrustArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         if self.list {
             return list(world, self.json);
@@ -65,9 +64,9 @@ impl Trust {
         if self.revoke {
             return revoke(world, folder, self.json);
         }
-        let project = Here::find(world, folder)?;
+        let project = ProjectHere::find(world, folder)?;
         let report = project.report(world)?;
-        let same = report.before == State::Yes;
+        let same = report.before == Trust::Yes;
         let agreed = match &self.hash {
             Some(hash) => {
                 project.matches(hash)?;
@@ -98,13 +97,13 @@ impl Trust {
 }
 
 /// The project that this was called in.
-struct Here {
+struct ProjectHere {
     folder: PathBuf,
     key: String,
     pins: Pins,
 }
 
-impl Here {
+impl ProjectHere {
     fn find(world: &World, folder: &Path) -> Result<Self> {
         let folder = folder.to_path_buf();
         let key = key_of(&folder)?;
@@ -125,14 +124,14 @@ impl Here {
     }
 
     /// By the files alone: an approval holds in every session, `--set` and variables in none.
-    fn report(&self, world: &World) -> Result<Report> {
+    fn report(&self, world: &World) -> Result<TrustReport> {
         let now = Loader::for_project(&world.place, &self.folder).current();
         let loader = Loader::for_project(&world.place, &self.folder);
         let then = loader.as_if_approved(self.pins.clone()).current();
-        let store = TrustStore::read(&world.place).unwrap_or_default();
-        let before = store.projects.get(&self.key);
-        Ok(Report {
-            before: now.project.as_ref().map_or(State::No, |it| it.trust),
+        let book = Book::read(&world.place).unwrap_or_default();
+        let before = book.projects.get(&self.key);
+        Ok(TrustReport {
+            before: now.project.as_ref().map_or(Trust::No, |it| it.trust),
             changes: before.map(|before| self.pins.changes_since(&before.pins)),
             folder: self.folder.clone(),
             key: self.key.clone(),
@@ -272,8 +271,8 @@ fn list(world: &World, json: bool) -> Result<ExitCode> {
 }
 
 /// What a project would do if it counted, as a user and as scripts read it.
-struct Report {
-    before: State,
+struct TrustReport {
+    before: Trust,
     folder: PathBuf,
     key: String,
     pins: Pins,
@@ -287,7 +286,7 @@ fn is_theirs(level: Level) -> bool {
     matches!(level, Level::Project | Level::Local)
 }
 
-impl Report {
+impl TrustReport {
     /// Hooks that the project's own files name, or give another program.
     fn hooks(&self) -> impl Iterator<Item = &Arc<Hook>> {
         let theirs = |hook: &Hook| is_theirs(hook.declared.level) || hook.approved.is_some();
@@ -475,9 +474,9 @@ impl Report {
             "hash": self.pins.hash(),
             "trusted": trusted,
             "before": match self.before {
-                State::Yes => "trusted",
-                State::Changed => "changed",
-                State::No => "not trusted",
+                Trust::Yes => "trusted",
+                Trust::Changed => "changed",
+                Trust::No => "not trusted",
             },
             "hooks": hooks,
             "values": values,

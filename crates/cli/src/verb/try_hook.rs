@@ -11,7 +11,7 @@ use crate::world::World;
 
 /// Run one hook on one event, and show its answer
 #[derive(Debug, clap::Args)]
-pub struct Try {
+pub struct TryArgs {
     /// The hook: its name, or a part that only it has
     #[arg(value_name = "NAME")]
     hook: String,
@@ -23,7 +23,7 @@ pub struct Try {
     json: bool,
 }
 
-impl Try {
+impl TryArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         let bench = TrialSetup::new(world)?;
         let hook = bench.named(&self.hook)?;

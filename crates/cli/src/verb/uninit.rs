@@ -1,14 +1,13 @@
 //! `becket uninit`: takes becket out of Claude Code's settings again.
 
 use std::collections::BTreeSet;
-use std::io::Write;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use becket_daemon::tmux::{TmuxServer, clean};
-use becket_hook::wake;
-use becket_wire::place::UNREGISTERED;
+use becket_daemon::tmux::{Server, clean};
+
 use becket_wire::session::{SessionQuery, SessionRow};
 use serde_json::json;
 
@@ -16,14 +15,14 @@ use super::daemon;
 use super::init::{
     ScopeArgs, commands_json, print_command_diffs, print_diff, report, tell_backup, tell_left_alone,
 };
-use crate::adopt;
 use crate::commands::{self, Command};
 use crate::session::source::sessions_without_daemon;
 use crate::settings::{self, Outcome, Scope, State};
-use crate::tmux::{Here, conf};
+use crate::tmux::{CurrentTmux, conf};
 use crate::ui::style::WARN;
 use crate::ui::text::visible;
 use crate::world::World;
+use crate::{adopt, client};
 
 /// Take becket out of Claude Code's settings
 ///
@@ -33,7 +32,7 @@ use crate::world::World;
 /// `becket init --tmux --write` added. When no settings file names becket any more, the daemon ends, and
 /// tmux shows nothing of becket.
 #[derive(Debug, clap::Args)]
-pub struct Uninit {
+pub struct UninitArgs {
     #[command(flatten)]
     scope: ScopeArgs,
     /// Print what would change, and change nothing
@@ -44,13 +43,13 @@ pub struct Uninit {
     json: bool,
 }
 
-impl Uninit {
+impl UninitArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         if !self.dry_run {
             world.refuse_inside_claude("uninit")?;
         }
         let scope = self.scope.scope();
-        // A settings file that cannot be read stops it before anything is taken away.
+        // A dry run first: a settings file that cannot be read is an error before anything is removed.
         settings::uninit(world, scope, true)?;
         let commands = commands::take_back(world, scope, self.dry_run)?;
         let outcome = settings::uninit(world, scope, self.dry_run)?;
@@ -59,8 +58,8 @@ impl Uninit {
         } else {
             conf::take_out(&world.place)?
         };
-        let is_last = outcome.scope == Scope::User && !settings::is_any_registered(&world.place);
-        let ended = !self.dry_run && is_last && end_for_good(world);
+        let was_last = outcome.scope == Scope::User && !settings::is_any_registered(&world.place);
+        let ended = !self.dry_run && was_last && end_for_good(world);
         let entries = &outcome.inspection.entries;
         let events = entries.len() - outcome.inspection.count(State::Missing);
         if self.json {
@@ -90,17 +89,16 @@ impl Uninit {
     }
 }
 
-/// Ends the daemon, keeps entries that a running Claude Code still has from starting another, and cleans
-/// the tmux servers. True if a daemon ran.
+/// Ends the daemon, keeps the entries that a running Claude Code still has from starting another one, and cleans
+/// the tmux servers. Returns true if a daemon ran.
 fn end_for_good(world: &World) -> bool {
     let rows = stored_sessions(world);
     let mut ended = false;
-    // An entry may start one between its end and the mark.
+    // An entry may start a daemon between the end and the mark.
     for _ in 0..3 {
-        let once = daemon::end(world);
-        let mark = wake::create(&world.place.stopped_mark());
-        drop(mark.and_then(|mut mark| mark.write_all(UNREGISTERED.as_bytes())));
-        match once {
+        let had_ended = daemon::end(world);
+        client::mark_unregistered(&world.place);
+        match had_ended {
             Ok(true) => ended = true,
             Ok(false) => break,
             Err(why) => {
@@ -112,10 +110,10 @@ fn end_for_good(world: &World) -> bool {
     let known = rows
         .into_iter()
         .filter_map(|row| row.tmux_socket.map(PathBuf::from));
-    let sockets: BTreeSet<PathBuf> = known.chain(Here::read().socket).collect();
+    let sockets: BTreeSet<PathBuf> = known.chain(CurrentTmux::read().socket).collect();
     for socket in sockets {
-        let server = TmuxServer::new(socket);
-        // One that is gone is clean.
+        let server = Server::new(socket);
+        // A server that has ended needs no cleaning.
         drop(clean(&server).and_then(|()| conf::unload(&server)));
     }
     ended

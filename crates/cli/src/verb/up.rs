@@ -10,11 +10,11 @@ use becket_engine::hooks::name::{self, Match};
 use becket_engine::program;
 use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 
-use crate::doctor::settings_checks::send_canary;
+use crate::doctor::registration::send_canary;
+use crate::event_line::{EventPrinter, LineFormat};
 use crate::failure::{Code, Failure};
-use crate::line::{Form, Lines};
 use crate::settings::{self, Outcome, Scope, StatusLine, Strict};
-use crate::tmux::{Here, conf};
+use crate::tmux::{CurrentTmux, conf};
 use crate::ui::style::{BOLD, DIM, GOOD, Look, WARN};
 use crate::ui::text::{count, wrap};
 use crate::verb::hooks::resting;
@@ -26,7 +26,7 @@ use crate::{adopt, claude, client, commands, tui, ui, verb};
 ///
 /// In a terminal it first says what it will change, and asks once. It names every file that it writes.
 #[derive(Debug, clap::Args)]
-pub struct Up {
+pub struct UpArgs {
     /// Block tool calls when becket-hook is missing or crashes
     #[arg(long)]
     strict: bool,
@@ -38,13 +38,13 @@ pub struct Up {
     no_view: bool,
     /// How to notify you when a session needs you or is done after long work
     #[arg(long, value_name = "HOW")]
-    notice: Option<Choice>,
+    notice: Option<NoticeChoice>,
     /// Switch these built-in hooks on, in your config
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     hooks: Vec<String>,
 }
 
-impl Up {
+impl UpArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         world.refuse_inside_claude("up")?;
         // Before anything is done: a typing error should leave nothing behind.
@@ -54,8 +54,8 @@ impl Up {
         } else {
             Strict::Keep
         };
-        tell_too_old(claude::says(), self.strict)?;
-        let around = Around::look(world);
+        tell_too_old(claude::printed_version(), self.strict)?;
+        let around = ExistingSetup::look(world);
         if ui::is_attended() && !self.yes && !go_ahead(world, strict, &around)? {
             anstream::println!("Nothing was changed.");
             return Ok(ExitCode::from(Code::Failed as u8));
@@ -118,8 +118,8 @@ impl Up {
             canary.row.seq
         );
         step("sent an event through, and found it in the database", &took);
-        let mut lines = Lines::new(Form::Person);
-        lines.print(&canary.row)?;
+        let mut lines = EventPrinter::new(LineFormat::Person);
+        lines.print(&flight.row)?;
         lines.flush()?;
         if let Some(set) = notices(world, self.notice)? {
             step(&set, &world.place.config().display().to_string());
@@ -139,25 +139,25 @@ impl Up {
 }
 
 /// What else is there that becket could work with.
-struct Around {
+struct ExistingSetup {
     /// Hooks in Claude Code's settings that are not becket's.
     own_hooks: usize,
     in_tmux: bool,
 }
 
-impl Around {
+impl ExistingSetup {
     fn look(world: &World) -> Self {
         // What cannot be read is an error of the registration, which says so.
         let found = adopt::look(world).unwrap_or_default();
         Self {
             own_hooks: found.hooks.len(),
-            in_tmux: Here::read().socket.is_some() && !conf::is_added(&world.place),
+            in_tmux: CurrentTmux::read().socket.is_some() && !conf::is_added(&world.place),
         }
     }
 }
 
 /// Says what will be changed, and asks. Where nothing will be, there is nothing to ask.
-fn go_ahead(world: &World, strict: Strict, around: &Around) -> Result<bool> {
+fn go_ahead(world: &World, strict: Strict, around: &ExistingSetup) -> Result<bool> {
     let outcome = settings::init(world, Scope::User, strict, StatusLine::Keep, true)
         .context("could not register with Claude Code")?;
     let commands = install(world, Scope::User, true);
@@ -180,7 +180,7 @@ fn plan(
     world: &World,
     outcome: &Outcome,
     commands: Option<(String, &Path)>,
-    around: &Around,
+    around: &ExistingSetup,
     look: &Look,
 ) -> String {
     let events = outcome.inspection.entries.len();
@@ -262,7 +262,7 @@ fn tell_fitting(world: &World) {
     );
 }
 
-fn tell_what_next(world: &World, around: &Around) {
+fn tell_what_next(world: &World, around: &ExistingSetup) {
     if let Some(rest) = resting(world, project_of(&world.cwd)) {
         anstream::println!("{WARN}!{WARN:#} {rest}");
     }
@@ -306,14 +306,14 @@ fn step(what: &str, detail: &str) {
 
 /// How a person may be told; a program of one's own is for the config file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Choice {
+pub enum NoticeChoice {
     Bell,
     Osc9,
     Osc777,
     Off,
 }
 
-impl Choice {
+impl NoticeChoice {
     fn word(self) -> &'static str {
         match self {
             Self::Bell => "bell",
@@ -325,18 +325,18 @@ impl Choice {
 }
 
 /// Writes what was chosen. Gives what is set then, in words.
-fn notices(world: &World, choice: Option<Choice>) -> Result<Option<String>> {
+fn notices(world: &World, choice: Option<NoticeChoice>) -> Result<Option<String>> {
     let Some(choice) = choice else {
         return Ok(None);
     };
     write(world, choice)?;
     Ok(Some(match choice {
-        Choice::Off => "notices are off".to_owned(),
+        NoticeChoice::Off => "notices are off".to_owned(),
         _ => format!("notices are on: {}", choice.word()),
     }))
 }
 
-fn write(world: &World, choice: Choice) -> Result<()> {
+fn write(world: &World, choice: NoticeChoice) -> Result<()> {
     change(world, "[notice]", |text| edited(text, choice))
 }
 
@@ -358,7 +358,7 @@ fn broken() -> Failure {
 }
 
 /// The config with this choice in it, and everything else as it was.
-fn edited(text: &str, choice: Choice) -> Result<String> {
+fn edited(text: &str, choice: NoticeChoice) -> Result<String> {
     let mut document: DocumentMut = text.parse().map_err(|_| broken())?;
     let section = document
         .entry("notice")
@@ -367,11 +367,11 @@ fn edited(text: &str, choice: Choice) -> Result<String> {
         .ok_or_else(broken)?;
     let on = section.get("on").and_then(Item::as_str);
     match (choice, on) {
-        (Choice::Off, _) => put(section, "on", "off".into()),
+        (NoticeChoice::Off, _) => put(section, "on", "off".into()),
         (_, None | Some("off")) => put(section, "on", "all".into()),
         _ => {}
     }
-    if choice != Choice::Off {
+    if choice != NoticeChoice::Off {
         put(section, "how", choice.word().into());
     }
     Ok(document.to_string())
@@ -466,31 +466,35 @@ mod tests {
     #[test]
     fn a_choice_is_written_and_the_rest_stays() {
         for (before, choice, after) in [
-            ("", Choice::Bell, "[notice]\non = \"all\"\nhow = \"bell\"\n"),
-            ("", Choice::Off, "[notice]\non = \"off\"\n"),
+            (
+                "",
+                NoticeChoice::Bell,
+                "[notice]\non = \"all\"\nhow = \"bell\"\n",
+            ),
+            ("", NoticeChoice::Off, "[notice]\non = \"off\"\n"),
             (
                 "# mine\n[store]\nkeep_days = 7   # a week\n",
-                Choice::Osc9,
+                NoticeChoice::Osc9,
                 "# mine\n[store]\nkeep_days = 7   # a week\n\n[notice]\non = \"all\"\nhow = \"osc9\"\n",
             ),
             (
                 "[notice]\non = 'attention' # not more\nquiet = \"22:00-07:00\"\n[mask]\nenabled = true\n",
-                Choice::Osc777,
+                NoticeChoice::Osc777,
                 "[notice]\non = 'attention' # not more\nquiet = \"22:00-07:00\"\nhow = \"osc777\"\n[mask]\nenabled = true\n",
             ),
             (
                 "[notice]\non = \"all\"   # everything\nhow = \"bell\"\n",
-                Choice::Off,
+                NoticeChoice::Off,
                 "[notice]\non = \"off\"   # everything\nhow = \"bell\"\n",
             ),
             (
                 "notice.on = \"off\"\n",
-                Choice::Bell,
+                NoticeChoice::Bell,
                 "notice.on = \"all\"\nnotice.how = \"bell\"\n",
             ),
             (
                 "notice = { on = \"off\" }\n",
-                Choice::Bell,
+                NoticeChoice::Bell,
                 "notice = { on = \"all\" , how = \"bell\" }\n",
             ),
         ] {
@@ -508,7 +512,7 @@ mod tests {
         ) {
             let on = on.map_or(String::new(), |on| format!("on = \"{on}\" # {comment}\n"));
             let text = format!("# {comment}\n[notice] # {comment}\n{on}[store]\nkeep_days = {days} # {comment}\n");
-            let after = edited(&text, Choice::Osc9).unwrap();
+            let after = edited(&text, NoticeChoice::Osc9).unwrap();
             let table: DocumentMut = after.parse().unwrap();
             let expected = i64::from(days);
             prop_assert_eq!(table["store"]["keep_days"].as_integer(), Some(expected));

@@ -3,14 +3,13 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use becket_engine::session::json;
 use becket_wire::rpc::{Ask, Response, Told};
 use becket_wire::session::{Display, SessionRow};
 
-use crate::client::{Client, gone};
+use crate::client::{Client, gone, is_late, is_unreachable, refusal, unexpected_reply};
 use crate::failure::{Code, Failure};
-use crate::log;
 use crate::session::source::one;
 use crate::session::words;
 use crate::ui::{text, time};
@@ -18,11 +17,11 @@ use crate::world::{World, the_session};
 
 /// Wait until a session is idle, needs you, or has ended
 #[derive(Debug, clap::Args)]
-pub struct Wait {
+pub struct WaitArgs {
     /// The session: any unique beginning of its id, or its title (inside Claude Code: its own)
     #[arg(value_name = "ID")]
     session: Option<String>,
-    /// What to wait for
+    /// The state to wait for
     #[arg(long = "for", value_name = "WHAT", value_enum)]
     goal: Goal,
     /// Give up after this long, like 30s or 5m (exit 5; default: never)
@@ -36,7 +35,7 @@ pub struct Wait {
     json: bool,
 }
 
-impl Wait {
+impl WaitArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         let meant = the_session(self.session)?;
         let row = wait(world, &meant, self.goal, self.timeout)?;
@@ -50,7 +49,7 @@ impl Wait {
     }
 }
 
-/// However short the time: what is so already is found out.
+/// The least time for the first look, however short the timeout: a goal that is reached already must be found.
 const FIRST_LOOK: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -63,12 +62,12 @@ pub enum Goal {
     End,
 }
 
-/// How a session stands to a goal.
+/// The distance of a session from a goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stands {
-    There,
+enum GoalState {
+    Reached,
     NotYet,
-    /// It has ended, and never will be.
+    /// The session has ended without it.
     Never,
 }
 
@@ -81,22 +80,22 @@ impl Goal {
         }
     }
 
-    fn stands(self, row: &SessionRow) -> Stands {
-        let is_there = match self {
+    fn state(self, row: &SessionRow) -> GoalState {
+        let is_reached = match self {
             Self::Idle => matches!(row.display, Display::Done | Display::Error),
             Self::Attention => matches!(row.display, Display::Attention | Display::Checked),
             Self::End => false,
         };
         match (self, row.ended_at) {
-            (Self::End, Some(_)) => Stands::There,
-            (_, Some(_)) => Stands::Never,
-            (_, None) if is_there => Stands::There,
-            (_, None) => Stands::NotYet,
+            (Self::End, Some(_)) => GoalState::Reached,
+            (_, Some(_)) => GoalState::Never,
+            (_, None) if is_reached => GoalState::Reached,
+            (_, None) => GoalState::NotYet,
         }
     }
 }
 
-/// Waits until the session that is meant has come to its goal.
+/// Waits until the session that `meant` names has reached the goal.
 pub fn wait(
     world: &World,
     meant: &str,
@@ -108,9 +107,9 @@ pub fn wait(
         let failure = Failure::new(Code::Unreachable, what);
         return Err(failure.hint("unset BECKET_NO_DAEMON").into());
     }
-    let from_now = |span: Duration| Instant::now().checked_add(span);
-    let until = timeout.and_then(from_now);
-    let first_look = timeout.and_then(|timeout| from_now(timeout.max(FIRST_LOOK)));
+    let now = Instant::now();
+    let until = timeout.and_then(|timeout| now.checked_add(timeout));
+    let first_look = timeout.and_then(|timeout| now.checked_add(timeout.max(FIRST_LOOK)));
     let mut client = Client::connect_or_start(world)?.until(first_look);
     let mut waiting = Waiting {
         world,
@@ -125,24 +124,16 @@ pub fn wait(
     client = client.until(until);
     loop {
         match waiting.watch(&mut client) {
-            // The daemon was replaced or ended: the next one knows the session too.
-            Err(error) if is_gone(&error) => match Client::follow_on(world, until) {
-                Err(error) if is_late(&error) => return Err(waiting.too_late()),
-                next => client = next?.until(until),
-            },
+            // The daemon was replaced or has ended. The next one knows the session too.
+            Err(error) if is_unreachable(&error) => {
+                match Client::wait_for_next_daemon(world, until) {
+                    Err(error) if is_late(&error) => return Err(waiting.too_late()),
+                    next => client = next?.until(until),
+                }
+            }
             ended => return ended,
         }
     }
-}
-
-fn is_late(error: &anyhow::Error) -> bool {
-    let failure = error.downcast_ref::<Failure>();
-    failure.is_some_and(Failure::is_late)
-}
-
-fn is_gone(error: &anyhow::Error) -> bool {
-    let failure = error.downcast_ref::<Failure>();
-    failure.is_some_and(Failure::is_unreachable)
 }
 
 struct Waiting<'a> {
@@ -150,17 +141,17 @@ struct Waiting<'a> {
     goal: Goal,
     timeout: Option<Duration>,
     until: Option<Instant>,
-    /// The session as it was last heard of.
+    /// The session as the daemon last reported it.
     last: SessionRow,
 }
 
 impl Waiting<'_> {
-    /// The session, if it is there; none if it is worth waiting on.
+    /// Returns the session if it has reached the goal, and none if it may still do so.
     fn judge(&mut self, row: SessionRow) -> Result<Option<SessionRow>> {
-        match self.goal.stands(&row) {
-            Stands::There => Ok(Some(row)),
-            Stands::Never => Err(self.never(&row)),
-            Stands::NotYet => {
+        match self.goal.state(&row) {
+            GoalState::Reached => Ok(Some(row)),
+            GoalState::Never => Err(self.never(&row)),
+            GoalState::NotYet => {
                 self.last = row;
                 Ok(None)
             }
@@ -178,11 +169,11 @@ impl Waiting<'_> {
         Failure::new(Code::Failed, what).into()
     }
 
-    /// Follows one daemon's stream.
+    /// Reads one daemon's stream until the goal is reached.
     fn watch(&mut self, client: &mut Client) -> Result<SessionRow> {
         client.ask(Ask::Watch)?;
         loop {
-            let heard = match client.wait() {
+            let row = match client.next_in_stream() {
                 Err(error) if is_late(&error) => return Err(self.too_late()),
                 Err(error) => return Err(error),
                 Ok(Response::Told(Told::Sessions(rows))) => Some(self.among(rows)?),
@@ -190,10 +181,10 @@ impl Waiting<'_> {
                     Some(*row).filter(|row| row.session_id == self.last.session_id)
                 }
                 Ok(Response::Told(Told::Done)) => return Err(gone()),
-                Ok(Response::Told(told)) => return Err(log::refusal(told)),
-                Ok(other) => return Err(anyhow!("unexpected reply from the daemon: {other:?}")),
+                Ok(Response::Told(told)) => return Err(refusal(told)),
+                Ok(_) => return Err(unexpected_reply()),
             };
-            if let Some(row) = heard
+            if let Some(row) = row
                 && let Some(row) = self.judge(row)?
             {
                 return Ok(row);
@@ -201,8 +192,8 @@ impl Waiting<'_> {
         }
     }
 
-    /// The session as the stream begins. If it is not among those that live, it has ended since it
-    /// was found, and the daemon knows how.
+    /// Returns the session as the stream begins. If it is not among the live ones, it has ended since it was
+    /// found, and the daemon has its row.
     fn among(&self, rows: Vec<SessionRow>) -> Result<SessionRow> {
         let id = &self.last.session_id;
         match rows.into_iter().find(|row| row.session_id == *id) {

@@ -20,7 +20,7 @@ use crate::world::{World, denied_calls, own_session, project_of};
 
 /// Show why an event was decided as it was, by guards and hooks
 #[derive(Debug, clap::Args)]
-pub struct Why {
+pub struct WhyArgs {
     /// The event: any unique beginning of its id (default: the last one that a guard or a hook decided, or on which a hook failed; else one whose hook runs now)
     #[arg(value_name = "EVENT_ID")]
     event: Option<String>,
@@ -32,7 +32,7 @@ pub struct Why {
     json: bool,
 }
 
-impl Why {
+impl WhyArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         let runs = Runs::open(world)?;
         let id = match self.event {

@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::session::source::{SessionSource, one};
 use crate::session::tests::{NOW, asks};
 use crate::verb::wait::{Goal, wait};
-use crate::world::{Said, World};
+use crate::world::{ConfigOverrides, World};
 
 /// One connection: what is asked of it in turn, and what it says to that. Then it hangs up.
 type Script = Vec<(Ask, Vec<Told>)>;
@@ -40,7 +40,7 @@ impl Scripted {
             cwd: folder.path().to_owned(),
             programs: folder.path().to_owned(),
             no_daemon: false,
-            said: Said::default(),
+            overrides: ConfigOverrides::default(),
         };
         fs::create_dir_all(world.place.run()).unwrap();
         let listener = UnixListener::bind(world.socket()).unwrap();

@@ -17,7 +17,7 @@ use crate::settings::{
     Outcome, Scope, Standing, StatusLine, Strict, init, line_is_unwanted, status_line_before,
     uninit,
 };
-use crate::world::{Said, World};
+use crate::world::{ConfigOverrides, World};
 
 pub struct Home {
     folder: TempDir,
@@ -36,7 +36,7 @@ impl Home {
             cwd: path.clone(),
             programs: path.join("bin"),
             no_daemon: true,
-            said: Said::default(),
+            overrides: ConfigOverrides::default(),
         };
         Self { folder, world }
     }

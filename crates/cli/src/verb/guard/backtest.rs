@@ -13,9 +13,9 @@ use becket_wire::Head;
 use becket_wire::rpc::{EventQuery, EventRow};
 use serde_json::{Value, json};
 
-use super::{Bench, judge, user_home};
+use super::{GuardContext, judge, user_home};
 use crate::client::Client;
-use crate::line;
+use crate::event_line;
 use crate::log;
 use crate::ui::style::{BAD, BOLD, DIM, GOOD};
 use crate::ui::text::{count, one_line};
@@ -29,7 +29,7 @@ const EXAMPLES: usize = 3;
 ///
 /// Files are looked at as they are now, not as they were. Calls whose input was masked are left out.
 #[derive(Debug, clap::Args)]
-pub struct Backtest {
+pub struct GuardBacktest {
     /// Only since then: 10m, 2h, 30d, or a moment like 2026-11-15T08:00:00Z
     #[arg(long, value_name = "WHEN", default_value = "30d", value_parser = crate::ui::time::since)]
     since: i64,
@@ -46,15 +46,15 @@ pub struct Backtest {
 
 /// What would change, by guard.
 #[derive(Debug, Default)]
-struct Outcome {
+struct BacktestReport {
     calls: usize,
     masked: usize,
     dropped: usize,
-    rules: BTreeMap<String, Changes>,
+    rules: BTreeMap<String, RuleChanges>,
 }
 
 #[derive(Debug, Default)]
-struct Changes {
+struct RuleChanges {
     /// Calls that passed and would be stopped.
     stopped: Vec<Example>,
     /// Calls that were stopped and would pass.
@@ -68,14 +68,14 @@ struct Example {
     about: String,
 }
 
-impl Backtest {
+impl GuardBacktest {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         if let Some(file) = &self.config {
             std::fs::metadata(file)
                 .with_context(|| format!("could not read {}", file.display()))?;
         }
         Client::take_in_or_warn(world);
-        let mut outcome = Outcome::default();
+        let mut outcome = BacktestReport::default();
         if let Some(database) = store::open_to_read(&world.place.database())? {
             let session = self.session.as_deref();
             let session = session
@@ -136,7 +136,7 @@ impl Configs<'_> {
     }
 }
 
-impl Outcome {
+impl BacktestReport {
     fn take(&mut self, row: &EventRow, configs: &mut Configs<'_>) {
         let Some(payload) = &row.payload else {
             self.dropped += 1;
@@ -151,7 +151,7 @@ impl Outcome {
         };
         self.calls += 1;
         let project = project_of(Path::new(head.cwd.as_deref().unwrap_or("/"))).to_path_buf();
-        let bench = Bench {
+        let bench = GuardContext {
             config: configs.of(&project),
             home: user_home(),
             project,
@@ -167,7 +167,7 @@ impl Outcome {
         let example = || Example {
             event_id: row.id.to_string(),
             at: row.at,
-            about: line::about(row),
+            about: event_line::about(row),
         };
         if let Some(rule) = before {
             self.rules

@@ -2,13 +2,13 @@ use std::time::Instant;
 
 use proptest::prelude::*;
 
-use super::clean::clean;
+use super::escape_sequences::clean;
 use super::*;
 
 /// Nothing here takes that long unless something is broken.
 const WATCHDOG: Duration = Duration::from_secs(60);
 
-fn run(command: &str, payload: &[u8]) -> Ran {
+fn run(command: &str, payload: &[u8]) -> CommandOutput {
     let began = Instant::now();
     let ran = run_within(WATCHDOG, command, payload);
     assert!(began.elapsed() < WATCHDOG, "{command} was waited for");
@@ -26,7 +26,7 @@ fn its_output_is_kept_and_it_gets_what_we_got() {
 fn one_that_hangs_is_given_up() {
     // How long it takes to print that is the machine's business.
     let shown = [1, 4, 16].into_iter().find(|times| {
-        let (began, time) = (Instant::now(), TIME * *times);
+        let (began, time) = (Instant::now(), TIME_LIMIT * *times);
         let ran = run_within(time, "sleep 600 & printf half; wait", b"");
         assert!((time..WATCHDOG).contains(&began.elapsed()));
         assert_eq!(ran.wrong.as_deref(), Some("status line: timed out"));
@@ -38,20 +38,29 @@ fn one_that_hangs_is_given_up() {
 #[test]
 fn a_flood_is_cut() {
     let ran = run("head -c 10000000 /dev/zero | tr '\\0' x", b"");
-    assert_eq!(ran.shown, "x".repeat(MOST));
+    assert_eq!(ran.shown, "x".repeat(MAX_BYTES));
     assert_eq!(ran.wrong.as_deref(), Some("status line: prints too much"));
 }
 
 #[test]
 fn binary_is_not_shown() {
-    assert_eq!(run("cat /bin/sh", b""), Ran::wrong("prints binary"));
+    assert_eq!(
+        run("cat /bin/sh", b""),
+        CommandOutput::failure("prints binary")
+    );
     assert_eq!(run("printf 'a\\377b'", b"").shown, "a\u{fffd}b");
 }
 
 #[test]
 fn one_that_fails_is_told_and_not_shown() {
-    assert_eq!(run("echo no; exit 3", b""), Ran::wrong("ended with 3"));
-    assert_eq!(run("echo no; kill -9 $$", b""), Ran::wrong("was killed"));
+    assert_eq!(
+        run("echo no; exit 3", b""),
+        CommandOutput::failure("ended with 3")
+    );
+    assert_eq!(
+        run("echo no; kill -9 $$", b""),
+        CommandOutput::failure("was killed")
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Signals that ask a program to go: a program that has something to put back first hears of them here.
+//! Handles the signals that ask a process to end, for code that has something to clean up first.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -8,34 +8,34 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
-const ASKING: [i32; 3] = [SIGTERM, SIGHUP, SIGINT];
+const TERMINATION: [i32; 3] = [SIGTERM, SIGHUP, SIGINT];
 
-/// Calls this once, when the person or the system wants us to leave. Where signals cannot be heard
-/// they do what they always do.
-pub fn when_asked(leave: impl FnOnce() + Send + 'static) {
-    let Ok(mut signals) = Signals::new(ASKING) else {
+/// Calls `clean_up` once, at the first signal that asks this process to end. If no handler can be set, the
+/// signals end the process as usual.
+pub fn on_termination(clean_up: impl FnOnce() + Send + 'static) {
+    let Ok(mut signals) = Signals::new(TERMINATION) else {
         return;
     };
-    let hear = move || {
+    let spawned = thread::Builder::new().spawn(move || {
         if signals.forever().next().is_some() {
-            leave();
+            clean_up();
         }
-    };
-    if thread::Builder::new().spawn(hear).is_err() {
-        for signal in ASKING {
+    });
+    if spawned.is_err() {
+        for signal in TERMINATION {
             drop(flag::register_conditional_default(signal, always()));
         }
     }
 }
 
 /// Asks the system for SIGTERM when the process that started this one ends.
-pub fn with_the_starter() {
+pub fn terminate_with_parent() {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
 }
 
 /// Lets a write past the limit of file sizes (`ulimit -f`) fail instead of ending this process.
-pub fn not_for_a_file() {
+pub fn survive_file_size_limit() {
     drop(flag::register(SIGXFSZ, always()));
 }
 

@@ -1,4 +1,4 @@
-//! One event, one line: for a person, as JSON, or the payload alone.
+//! Prints an event as one line: for a person, as JSON, or the payload alone.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -11,56 +11,58 @@ use crate::ui::style::{BAD, BOLD, DIM, WARN};
 use crate::ui::text::{self, is_inert};
 use crate::ui::time::{clock, moment};
 
-/// How much of a name and of an event's own words a line shows at the most.
+/// The most characters of a name.
 const NAME: usize = 64;
+/// The most characters of the text that an event is about.
 const ABOUT: usize = 200;
-/// So much of an event's id: its millisecond. Two events that share it are rare, and their ids are
-/// listed where one of them is named so.
+/// The number of characters of an event's id that a line shows: its millisecond. Two events rarely share it, and a
+/// verb that gets such an id lists both.
 const SHORT_ID: usize = "0199a1b2-c3d4".len();
+/// The width of the column for event and tool.
 const EVENT_AND_TOOL: usize = 20;
-/// In less room than this nothing can be told.
+/// The least width of a line.
 pub const NARROWEST: usize = 40;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum LineFormat {
     Person,
     Json,
     Raw,
 }
 
-/// Prints events, in one form.
-pub struct Lines {
-    form: Form,
+/// Prints events in one format.
+pub struct EventPrinter {
+    format: LineFormat,
     out: Box<dyn Write>,
     now: jiff::Zoned,
     width: usize,
+    /// True if an event was printed.
     any: bool,
-    /// Whether only some of the log were asked for.
-    pub narrowed: bool,
+    /// True if the query asked for a part of the log only.
+    pub has_filter: bool,
 }
 
-impl std::fmt::Debug for Lines {
+impl std::fmt::Debug for EventPrinter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lines")
-            .field("form", &self.form)
+        f.debug_struct("EventPrinter")
+            .field("format", &self.format)
             .finish_non_exhaustive()
     }
 }
 
-impl Lines {
-    pub fn new(form: Form) -> Self {
-        let buffered = io::BufWriter::new(io::stdout());
-        let out: Box<dyn Write> = match form {
-            Form::Person => Box::new(anstream::AutoStream::auto(io::stdout())),
-            Form::Json | Form::Raw => Box::new(buffered),
+impl EventPrinter {
+    pub fn new(format: LineFormat) -> Self {
+        let out: Box<dyn Write> = match format {
+            LineFormat::Person => Box::new(anstream::AutoStream::auto(io::stdout())),
+            LineFormat::Json | LineFormat::Raw => Box::new(io::BufWriter::new(io::stdout())),
         };
         Self {
-            form,
+            format,
             out,
             now: becket_engine::local_time::now(),
             width: width(),
             any: false,
-            narrowed: false,
+            has_filter: false,
         }
     }
 
@@ -70,17 +72,17 @@ impl Lines {
 
     pub fn print(&mut self, row: &EventRow) -> io::Result<()> {
         self.any = true;
-        match self.form {
-            Form::Json => {
+        match self.format {
+            LineFormat::Json => {
                 let line = text::json(&json(row))?;
                 writeln!(self.out, "{line}")
             }
-            Form::Raw => {
+            LineFormat::Raw => {
                 self.out
                     .write_all(row.payload.as_deref().unwrap_or_default())?;
                 self.out.write_all(b"\n")
             }
-            Form::Person => {
+            LineFormat::Person => {
                 let line = person(row, &self.now, self.width);
                 writeln!(self.out, "{line}")
             }
@@ -88,8 +90,8 @@ impl Lines {
     }
 
     pub fn end(&mut self) -> io::Result<()> {
-        if !self.any && self.form == Form::Person {
-            let nothing = if self.narrowed {
+        if !self.any && self.format == LineFormat::Person {
+            let nothing = if self.has_filter {
                 "No event matches."
             } else {
                 "No events yet. Start Claude Code, and its events appear here."
@@ -100,8 +102,8 @@ impl Lines {
     }
 }
 
-/// How wide a line may be; a pipe gets everything. COLUMNS counts only where
-/// the terminal does not know: an exported one may be that of another window.
+/// Returns the width of the terminal; a pipe has no limit. COLUMNS counts only if the terminal does not report its
+/// width: an exported value may be that of another window.
 pub fn width() -> usize {
     if !io::stdout().is_terminal() {
         return usize::MAX;
@@ -113,15 +115,15 @@ pub fn width() -> usize {
     )
 }
 
-fn columns(terminal: Option<usize>, said: Option<&str>) -> usize {
-    let said = said.and_then(|columns| columns.parse().ok());
-    let known = terminal.filter(|columns| *columns > 0).or(said);
+fn columns(terminal: Option<usize>, variable: Option<&str>) -> usize {
+    let variable = variable.and_then(|columns| columns.parse().ok());
+    let known = terminal.filter(|columns| *columns > 0).or(variable);
     known.unwrap_or(80).max(NARROWEST)
 }
 
-/// The fields in the order of the documentation.
+/// An event as JSON, with the fields in the order of the documentation.
 #[derive(Serialize)]
-struct Json<'a> {
+struct EventJson<'a> {
     seq: i64,
     id: String,
     at: String,
@@ -134,9 +136,10 @@ struct Json<'a> {
     source: Source,
     masked: i64,
     payload: Option<Box<RawValue>>,
-    /// Where the payload is no JSON: as text, or as hex digits where it is no text either.
+    /// The payload if it is text and not JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     raw: Option<&'a str>,
+    /// The payload in hex digits if it is not text.
     #[serde(skip_serializing_if = "Option::is_none")]
     raw_hex: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -145,7 +148,7 @@ struct Json<'a> {
     duplicate_of: Option<i64>,
 }
 
-fn json(row: &EventRow) -> Json<'_> {
+fn json(row: &EventRow) -> EventJson<'_> {
     let text = row.payload.as_deref().map(std::str::from_utf8);
     let payload = text.and_then(Result::ok).and_then(one_line);
     let (mut raw, mut raw_hex) = (None, None);
@@ -157,7 +160,7 @@ fn json(row: &EventRow) -> Json<'_> {
         }
         _ => {}
     }
-    Json {
+    EventJson {
         seq: row.seq,
         id: row.id.to_string(),
         at: moment(row.at),
@@ -178,27 +181,25 @@ fn json(row: &EventRow) -> Json<'_> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.map(digit).collect()
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// JSON as it is, but on one line: inside a string no line break can stand, so what is taken out is
-/// only layout. None if it is no JSON.
+/// Returns JSON unchanged, but on one line. A string in JSON holds no line break, so only layout is removed.
+/// Returns none for text that is not JSON.
 fn one_line(text: &str) -> Option<Box<RawValue>> {
     let line: String = text.chars().filter(|c| !matches!(c, '\n' | '\r')).collect();
     RawValue::from_string(line).ok()
 }
 
-/// What was answered, and on whose account.
-pub fn decided(decision: &DecisionRow) -> String {
+/// Formats a decision: the answer, and the guard or hook that gave it.
+pub fn decision(decision: &DecisionRow) -> String {
     match &decision.by {
         Some(by) => format!("{} by {}", decision.answer, account::in_words(by)),
         None => decision.answer.clone(),
     }
 }
 
-/// One event as a person reads it.
+/// Formats one event for a person.
 pub fn person(row: &EventRow, now: &jiff::Zoned, width: usize) -> String {
     let at = clock(row.at, now);
     let id: String = row.id.to_string().chars().take(SHORT_ID).collect();
@@ -208,7 +209,7 @@ pub fn person(row: &EventRow, now: &jiff::Zoned, width: usize) -> String {
         .map_or("-".to_owned(), |id| visible(id, 8));
     let event = visible(row.event.as_deref().unwrap_or("?"), NAME);
     let tool = visible(row.tool.as_deref().unwrap_or_default(), NAME);
-    // Both in one column: 80 characters leave no room for two.
+    // Event and tool share a column: 80 characters leave no room for two.
     let rest = EVENT_AND_TOOL.saturating_sub(event.chars().count() + 1);
     let mut notes = String::new();
     let mut plain = format!("{at}  {id}  {session:8}  {event} {tool:rest$} ");
@@ -221,7 +222,7 @@ pub fn person(row: &EventRow, now: &jiff::Zoned, width: usize) -> String {
         note(DIM, format!("agent {}", visible(agent, 8)));
     }
     if let Some(decision) = &row.decision {
-        note(WARN, decided(decision));
+        note(WARN, self::decision(decision));
     }
     if let Some(fault) = &row.fault {
         note(BAD, fault.clone());
@@ -244,7 +245,7 @@ pub fn person(row: &EventRow, now: &jiff::Zoned, width: usize) -> String {
     line.trim_end().to_owned()
 }
 
-/// What the event is about, in a few words of its own.
+/// Returns the part of an event's payload that tells best what the event is about.
 pub fn about(row: &EventRow) -> String {
     let Some(payload) = &row.payload else {
         return "(payload deleted)".to_owned();
@@ -279,7 +280,7 @@ pub fn about(row: &EventRow) -> String {
     )
 }
 
-/// The beginning of a foreign text. Its control characters must not reach the terminal.
+/// Returns the beginning of a foreign text, without the control characters, which must not reach the terminal.
 fn visible(text: &str, most: usize) -> String {
     text.chars().filter(|c| is_inert(*c)).take(most).collect()
 }
