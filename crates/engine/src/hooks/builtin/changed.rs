@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::target::walk;
 use crate::checkpoint::{Git, GitError, changes};
-use crate::replace::{Snapshot, make_folder};
+use crate::replace::{Snapshot, store};
 
 const MOST: u64 = 16 << 20;
 /// How many files of a state are kept; a tree with more changes than that has always changed.
@@ -86,9 +86,7 @@ impl Before {
 
 /// From now on, this is the last stop.
 pub fn remember(memory: &Path, agent: Option<&str>, state: &State) -> io::Result<()> {
-    make_folder(memory, 0o700)?;
-    let file = Snapshot::read(&place(memory, agent), MOST)?;
-    file.replace(&serde_json::to_vec(state)?, 0o600).map(drop)
+    store(&place(memory, agent), &serde_json::to_vec(state)?, MOST)
 }
 
 fn place(memory: &Path, agent: Option<&str>) -> PathBuf {
