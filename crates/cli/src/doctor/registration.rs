@@ -16,8 +16,8 @@ use serde_json::json;
 use crate::client::Client;
 use crate::doctor::Check;
 use crate::settings::{
-    self, Inspection, Registration, Scope, SettingsFile, Standing, State as Entry, Strict,
-    line_is_unwanted,
+    self, EntryState, Inspection, Registration, Scope, SettingsFile, StatusLineState, Strict,
+    is_status_line_unwanted,
 };
 use crate::world::World;
 use crate::{claude, commands, log};
@@ -136,14 +136,14 @@ fn overriding(file: &SettingsFile, inspection: &Inspection) -> Vec<Check> {
 fn complete(file: &SettingsFile, inspection: &Inspection) -> Check {
     let path = file.path.display();
     let total = inspection.entries.len();
-    let events = |state: Entry| {
+    let events = |state: EntryState| {
         let of_state = inspection
             .entries
             .iter()
             .filter(|entry| entry.state == state);
         of_state.map(|entry| entry.event).collect::<Vec<_>>()
     };
-    let (missing, different) = (events(Entry::Missing), events(Entry::Different));
+    let (missing, different) = (events(EntryState::Missing), events(EntryState::Different));
     let list = |events: &[&str]| match events {
         [some @ .., _, _] if some.len() > 3 => {
             format!("{} and {} more", some[..3].join(", "), events.len() - 3)
@@ -205,19 +205,19 @@ const STATUS_LINE: &str = "status line";
 pub(super) fn registered(world: &World, file: &SettingsFile, inspection: &Inspection) -> Check {
     let path = file.path.display();
     match &inspection.status_line {
-        Standing::Found(command) => match sample(command) {
+        StatusLineState::Found(command) => match sample(command) {
             Ok(()) => Check::good(STATUS_LINE, format!("prints a line, {path}")),
             Err(why) => Check::broken(STATUS_LINE, format!("{why:#}"), "becket init"),
         },
-        Standing::Different(_) => {
+        StatusLineState::Different(_) => {
             let what = format!("it was changed or is outdated in {path}");
             Check::broken(STATUS_LINE, what, "becket init")
         }
-        _ if line_is_unwanted(world, &file.path) => Check::good(
+        _ if is_status_line_unwanted(world, &file.path) => Check::good(
             STATUS_LINE,
             "not registered; `becket init --statusline` adds becket's",
         ),
-        Standing::Missing | Standing::Theirs => {
+        StatusLineState::Missing | StatusLineState::Foreign => {
             let what =
                 format!("becket's is not registered in {path}, so context and cost come late");
             Check::warning(STATUS_LINE, what, "becket init")
@@ -227,7 +227,7 @@ pub(super) fn registered(world: &World, file: &SettingsFile, inspection: &Inspec
 
 /// A status line of another file that hides the person's own.
 pub(super) fn hidden(file: &SettingsFile, inspection: &Inspection) -> Option<Check> {
-    let hides = file.scope != Scope::User && inspection.status_line == Standing::Theirs;
+    let hides = file.scope != Scope::User && inspection.status_line == StatusLineState::Foreign;
     let path = file.path.display();
     hides.then(|| {
         let what = format!("the one in {path} hides becket's here");
@@ -275,30 +275,30 @@ pub(super) fn installed(world: &World, scope: Scope) -> Check {
     }
 }
 
-fn is_right(command: &commands::Command) -> bool {
+fn is_right(command: &commands::CommandFile) -> bool {
     !command.changed() && !command.left_alone
 }
 
-fn tell_commands(commands: &[commands::Command], scope: Scope) -> Check {
+fn tell_commands(commands: &[commands::CommandFile], scope: Scope) -> Check {
     let first = commands.first().map(|command| command.path.as_path());
     let folder = first.and_then(|hook| hook.parent()?.parent());
     let folder = folder.unwrap_or(Path::new(""));
-    let name = |command: &commands::Command| {
+    let name = |command: &commands::CommandFile| {
         let name = command.path.strip_prefix(folder).ok()?;
         Some(name.to_string_lossy().into_owned())
     };
-    let those = |is_so: fn(&commands::Command) -> bool| {
+    let those = |is_so: fn(&commands::CommandFile) -> bool| {
         let names = commands.iter().filter(|command| is_so(command));
         let names: Vec<_> = names.filter_map(name).collect();
         (!names.is_empty()).then(|| names.join(", "))
     };
-    let is_switch = |command: &&commands::Command| command.path.parent() != Some(folder);
+    let is_switch = |command: &&commands::CommandFile| command.path.parent() != Some(folder);
     let shown = folder.display();
     if let Some(missing) = those(|command| command.before.is_none()) {
         let what = format!("missing in {shown}: {missing}");
         return Check::warning(COMMANDS, what, init(scope));
     }
-    if let Some(old) = those(commands::Command::changed) {
+    if let Some(old) = those(commands::CommandFile::changed) {
         let what = format!("written by another becket in {shown}: {old}");
         return Check::warning(COMMANDS, what, init(scope));
     }

@@ -6,9 +6,11 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::adopt::{self, Change, Found, Moved, Named, Undone, Why, numbers, stays};
+use crate::adopt::{
+    self, Adoption, ForeignHooks, HookCandidate, Obstacle, UndoneAdoption, numbers,
+};
 use crate::failure::{Code, Failure};
-use crate::settings::{self, Scope};
+use crate::settings::{self, FileChange, Scope};
 use crate::ui::style::{Look, WARN};
 use crate::ui::text::count;
 use crate::world::World;
@@ -49,7 +51,7 @@ impl Adopt {
         if self.undo {
             return self.give_back(world);
         }
-        let mut found = adopt::look(world)?;
+        let mut found = adopt::find_hooks(world)?;
         let says = self.all || self.yes || !self.only.is_empty() || self.dry_run;
         if !says && (self.json || !tui::suits_terminal() || nothing_to_choose(&found)) {
             self.list(world, &found);
@@ -75,7 +77,7 @@ impl Adopt {
             found.take_built_ins(world, &mut names);
         }
         let left = self.leave_the_projects(&found, &mut names)?;
-        let hooks: Vec<&Named> = found
+        let hooks: Vec<&HookCandidate> = found
             .hooks
             .iter()
             .filter(|hook| names.contains(&hook.name))
@@ -96,7 +98,10 @@ impl Adopt {
             report["dry_run"] = json!(self.dry_run);
             anstream::println!("{report}");
         } else if self.dry_run {
-            moved.iter().flat_map(Moved::changes).for_each(print_diff);
+            moved
+                .iter()
+                .flat_map(Adoption::changes)
+                .for_each(print_diff);
             tell_of_rest(&left, &resting(&found, &hooks));
         } else {
             moved.iter().for_each(tell);
@@ -106,7 +111,7 @@ impl Adopt {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn list(&self, world: &World, found: &Found) {
+    fn list(&self, world: &World, found: &ForeignHooks) {
         if self.json {
             anstream::println!("{}", adopt::json(world, found));
             return;
@@ -116,8 +121,8 @@ impl Adopt {
             return;
         }
         anstream::print!("{}", adopt::list_table(found, &Look::of_stdout()));
-        let unheard = found.hooks.iter().find_map(|hook| match &hook.why {
-            Some(Why::Unregistered(why)) => Some(why),
+        let unheard = found.hooks.iter().find_map(|hook| match &hook.obstacle {
+            Some(Obstacle::Unregistered(why)) => Some(why),
             _ => None,
         });
         match unheard {
@@ -127,7 +132,7 @@ impl Adopt {
                 "next: `becket adopt --all` moves them, `becket adopt --only NAME` some of them"
             ),
         }
-        let built_ins = found.built_ins(found.hooks.iter().filter(|hook| !stays(hook)));
+        let built_ins = found.built_ins(found.hooks.iter().filter(|hook| !hook.is_unsupported()));
         if !built_ins.is_empty() {
             anstream::println!(
                 "becket has these built in: {built_ins}. `becket adopt --all --built-in` takes its own in their place"
@@ -136,9 +141,9 @@ impl Adopt {
     }
 
     /// The names that the command line means.
-    fn said(&self, found: &Found) -> Result<BTreeSet<String>> {
+    fn said(&self, found: &ForeignHooks) -> Result<BTreeSet<String>> {
         if self.only.is_empty() {
-            let can = found.hooks.iter().filter(|hook| !stays(hook));
+            let can = found.hooks.iter().filter(|hook| !hook.is_unsupported());
             return Ok(can.map(|hook| hook.name.clone()).collect());
         }
         for name in &self.only {
@@ -147,7 +152,7 @@ impl Adopt {
                 let failure = Failure::new(Code::Missing, what);
                 return Err(failure.hint("`becket adopt` lists the names").into());
             };
-            if let Some(Why::Never(why)) = &hook.why {
+            if let Some(Obstacle::Unsupported(why)) = &hook.obstacle {
                 let what = format!("{name} cannot be adopted: {why}");
                 return Err(Failure::new(Code::Failed, what).into());
             }
@@ -158,10 +163,11 @@ impl Adopt {
     /// A project's hooks rest until somebody trusts it: nobody shall find that out later.
     fn leave_the_projects(
         &self,
-        found: &Found,
+        found: &ForeignHooks,
         names: &mut BTreeSet<String>,
     ) -> Result<Vec<String>> {
-        let is_meant = |hook: &&Named| hook.scope != Scope::User && names.contains(&hook.name);
+        let is_meant =
+            |hook: &&HookCandidate| hook.scope != Scope::User && names.contains(&hook.name);
         let left: Vec<String> = found
             .hooks
             .iter()
@@ -224,20 +230,24 @@ impl Adopt {
 }
 
 /// Asks whether becket's own hooks are to be taken in place of those that say their names.
-fn wants_built_ins(found: &Found, names: &BTreeSet<String>) -> Result<bool> {
+fn wants_built_ins(found: &ForeignHooks, names: &BTreeSet<String>) -> Result<bool> {
     let chosen = found.hooks.iter().filter(|hook| names.contains(&hook.name));
     let built_ins = found.built_ins(chosen);
     let question = format!("becket has these built in: {built_ins}. Take its own in their place?");
     Ok(!built_ins.is_empty() && ui::agrees(&question)?)
 }
 
-fn nothing_to_choose(found: &Found) -> bool {
-    found.hooks.iter().all(|hook| hook.why.is_some())
+fn nothing_to_choose(found: &ForeignHooks) -> bool {
+    found.hooks.iter().all(|hook| hook.obstacle.is_some())
 }
 
 /// The names that a person means by the numbers of the list.
-fn chosen(answer: &str, found: &Found) -> Result<BTreeSet<String>> {
-    let listed: Vec<&Named> = found.hooks.iter().filter(|hook| !stays(hook)).collect();
+fn chosen(answer: &str, found: &ForeignHooks) -> Result<BTreeSet<String>> {
+    let listed: Vec<&HookCandidate> = found
+        .hooks
+        .iter()
+        .filter(|hook| !hook.is_unsupported())
+        .collect();
     numbers(answer, listed.len())
         .map(|numbers| {
             numbers
@@ -256,10 +266,10 @@ fn chosen(answer: &str, found: &Found) -> Result<BTreeSet<String>> {
 }
 
 /// Hooks whose events do not reach becket would silently not run.
-fn can_be_heard(found: &Found, names: &BTreeSet<String>) -> Result<()> {
+fn can_be_heard(found: &ForeignHooks, names: &BTreeSet<String>) -> Result<()> {
     let chosen = found.hooks.iter().filter(|hook| names.contains(&hook.name));
-    let unheard = chosen.into_iter().find_map(|hook| match &hook.why {
-        Some(Why::Unregistered(why)) => Some((hook, why)),
+    let unheard = chosen.into_iter().find_map(|hook| match &hook.obstacle {
+        Some(Obstacle::Unregistered(why)) => Some((hook, why)),
         _ => None,
     });
     let Some((hook, why)) = unheard else {
@@ -273,13 +283,15 @@ fn can_be_heard(found: &Found, names: &BTreeSet<String>) -> Result<()> {
 
 /// Those of the person's own that rest where a project is not trusted; of those that only name a
 /// file, the ones whose file is in this one.
-fn resting<'a>(found: &Found, hooks: &[&'a Named]) -> Vec<&'a str> {
-    let rest = |hook: &&&Named| hook.scope == Scope::User && hook.rests(&found.here).is_some();
+fn resting<'a>(found: &ForeignHooks, hooks: &[&'a HookCandidate]) -> Vec<&'a str> {
+    let rest = |hook: &&&HookCandidate| {
+        hook.scope == Scope::User && hook.trust_note(&found.project).is_some()
+    };
     let hooks = hooks.iter().filter(rest);
     hooks.map(|hook| &*hook.name).collect()
 }
 
-fn tell(moved: &Moved) {
+fn tell(moved: &Adoption) {
     let settings = moved.settings.file.display();
     let Some(config) = &moved.config else {
         return anstream::println!(
@@ -287,17 +299,17 @@ fn tell(moved: &Moved) {
         );
     };
     let config = config.file.display();
-    match moved.names.len() - moved.there.len() {
+    match moved.names.len() - moved.already_there.len() {
         0 => {}
         new => {
             let hooks = count(new, "hook", "hooks");
             anstream::println!("moved {hooks} from {settings} to {config}");
         }
     }
-    if !moved.there.is_empty() {
+    if !moved.already_there.is_empty() {
         anstream::println!(
             "in {config} already, so only taken out of {settings}: {}",
-            moved.there.join(", ")
+            moved.already_there.join(", ")
         );
     }
     if let Some(backup) = &moved.settings.backup {
@@ -322,8 +334,8 @@ fn tell_of_rest(left: &[String], resting: &[&str]) {
     }
 }
 
-fn tell_next(moved: &[Moved]) {
-    let is_projects = |moved: &Moved| moved.scope != Scope::User && moved.config.is_some();
+fn tell_next(moved: &[Adoption]) {
+    let is_projects = |moved: &Adoption| moved.scope != Scope::User && moved.config.is_some();
     if moved.iter().any(is_projects) {
         anstream::println!("next: `becket trust` lets this project's hooks run");
     }
@@ -332,7 +344,7 @@ fn tell_next(moved: &[Moved]) {
     }
 }
 
-fn tell_back(undone: &Undone) {
+fn tell_back(undone: &UndoneAdoption) {
     let settings = undone.settings.file.display();
     let hooks = count(undone.entries, "hook", "hooks");
     if undone.exact {
@@ -351,14 +363,14 @@ fn tell_back(undone: &Undone) {
     }
 }
 
-fn print_diff(change: &Change) {
+fn print_diff(change: &FileChange) {
     let (before, after) = (change.before.as_deref(), change.after.as_deref());
     if before != after {
         settings::print_diff(&change.file, before, after);
     }
 }
 
-fn report_change(change: &Change, dry_run: bool) -> Value {
+fn report_change(change: &FileChange, dry_run: bool) -> Value {
     let file = change.file.to_string_lossy();
     let mut report = json!({
         "file": file,
@@ -372,7 +384,7 @@ fn report_change(change: &Change, dry_run: bool) -> Value {
     report
 }
 
-fn report_of(moved: &Moved, dry_run: bool) -> Value {
+fn report_of(moved: &Adoption, dry_run: bool) -> Value {
     json!({
         "scope": moved.scope.to_string(),
         "names": moved.names,
@@ -381,7 +393,7 @@ fn report_of(moved: &Moved, dry_run: bool) -> Value {
     })
 }
 
-fn report_back(undone: &Undone, dry_run: bool) -> Value {
+fn report_back(undone: &UndoneAdoption, dry_run: bool) -> Value {
     json!({
         "scope": undone.scope.to_string(),
         "hooks": undone.entries,

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::json;
 
-use crate::commands::{self, Command};
+use crate::commands::{self, CommandFile};
 use crate::settings::{self, Outcome, Scope, StatusLine, Strict};
 use crate::tmux::conf;
 use crate::ui::style::WARN;
@@ -103,11 +103,11 @@ impl Init {
         if self.json {
             let mut report = report(&outcome, events, self.dry_run);
             report["strict"] = json!(outcome.inspection.strict);
-            report["status_line"] = json!(outcome.inspection.status_line.is_ours());
+            report["status_line"] = json!(outcome.inspection.status_line.is_becket());
             report["disable_all_hooks"] = json!(outcome.inspection.disable_all_hooks);
             report["commands"] = commands_json(&commands);
             anstream::println!("{report}");
-        } else if self.dry_run && (outcome.changed() || commands.iter().any(Command::changed)) {
+        } else if self.dry_run && (outcome.changed() || commands.iter().any(CommandFile::changed)) {
             print_diff(&outcome);
             print_command_diffs(&commands);
         } else {
@@ -206,14 +206,14 @@ pub fn report(outcome: &Outcome, events: usize, dry_run: bool) -> serde_json::Va
 }
 
 /// The slash commands. Without them becket works all the same, so what fails is only told.
-pub fn install(world: &World, scope: Scope, dry_run: bool) -> Vec<Command> {
+pub fn install(world: &World, scope: Scope, dry_run: bool) -> Vec<CommandFile> {
     commands::install(world, scope, dry_run).unwrap_or_else(|why| {
         anstream::eprintln!("{WARN}warning:{WARN:#} no slash commands: {why:#}");
         Vec::new()
     })
 }
 
-pub fn tell_installed(commands: &[Command]) {
+pub fn tell_installed(commands: &[CommandFile]) {
     if let Some((names, folder)) = commands::changed(commands) {
         let folder = visible(&folder.to_string_lossy());
         anstream::println!("wrote {names} to {folder}");
@@ -221,14 +221,14 @@ pub fn tell_installed(commands: &[Command]) {
     tell_left_alone(commands);
 }
 
-pub fn tell_left_alone(commands: &[Command]) {
+pub fn tell_left_alone(commands: &[CommandFile]) {
     for command in commands.iter().filter(|command| command.left_alone) {
         let file = visible(&command.path.to_string_lossy());
         anstream::println!("left {file} alone: it is yours, or was changed");
     }
 }
 
-pub fn print_command_diffs(commands: &[Command]) {
+pub fn print_command_diffs(commands: &[CommandFile]) {
     for command in commands.iter().filter(|command| command.changed()) {
         let (before, after) = (command.before.as_deref(), command.after.as_deref());
         settings::print_diff(&command.path, before, after);
@@ -236,8 +236,8 @@ pub fn print_command_diffs(commands: &[Command]) {
     tell_left_alone(commands);
 }
 
-pub fn commands_json(commands: &[Command]) -> serde_json::Value {
-    let json = |command: &Command| {
+pub fn commands_json(commands: &[CommandFile]) -> serde_json::Value {
+    let json = |command: &CommandFile| {
         json!({
             "file": command.path,
             "changed": command.changed(),

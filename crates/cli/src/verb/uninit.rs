@@ -17,9 +17,9 @@ use super::init::{
     ScopeArgs, commands_json, print_command_diffs, print_diff, report, tell_backup, tell_left_alone,
 };
 use crate::adopt;
-use crate::commands::{self, Command};
+use crate::commands::{self, CommandFile};
 use crate::session::stored::sessions_without_daemon;
-use crate::settings::{self, Outcome, Scope, State};
+use crate::settings::{self, EntryState, Outcome, Scope};
 use crate::tmux::{Here, conf};
 use crate::ui::style::WARN;
 use crate::ui::text::visible;
@@ -62,7 +62,7 @@ impl Uninit {
         let is_last = outcome.scope == Scope::User && !settings::is_any_registered(&world.place);
         let ended = !self.dry_run && is_last && end_for_good(world);
         let entries = &outcome.inspection.entries;
-        let events = entries.len() - outcome.inspection.count(State::Missing);
+        let events = entries.len() - outcome.inspection.count(EntryState::Missing);
         if self.json {
             let mut report = report(&outcome, events, self.dry_run);
             report["removed_file"] = json!(outcome.changed() && outcome.after.is_none());
@@ -76,7 +76,8 @@ impl Uninit {
         } else {
             tell(world, &outcome, &commands, events, ended);
         }
-        if !self.dry_run && outcome.changed() && adopt::any_adopted(&world.place, &outcome.file) {
+        if !self.dry_run && outcome.changed() && adopt::is_any_adopted(&world.place, &outcome.file)
+        {
             anstream::eprintln!(
                 "{WARN}warning:{WARN:#} hooks that were adopted from {} do not run without becket: `becket adopt --undo` gives them back",
                 visible(&outcome.file.to_string_lossy())
@@ -129,7 +130,7 @@ fn stored_sessions(world: &World) -> Vec<SessionRow> {
     sessions_without_daemon(world, &query).unwrap_or_default()
 }
 
-fn tell(world: &World, outcome: &Outcome, commands: &[Command], events: usize, ended: bool) {
+fn tell(world: &World, outcome: &Outcome, commands: &[CommandFile], events: usize, ended: bool) {
     let file = visible(&outcome.file.to_string_lossy());
     if !outcome.changed() {
         anstream::println!("becket is not registered in {file}");
@@ -154,7 +155,7 @@ fn tell(world: &World, outcome: &Outcome, commands: &[Command], events: usize, e
     }
 }
 
-fn tell_taken_back(commands: &[Command], ended: bool) {
+fn tell_taken_back(commands: &[CommandFile], ended: bool) {
     if let Some((_, folder)) = commands::changed(commands) {
         let folder = visible(&folder.to_string_lossy());
         anstream::println!("took the slash commands out of {folder}");

@@ -148,7 +148,7 @@ struct Around {
 impl Around {
     fn look(world: &World) -> Self {
         // What cannot be read is an error of the registration, which says so.
-        let found = adopt::look(world).unwrap_or_default();
+        let found = adopt::find_hooks(world).unwrap_or_default();
         Self {
             own_hooks: found.hooks.len(),
             in_tmux: Here::read().socket.is_some() && !conf::is_added(&world.place),
@@ -190,7 +190,7 @@ fn plan(
         None => "",
     };
     let line = match (
-        outcome.inspection.status_line.is_ours(),
+        outcome.inspection.status_line.is_becket(),
         outcome.inspection.status_line.is_beside(),
     ) {
         (false, _) => None,

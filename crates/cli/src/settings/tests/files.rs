@@ -9,13 +9,13 @@ use becket_wire::Place;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use crate::settings::change::{Plan, edit};
-use crate::settings::entries::inspect;
+use crate::settings::inspection::inspect;
+use crate::settings::install::{SettingsEdit, edit};
 use crate::settings::tests::any::foreign;
 use crate::settings::tests::registration;
 use crate::settings::{
-    Outcome, Scope, Standing, StatusLine, Strict, init, line_is_unwanted, status_line_before,
-    uninit,
+    Outcome, Scope, StatusLine, StatusLineState, Strict, init, is_status_line_unwanted,
+    status_line_before, uninit,
 };
 use crate::world::{Said, World};
 
@@ -278,7 +278,7 @@ fn many_at_once_lose_nothing() {
     assert_eq!(home.text(), "{\"model\": \"opus\"}");
 }
 
-/// Runs an edit that adds a line, while somebody else writes the file `times` times, each time
+/// Runs an edit that adds a line, while another program writes the file `times` times, each time
 /// after we read it and before we replace it.
 fn outrun(home: &Home, times: usize) -> anyhow::Result<Outcome> {
     let left = Cell::new(times);
@@ -290,7 +290,7 @@ fn outrun(home: &Home, times: usize) -> anyhow::Result<Outcome> {
             left.set(left.get() - 1);
             fs::write(now.file, format!("{text}// theirs {}\n", left.get())).unwrap();
         }
-        Ok(Plan {
+        Ok(SettingsEdit {
             after: Some(format!("{text}// ours\n")),
             record: None,
             back_up: true,
@@ -330,7 +330,7 @@ fn with_line() -> Home {
     ))
 }
 
-fn again(home: &Home, line: StatusLine) -> Standing {
+fn again(home: &Home, line: StatusLine) -> StatusLineState {
     let outcome = init(&home.world, Scope::User, Strict::Keep, line, false).unwrap();
     outcome.inspection.status_line
 }
@@ -398,13 +398,13 @@ fn one_that_was_changed_since_is_left_alone() {
 fn whoever_wants_none_is_asked_once() {
     let home = with_line();
     let before = home.text();
-    assert_eq!(again(&home, StatusLine::Off), Standing::Theirs);
+    assert_eq!(again(&home, StatusLine::Off), StatusLineState::Foreign);
     assert!(home.text().contains(MINE));
-    assert_eq!(again(&home, StatusLine::Keep), Standing::Theirs);
-    assert!(line_is_unwanted(&home.world, &home.file()));
+    assert_eq!(again(&home, StatusLine::Keep), StatusLineState::Foreign);
+    assert!(is_status_line_unwanted(&home.world, &home.file()));
     assert!(again(&home, StatusLine::On).is_beside());
     assert!(again(&home, StatusLine::Keep).is_beside());
-    assert_eq!(again(&home, StatusLine::Off), Standing::Theirs);
+    assert_eq!(again(&home, StatusLine::Off), StatusLineState::Foreign);
     assert!(home.text().contains(MINE));
     home.uninit();
     assert_eq!(home.text(), before);
