@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use becket_engine::replace::{Attempt, Snapshot, make_folder};
 use becket_wire::place::fnv1a;
 
-use crate::settings::{self, Scope};
+use crate::settings::{self, FileChange, Scope};
 use crate::world::{World, project_of};
 
 /// The folder of the commands that switch hooks: `/hook:disable`.
@@ -21,19 +21,12 @@ const LARGEST: u64 = 1 << 20;
 pub struct CommandFile {
     /// The path in the folder of commands.
     name: &'static str,
-    pub path: PathBuf,
-    pub before: Option<String>,
-    /// `None` if the file is removed.
-    pub after: Option<String>,
+    pub change: FileChange,
     /// True if the file stays as it is: a user wrote it, or changed it since.
     pub left_alone: bool,
 }
 
 impl CommandFile {
-    pub fn changed(&self) -> bool {
-        self.before != self.after
-    }
-
     /// Returns the command as a user types it: `/hook:disable`.
     fn slash(&self) -> String {
         format!("/{}", self.name.trim_end_matches(".md").replace('/', ":"))
@@ -43,9 +36,16 @@ impl CommandFile {
 /// Returns the commands whose files were changed and the folder that they are in, or `None` if no file
 /// was changed.
 pub fn changed(commands: &[CommandFile]) -> Option<(String, &Path)> {
-    let changed: Vec<_> = commands.iter().filter(|file| file.changed()).collect();
+    let changed: Vec<_> = commands
+        .iter()
+        .filter(|file| file.change.changed())
+        .collect();
     let first = changed.first()?;
-    let folder = first.path.ancestors().nth(first.name.split('/').count())?;
+    let folder = first
+        .change
+        .file
+        .ancestors()
+        .nth(first.name.split('/').count())?;
     let names: Vec<String> = changed.iter().map(|file| file.slash()).collect();
     Some((names.join(", "), folder))
 }
@@ -96,7 +96,7 @@ pub fn take_back(world: &World, scope: Scope, dry_run: bool) -> Result<Vec<Comma
             }
         }
     }
-    commands.retain(|command| command.before.is_some());
+    commands.retain(|command| command.change.before.is_some());
     Ok(commands)
 }
 
@@ -163,17 +163,20 @@ fn edit(
         let planned = plan(before.as_deref());
         let command = CommandFile {
             name,
-            path: path.to_path_buf(),
             left_alone: planned.is_none() && before.is_some(),
-            after: planned.unwrap_or_else(|| before.clone()),
-            before,
+            change: FileChange {
+                file: path.to_path_buf(),
+                after: planned.unwrap_or_else(|| before.clone()),
+                before,
+                backup: None,
+            },
         };
-        if dry_run || !command.changed() {
+        if dry_run || !command.change.changed() {
             return Ok(Some(command));
         }
         let (folder_mode, mode) = scope.modes();
         make_folder(snapshot.folder(), folder_mode).with_context(failed)?;
-        let after = command.after.as_deref().map(str::as_bytes);
+        let after = command.change.after.as_deref().map(str::as_bytes);
         let attempt = snapshot
             .replace_or_remove(after, mode)
             .with_context(failed)?;

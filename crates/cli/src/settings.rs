@@ -32,6 +32,5 @@ pub use registration::{
 pub use splice::newline;
 pub use status_line::{StatusLineState, words};
 pub use text_file::{
-    FileChange, check_writable, edit_text, print_diff, read, retry, snapshot, take_lock, text_of,
-    unified, unreadable,
+    FileChange, check_writable, edit_text, read, retry, snapshot, take_lock, text_of, unreadable,
 };

@@ -322,7 +322,7 @@ fn where_an_adopted_hook_answers_claude_code_waits() {
     );
     let asynchronous = |text: &str| text.matches(r#""async": true"#).count();
     assert_eq!(asynchronous(&home.text()), asynchronous(&before) - 2);
-    assert!(!home.init().changed());
+    assert!(!home.init().change.changed());
     undo_all(&home);
     assert_eq!(home.text(), before);
 

@@ -276,15 +276,17 @@ pub(super) fn installed(world: &World, scope: Scope) -> Check {
 }
 
 fn is_right(command: &commands::CommandFile) -> bool {
-    !command.changed() && !command.left_alone
+    !command.change.changed() && !command.left_alone
 }
 
 fn tell_commands(commands: &[commands::CommandFile], scope: Scope) -> Check {
-    let first = commands.first().map(|command| command.path.as_path());
+    let first = commands
+        .first()
+        .map(|command| command.change.file.as_path());
     let folder = first.and_then(|hook| hook.parent()?.parent());
     let folder = folder.unwrap_or(Path::new(""));
     let name = |command: &commands::CommandFile| {
-        let name = command.path.strip_prefix(folder).ok()?;
+        let name = command.change.file.strip_prefix(folder).ok()?;
         Some(name.to_string_lossy().into_owned())
     };
     let those = |is_so: fn(&commands::CommandFile) -> bool| {
@@ -292,13 +294,13 @@ fn tell_commands(commands: &[commands::CommandFile], scope: Scope) -> Check {
         let names: Vec<_> = names.filter_map(name).collect();
         (!names.is_empty()).then(|| names.join(", "))
     };
-    let is_switch = |command: &&commands::CommandFile| command.path.parent() != Some(folder);
+    let is_switch = |command: &&commands::CommandFile| command.change.file.parent() != Some(folder);
     let shown = folder.display();
-    if let Some(missing) = those(|command| command.before.is_none()) {
+    if let Some(missing) = those(|command| command.change.before.is_none()) {
         let what = format!("missing in {shown}: {missing}");
         return Check::warning(COMMANDS, what, init(scope));
     }
-    if let Some(old) = those(commands::CommandFile::changed) {
+    if let Some(old) = those(|command| command.change.changed()) {
         let what = format!("written by another becket in {shown}: {old}");
         return Check::warning(COMMANDS, what, init(scope));
     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use becket_engine::replace::{self, Snapshot};
@@ -28,20 +28,9 @@ use crate::world::{World, is_inside_claude};
 #[derive(Debug)]
 pub struct Outcome {
     pub scope: Scope,
-    /// The path of the file after all links.
-    pub file: PathBuf,
-    pub before: Option<String>,
-    /// `None` if the file is removed.
-    pub after: Option<String>,
-    pub backup: Option<PathBuf>,
+    pub change: FileChange,
     /// becket's part of the new file, or of the old one if becket is taken out.
     pub inspection: Inspection,
-}
-
-impl Outcome {
-    pub fn changed(&self) -> bool {
-        self.before != self.after
-    }
 }
 
 /// Registers becket in a settings file. With `dry_run` nothing is written.
@@ -273,10 +262,7 @@ pub fn edit(
         }
         Ok(Some(Outcome {
             scope,
-            file: change.file,
-            before: change.before,
-            after: change.after,
-            backup: change.backup,
+            change,
             inspection: edit.inspection,
         }))
     });

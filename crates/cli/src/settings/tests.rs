@@ -15,7 +15,7 @@ use crate::settings::inspection::{EntryState, inspect};
 use crate::settings::registration::{REGISTERED, Registration, Strict, is_becket};
 use crate::settings::status_line::{StatusLineState, is_becket_line};
 use crate::settings::tests::any::{foreign as any_foreign, mixed, plain};
-use crate::settings::{ForeignEntry, foreign, put_back, take_out, unified};
+use crate::settings::{FileChange, ForeignEntry, foreign, put_back, take_out};
 
 fn registration() -> Registration {
     Registration {
@@ -88,7 +88,13 @@ fn change(text: &str) -> String {
     let registered = register(text, &registration()).unwrap();
     let back = unregister(&registered, &OriginalParts::of(text)).unwrap();
     assert_eq!(back, text);
-    let diff = unified("settings.json", Some(text), Some(&registered));
+    let change = FileChange {
+        file: "settings.json".into(),
+        before: Some(text.to_owned()),
+        after: Some(registered),
+        backup: None,
+    };
+    let diff = change.diff();
     let shown = [
         "SessionStart",
         "PreToolUse",

@@ -11,6 +11,7 @@ use anstyle::{AnsiColor, Style};
 use anyhow::{Context, Result};
 use becket_engine::local_time;
 use becket_engine::replace::{self, Attempt, Snapshot};
+use serde_json::json;
 use similar::TextDiff;
 
 use crate::failure::{Code, Failure};
@@ -37,6 +38,36 @@ pub struct FileChange {
 impl FileChange {
     pub fn changed(&self) -> bool {
         self.before != self.after
+    }
+
+    /// Returns a unified diff. A missing file is named /dev/null.
+    pub fn diff(&self) -> String {
+        let file = self.file.to_string_lossy();
+        let (before, after) = (self.before.as_deref(), self.after.as_deref());
+        let names = [before, after].map(|text| text.map_or("/dev/null", |_| &file));
+        let texts = TextDiff::from_lines(before.unwrap_or_default(), after.unwrap_or_default());
+        let mut diff = texts.unified_diff();
+        diff.header(names[0], names[1]).to_string()
+    }
+
+    /// Prints a unified diff, if the text changes.
+    pub fn print_diff(&self) {
+        if self.changed() {
+            anstream::print!("{}", coloured(&self.diff()));
+        }
+    }
+
+    /// Returns the change for scripts, with the diff in a dry run.
+    pub fn report(&self, dry_run: bool) -> serde_json::Value {
+        let mut report = json!({
+            "file": self.file.to_string_lossy(),
+            "changed": self.changed(),
+            "backup": self.backup,
+        });
+        if dry_run {
+            report["diff"] = json!(self.diff());
+        }
+        report
     }
 
     /// Writes the new text over the file that `snapshot` read, and keeps a copy of the old file with
@@ -211,20 +242,6 @@ fn backups_of(file: &Path) -> Vec<PathBuf> {
         }
     }
     paths
-}
-
-/// Returns a unified diff. A missing file is named /dev/null.
-pub fn unified(file: &str, before: Option<&str>, after: Option<&str>) -> String {
-    let texts = TextDiff::from_lines(before.unwrap_or_default(), after.unwrap_or_default());
-    let names = [before, after].map(|text| if text.is_some() { file } else { "/dev/null" });
-    let mut diff = texts.unified_diff();
-    diff.header(names[0], names[1]).to_string()
-}
-
-/// Prints a unified diff.
-pub fn print_diff(file: &Path, before: Option<&str>, after: Option<&str>) {
-    let diff = unified(&file.to_string_lossy(), before, after);
-    anstream::print!("{}", coloured(&diff));
 }
 
 /// Colours a diff. `anstream` prints or strips the colours.

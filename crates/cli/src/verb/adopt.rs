@@ -10,7 +10,7 @@ use crate::adopt::{
     self, Adoption, ForeignHooks, HookCandidate, Obstacle, UndoneAdoption, numbers,
 };
 use crate::failure::{Code, Failure};
-use crate::settings::{self, FileChange, Scope};
+use crate::settings::{FileChange, Scope};
 use crate::ui::style::{Look, WARN};
 use crate::ui::text::count;
 use crate::world::World;
@@ -101,7 +101,7 @@ impl Adopt {
             moved
                 .iter()
                 .flat_map(Adoption::changes)
-                .for_each(print_diff);
+                .for_each(FileChange::print_diff);
             tell_of_rest(&left, &resting(&found, &hooks));
         } else {
             moved.iter().for_each(tell);
@@ -219,7 +219,7 @@ impl Adopt {
             let changes = undone
                 .iter()
                 .flat_map(|one| std::iter::once(&one.settings).chain(&one.config));
-            changes.for_each(print_diff);
+            changes.for_each(FileChange::print_diff);
         } else if undone.is_empty() {
             anstream::println!("nothing was adopted from the settings of this folder");
         } else {
@@ -363,33 +363,12 @@ fn tell_back(undone: &UndoneAdoption) {
     }
 }
 
-fn print_diff(change: &FileChange) {
-    let (before, after) = (change.before.as_deref(), change.after.as_deref());
-    if before != after {
-        settings::print_diff(&change.file, before, after);
-    }
-}
-
-fn report_change(change: &FileChange, dry_run: bool) -> Value {
-    let file = change.file.to_string_lossy();
-    let mut report = json!({
-        "file": file,
-        "changed": change.changed(),
-        "backup": change.backup,
-    });
-    if dry_run {
-        let (before, after) = (change.before.as_deref(), change.after.as_deref());
-        report["diff"] = json!(settings::unified(&file, before, after));
-    }
-    report
-}
-
 fn report_of(moved: &Adoption, dry_run: bool) -> Value {
     json!({
         "scope": moved.scope.to_string(),
         "names": moved.names,
-        "settings": report_change(&moved.settings, dry_run),
-        "config": moved.config.as_ref().map(|config| report_change(config, dry_run)),
+        "settings": moved.settings.report(dry_run),
+        "config": moved.config.as_ref().map(|config| config.report(dry_run)),
     })
 }
 
@@ -399,7 +378,7 @@ fn report_back(undone: &UndoneAdoption, dry_run: bool) -> Value {
         "hooks": undone.entries,
         "exact": undone.exact,
         "left": undone.left,
-        "settings": report_change(&undone.settings, dry_run),
-        "config": undone.config.as_ref().map(|config| report_change(config, dry_run)),
+        "settings": undone.settings.report(dry_run),
+        "config": undone.config.as_ref().map(|config| config.report(dry_run)),
     })
 }

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::daemon;
 use super::init::{
-    ScopeArgs, commands_json, print_command_diffs, print_diff, report, tell_backup, tell_left_alone,
+    ScopeArgs, commands_json, print_command_diffs, report, tell_backup, tell_left_alone,
 };
 use crate::adopt;
 use crate::commands::{self, CommandFile};
@@ -65,22 +65,27 @@ impl Uninit {
         let events = entries.len() - outcome.inspection.count(EntryState::Missing);
         if self.json {
             let mut report = report(&outcome, events, self.dry_run);
-            report["removed_file"] = json!(outcome.changed() && outcome.after.is_none());
+            report["removed_file"] =
+                json!(outcome.change.changed() && outcome.change.after.is_none());
             report["tmux_files"] = json!(tmux);
             report["daemon_ended"] = json!(ended);
             report["commands"] = commands_json(&commands);
             anstream::println!("{report}");
-        } else if self.dry_run && (outcome.changed() || commands::changed(&commands).is_some()) {
-            print_diff(&outcome);
+        } else if self.dry_run
+            && (outcome.change.changed() || commands::changed(&commands).is_some())
+        {
+            outcome.change.print_diff();
             print_command_diffs(&commands);
         } else {
             tell(world, &outcome, &commands, events, ended);
         }
-        if !self.dry_run && outcome.changed() && adopt::is_any_adopted(&world.place, &outcome.file)
+        if !self.dry_run
+            && outcome.change.changed()
+            && adopt::is_any_adopted(&world.place, &outcome.change.file)
         {
             anstream::eprintln!(
                 "{WARN}warning:{WARN:#} hooks that were adopted from {} do not run without becket: `becket adopt --undo` gives them back",
-                visible(&outcome.file.to_string_lossy())
+                visible(&outcome.change.file.to_string_lossy())
             );
         }
         for file in tmux.iter().filter(|_| !self.json) {
@@ -131,13 +136,13 @@ fn stored_sessions(world: &World) -> Vec<SessionRow> {
 }
 
 fn tell(world: &World, outcome: &Outcome, commands: &[CommandFile], events: usize, ended: bool) {
-    let file = visible(&outcome.file.to_string_lossy());
-    if !outcome.changed() {
+    let file = visible(&outcome.change.file.to_string_lossy());
+    if !outcome.change.changed() {
         anstream::println!("becket is not registered in {file}");
         tell_taken_back(commands, ended);
         return;
     }
-    match outcome.after {
+    match outcome.change.after {
         Some(_) => anstream::println!("took {events} events out of {file}"),
         None => anstream::println!("removed {file}, which held nothing else"),
     }
