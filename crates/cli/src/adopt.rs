@@ -1,20 +1,26 @@
-//! Other people's hooks in Claude Code's settings, moved into becket's config as named hooks, and
+//! Moves other programs' hooks from Claude Code's settings into becket's config as named hooks, and
 //! back again.
 //!
-//! `wish`, `named` and `table` are pure. `found` looks at the files, `apply` and `undo` change them:
-//! the config first, so that a crash in between leaves a hook that runs twice, never one that is
-//! lost.
+//! `parsed_entry`, `candidate`, `naming` and `config_table` are pure. `search` reads the files,
+//! `adoption` and `undo` change them: the config first, so that a crash in between leaves a hook that
+//! runs twice, never one that is lost.
 
-mod apply;
-mod found;
-mod named;
-mod table;
+mod adoption;
+mod candidate;
+mod config_table;
+mod hook_list;
+mod naming;
+mod parsed_entry;
+mod record;
+mod search;
 #[cfg(test)]
 mod tests;
 mod undo;
-mod wish;
 
-pub use apply::{Change, Moved, adopt, any as any_adopted};
-pub use found::{Found, json, list_table, look, stays};
-pub use named::{Named, Why, is_assignment, is_interpreter, numbers};
-pub use undo::{Undone, undo};
+pub use adoption::{Adoption, adopt};
+pub use candidate::{HookCandidate, Obstacle};
+pub use hook_list::{json, list_table, numbers};
+pub use naming::{is_assignment, is_interpreter};
+pub use record::is_any_adopted;
+pub use search::{ForeignHooks, find_hooks};
+pub use undo::{UndoneAdoption, undo};

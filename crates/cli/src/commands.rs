@@ -1,105 +1,102 @@
-//! The slash commands as files of Claude Code's: put there by `init`, taken back by `uninit`. A file
-//! says itself whether it is still what we wrote, so nothing has to be remembered of it.
+//! The files of Claude Code's slash commands that `init` writes and `uninit` removes. Each file holds
+//! a hash of its text, so that no record is needed to tell whether a user changed it.
 
-use std::fmt::Write;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use becket_engine::replace::{self, Attempt, Snapshot};
+use becket_engine::replace::{Attempt, Snapshot, make_folder};
 use becket_wire::place::fnv1a;
 
-use crate::settings::{self, Scope};
+use crate::settings::{self, FileChange, Scope};
 use crate::world::{World, project_of};
 
 /// The folder of the commands that switch hooks: `/hook:disable`.
 const HOOK: &str = "hook";
 const LARGEST: u64 = 1 << 20;
-const ATTEMPTS: usize = 20;
 
-/// One file of ours, and what was done about it, or would be.
+/// The file of a slash command before and after `init` or `uninit`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Command {
-    /// Its file in the folder of commands.
+pub struct CommandFile {
+    /// The path in the folder of commands.
     name: &'static str,
-    pub path: PathBuf,
-    pub before: Option<String>,
-    /// None: the file is gone.
-    pub after: Option<String>,
-    /// A person had it before us or changed it since: it stays as it is.
+    pub change: FileChange,
+    /// True if the file stays as it is: a user wrote it, or changed it since.
     pub left_alone: bool,
 }
 
-impl Command {
-    pub fn changed(&self) -> bool {
-        self.before != self.after
-    }
-
-    /// Returns it as a person types it: `/hook:disable`.
+impl CommandFile {
+    /// Returns the command as a user types it: `/hook:disable`.
     fn slash(&self) -> String {
         format!("/{}", self.name.trim_end_matches(".md").replace('/', ":"))
     }
 }
 
-/// The commands whose files were changed, and the folder that they are in; none if none was.
-pub fn changed(commands: &[Command]) -> Option<(String, &Path)> {
-    let changed = || commands.iter().filter(|command| command.changed());
-    let first = changed().next()?;
-    let folder = first.path.ancestors().nth(first.name.split('/').count())?;
-    let names: Vec<String> = changed().map(Command::slash).collect();
+/// Returns the commands whose files were changed and the folder that they are in, or `None` if no file
+/// was changed.
+pub fn changed(commands: &[CommandFile]) -> Option<(String, &Path)> {
+    let changed: Vec<_> = commands
+        .iter()
+        .filter(|file| file.change.changed())
+        .collect();
+    let first = changed.first()?;
+    let folder = first
+        .change
+        .file
+        .ancestors()
+        .nth(first.name.split('/').count())?;
+    let names: Vec<String> = changed.iter().map(|file| file.slash()).collect();
     Some((names.join(", "), folder))
 }
 
-/// Writes the files. With `dry_run` it only says what it would do.
-pub fn install(world: &World, scope: Scope, dry_run: bool) -> Result<Vec<Command>> {
+/// Writes the files. With `dry_run` nothing is written.
+pub fn install(world: &World, scope: Scope, dry_run: bool) -> Result<Vec<CommandFile>> {
     let folder = folder(world, scope)?;
-    let earlier = written(&folder);
-    let first = earlier.first();
-    let call = Call::of(world, scope);
-    let end = first.map_or_else(end, |file| file.end.clone());
-    let made = first.map_or_else(|| missing(&folder.join(HOOK)), |file| file.made);
+    let stamp = stamps(&folder).into_iter().next();
+    let stamp = stamp.unwrap_or_else(|| Stamp {
+        delimiter: new_delimiter(),
+        made_folders: count_missing(&folder.join(HOOK)),
+    });
+    let invocation = Invocation::of(world, scope);
     let mut commands = Vec::new();
     for (name, template) in TEMPLATES {
         let path = folder.join(name);
-        let wanted = Written {
-            end: end.clone(),
-            made,
-        };
-        let plan = |before: Option<&str>| match before {
-            Some(text) if Written::read(text).is_none() => None,
-            _ => Some(Some(wanted.render(template, &call))),
-        };
-        commands.push(edit(name, &path, scope, dry_run, plan)?);
+        let command = edit(name, &path, scope, dry_run, |before| match before {
+            Some(text) if Stamp::read(text).is_none() => None,
+            _ => Some(Some(stamp.render(template, &invocation))),
+        })?;
+        commands.push(command);
     }
     Ok(commands)
 }
 
-/// Takes back what `install` wrote, unless it was changed since.
-pub fn take_back(world: &World, scope: Scope, dry_run: bool) -> Result<Vec<Command>> {
+/// Removes the files that `install` wrote, unless they were changed since.
+pub fn take_back(world: &World, scope: Scope, dry_run: bool) -> Result<Vec<CommandFile>> {
     let folder = folder(world, scope)?;
     if is_needed(world, scope) {
         return Ok(Vec::new());
     }
-    let made = written(&folder).iter().map(|file| file.made).max();
+    let stamps = stamps(&folder);
+    let made_folders = stamps.iter().map(|stamp| stamp.made_folders).max();
     let mut commands = Vec::new();
     for (name, _) in TEMPLATES {
         let path = folder.join(name);
-        let plan = |before: Option<&str>| match before {
-            Some(text) if Written::read(text).is_some() => Some(None),
-            _ => None,
-        };
-        commands.push(edit(name, &path, scope, dry_run, plan)?);
+        let command = edit(name, &path, scope, dry_run, |before| {
+            Stamp::read(before?).is_some().then_some(None)
+        })?;
+        commands.push(command);
     }
     if !dry_run {
-        for folder in folder.join(HOOK).ancestors().take(made.unwrap_or(0)) {
-            // It stays if anything is in it.
+        let made_folders = made_folders.unwrap_or(0);
+        for folder in folder.join(HOOK).ancestors().take(made_folders) {
+            // The folder stays if anything is in it.
             if fs::remove_dir(folder).is_err() {
                 break;
             }
         }
     }
-    commands.retain(|command| command.before.is_some());
+    commands.retain(|command| command.change.before.is_some());
     Ok(commands)
 }
 
@@ -115,7 +112,8 @@ fn folder(world: &World, scope: Scope) -> Result<PathBuf> {
     Ok(settings.join("commands"))
 }
 
-/// The project's and the person's own settings for it share one folder of commands.
+/// Returns true if another scope needs the files: a project's settings and a user's own settings for
+/// it share one folder of commands.
 fn is_needed(world: &World, scope: Scope) -> bool {
     let other = match scope {
         Scope::Project => Scope::Local,
@@ -126,18 +124,21 @@ fn is_needed(world: &World, scope: Scope) -> bool {
     text.is_ok_and(|text| text.is_some_and(|text| text.contains("becket-hook")))
 }
 
-/// What our files in this folder say of themselves.
-fn written(folder: &Path) -> Vec<Written> {
-    let read = |name: &str| {
-        let file = Snapshot::read(&folder.join(name), LARGEST).ok()?;
-        Written::read(str::from_utf8(file.bytes()?).ok()?)
-    };
-    let names = TEMPLATES.iter();
-    names.filter_map(|(name, _)| read(name)).collect()
+/// Returns the stamps of the files that `init` wrote to this folder.
+fn stamps(folder: &Path) -> Vec<Stamp> {
+    let mut stamps = Vec::new();
+    for (name, _) in TEMPLATES {
+        if let Ok(file) = Snapshot::read(&folder.join(name), LARGEST)
+            && let Ok(text) = str::from_utf8(file.bytes().unwrap_or_default())
+        {
+            stamps.extend(Stamp::read(text));
+        }
+    }
+    stamps
 }
 
-/// How many folders will have to be made, the innermost first.
-fn missing(folder: &Path) -> usize {
+/// Returns the number of folders that `install` has to make.
+fn count_missing(folder: &Path) -> usize {
     folder
         .ancestors()
         .take(3)
@@ -145,44 +146,45 @@ fn missing(folder: &Path) -> usize {
         .count()
 }
 
-/// Makes a file what `plan` says, as often as it takes. None: it is not ours to change.
+/// Changes a file to the text that `plan` returns for the old text: `Some(None)` removes the file,
+/// and `None` leaves it alone.
 fn edit(
     name: &'static str,
     path: &Path,
     scope: Scope,
     dry_run: bool,
     plan: impl Fn(Option<&str>) -> Option<Option<String>>,
-) -> Result<Command> {
+) -> Result<CommandFile> {
     let failed = || format!("could not write {}", path.display());
-    for _ in 0..ATTEMPTS {
+    settings::retry(path, || {
         let snapshot = Snapshot::read(path, LARGEST).with_context(failed)?;
         let bytes = snapshot.bytes();
         let before = bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned());
         let planned = plan(before.as_deref());
-        let command = Command {
+        let command = CommandFile {
             name,
-            path: path.to_path_buf(),
             left_alone: planned.is_none() && before.is_some(),
-            after: planned.unwrap_or_else(|| before.clone()),
-            before,
+            change: FileChange {
+                file: path.to_path_buf(),
+                after: planned.unwrap_or_else(|| before.clone()),
+                before,
+                backup: None,
+            },
         };
-        if dry_run || !command.changed() {
-            return Ok(command);
+        if dry_run || !command.change.changed() {
+            return Ok(Some(command));
         }
         let (folder_mode, mode) = scope.modes();
-        replace::make_folder(snapshot.folder(), folder_mode).with_context(failed)?;
-        let attempt = match &command.after {
-            Some(after) => snapshot.replace(after.as_bytes(), mode),
-            None => snapshot.remove(),
-        };
-        if attempt.with_context(failed)? == Attempt::Done {
-            return Ok(command);
-        }
-    }
-    anyhow::bail!("{} keeps changing", path.display())
+        make_folder(snapshot.folder(), folder_mode).with_context(failed)?;
+        let after = command.change.after.as_deref().map(str::as_bytes);
+        let attempt = snapshot
+            .replace_or_remove(after, mode)
+            .with_context(failed)?;
+        Ok((attempt == Attempt::Done).then_some(command))
+    })
 }
 
-/// The files of the plugin, which ours are made of.
+/// The files of the plugin, from which the files of `init` are made.
 pub const TEMPLATES: [(&str, &str); 7] = [
     (
         "hook/disable.md",
@@ -209,103 +211,112 @@ pub const TEMPLATES: [(&str, &str); 7] = [
 ];
 
 /// The last line of the here-document in the plugin's files.
-pub const PLUGINS_END: &str = "END_OF_ARGUMENTS_8c1f0d5e7ab94263";
+pub const PLUGIN_DELIMITER: &str = "END_OF_ARGUMENTS_8c1f0d5e7ab94263";
 
 const OPENING: &str = "---\n";
 const MARK: &str =
     "# Written by `becket init`; `becket uninit` takes it away, unless it was changed: ";
 
-/// How becket is called.
+/// The program and the home in the command line of a command file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
+pub struct Invocation {
     pub program: String,
     pub home: Option<String>,
 }
 
-impl Call {
-    /// By its path and with its home, as the hooks are. What a project shares names neither, and nor
-    /// does a path that Claude Code's rules could not hold.
+impl Invocation {
+    /// Returns the path of becket and its home. A project's file has neither of them, since a project
+    /// is shared. A path that a permission rule of Claude Code cannot hold is left out too.
     pub fn of(world: &World, scope: Scope) -> Self {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
-        let plain = |path: PathBuf| {
-            let path = path.into_os_string().into_string().ok();
-            path.filter(|path| scope != Scope::Project && path.chars().all(is_plain))
-        };
-        let program = plain(world.programs.join("becket"));
+        let program = rule_path(world.programs.join("becket"));
+        let home = rule_path(world.place.home().to_path_buf());
+        let is_shared = scope == Scope::Project;
         Self {
-            program: program.unwrap_or_else(|| "becket".to_owned()),
-            home: plain(world.place.home().to_path_buf()),
+            program: program
+                .filter(|_| !is_shared)
+                .unwrap_or_else(|| "becket".to_owned()),
+            home: home.filter(|_| !is_shared),
         }
     }
 }
 
-/// What differs between two files that we wrote.
+/// Returns a path as text if a permission rule of Claude Code can hold it.
+fn rule_path(path: PathBuf) -> Option<String> {
+    let path = path.into_os_string().into_string().ok()?;
+    let mut characters = path.chars();
+    let is_plain = characters.all(|c| c.is_ascii_alphanumeric() || "/._-+".contains(c));
+    is_plain.then_some(path)
+}
+
+/// The values that a file holds besides its template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct Stamp {
     /// The last line of the here-document.
-    pub end: String,
-    /// So many folders were made for it.
-    pub made: usize,
+    pub delimiter: String,
+    /// The number of folders that were made for the files.
+    pub made_folders: usize,
 }
 
-/// An end for a here-document that no text contains by chance.
-pub fn end() -> String {
-    let random = || RandomState::new().hash_one(0);
-    format!("END_OF_ARGUMENTS_{:016x}{:016x}", random(), random())
+/// Returns the end of a here-document that no text contains by chance.
+fn new_delimiter() -> String {
+    let [one, two] = [(); 2].map(|()| RandomState::new().hash_one(0));
+    format!("END_OF_ARGUMENTS_{one:016x}{two:016x}")
 }
 
-impl Written {
-    pub fn render(&self, template: &str, call: &Call) -> String {
-        let home = call.home.as_ref();
+impl Stamp {
+    /// Returns the text of a command file.
+    pub fn render(&self, template: &str, invocation: &Invocation) -> String {
+        let program = &invocation.program;
+        let home = invocation.home.as_ref();
         let home = home.map_or_else(String::new, |home| format!(" --home {home}"));
         let text = template
-            .replace(PLUGINS_END, &self.end)
+            .replace(PLUGIN_DELIMITER, &self.delimiter)
             // The first rule is for the call in the file. Others are for the model, which calls plain `becket`.
-            .replacen("(becket ", &format!("({} ", call.program), 1)
-            .replace("\nbecket ", &format!("\n{} ", call.program))
+            .replacen("(becket ", &format!("({program} "), 1)
+            .replace("\nbecket ", &format!("\n{program} "))
             .replace(" --slash", &format!("{home} --slash"));
         let body = text.strip_prefix(OPENING).unwrap_or(&text);
-        let made = self.made;
+        let made = self.made_folders;
         format!("{OPENING}{MARK}{made}-{:016x}\n{body}", hash(made, body))
     }
 
-    /// What a file of ours says of itself. None if a person wrote or changed it.
+    /// Reads the stamp of a file. Returns `None` if a user wrote or changed the file.
     pub fn read(text: &str) -> Option<Self> {
         let (mark, body) = text
             .strip_prefix(OPENING)?
             .strip_prefix(MARK)?
             .split_once('\n')?;
-        let (made, hash_said) = mark.split_once('-')?;
-        let made = made.parse().ok()?;
-        let mut said = String::new();
-        write!(said, "{:016x}", hash(made, body)).ok()?;
-        let (_, end) = body.split_once("<<'")?;
-        let (end, _) = end.split_once('\'')?;
-        let end = end.to_owned();
-        (hash_said == said).then_some(Self { end, made })
+        let (made, written_hash) = mark.split_once('-')?;
+        let made_folders = made.parse().ok()?;
+        let (_, delimiter) = body.split_once("<<'")?;
+        let (delimiter, _) = delimiter.split_once('\'')?;
+        let is_unchanged = written_hash == format!("{:016x}", hash(made_folders, body));
+        is_unchanged.then(|| Self {
+            delimiter: delimiter.to_owned(),
+            made_folders,
+        })
     }
 }
 
-fn hash(made: usize, body: &str) -> u64 {
-    fnv1a(format!("{made}\n{body}").as_bytes())
+fn hash(made_folders: usize, body: &str) -> u64 {
+    fnv1a(format!("{made_folders}\n{body}").as_bytes())
 }
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
 
-    fn call() -> Call {
-        Call {
+    fn invocation() -> Invocation {
+        Invocation {
             program: "/home/user/.local/bin/becket".to_owned(),
             home: Some("/home/user/.becket".to_owned()),
         }
     }
 
-    fn written() -> Written {
-        Written {
-            end: "END_OF_ARGUMENTS_0123".to_owned(),
-            made: 2,
+    fn stamp() -> Stamp {
+        Stamp {
+            delimiter: "END_OF_ARGUMENTS_0123".to_owned(),
+            made_folders: 2,
         }
     }
 
@@ -313,7 +324,7 @@ mod tests {
     fn the_files() {
         let mut all = String::new();
         for (name, template) in TEMPLATES {
-            all += &format!("# {name}\n{}\n", written().render(template, &call()));
+            all += &format!("# {name}\n{}\n", stamp().render(template, &invocation()));
         }
         insta::assert_snapshot!(all);
     }
@@ -321,9 +332,9 @@ mod tests {
     #[test]
     fn the_plugins_files_end_their_argument_in_one_line() {
         for (name, template) in TEMPLATES {
-            assert_eq!(template.matches(PLUGINS_END).count(), 2, "{name}");
+            assert_eq!(template.matches(PLUGIN_DELIMITER).count(), 2, "{name}");
             assert!(
-                template.contains(&format!("\n$ARGUMENTS\n{PLUGINS_END}\n")),
+                template.contains(&format!("\n$ARGUMENTS\n{PLUGIN_DELIMITER}\n")),
                 "{name}"
             );
         }
@@ -345,15 +356,15 @@ mod tests {
     }
 
     #[test]
-    fn a_file_knows_whether_it_is_still_ours() {
+    fn a_changed_file_has_no_stamp() {
         for (_, template) in TEMPLATES {
-            assert_eq!(Written::read(template), None, "the plugin's");
-            let text = written().render(template, &call());
-            assert_eq!(Written::read(&text), Some(written()));
-            assert_eq!(Written::read(&text.replace("argument", "this")), None);
-            assert_eq!(Written::read(&format!("{text}\n")), None);
-            assert_eq!(Written::read(&text.replace(": 2-", ": 3-")), None);
+            assert_eq!(Stamp::read(template), None, "the plugin's");
+            let text = stamp().render(template, &invocation());
+            assert_eq!(Stamp::read(&text), Some(stamp()));
+            assert_eq!(Stamp::read(&text.replace("argument", "this")), None);
+            assert_eq!(Stamp::read(&format!("{text}\n")), None);
+            assert_eq!(Stamp::read(&text.replace(": 2-", ": 3-")), None);
         }
-        assert_eq!(Written::read(""), None);
+        assert_eq!(Stamp::read(""), None);
     }
 }

@@ -1,28 +1,36 @@
-//! Edits Claude Code's settings files without touching anything in them that is not ours.
+//! Edits Claude Code's settings files and touches only what is becket's.
 //!
-//! `register`, `unregister` and `inspect` are pure: text in, text out. `init` and `uninit` are the
-//! same on files, with a lock, a backup and a record of what was there before.
+//! `register`, `unregister` and `inspect` are pure: text in, text out. `init` and `uninit` do the
+//! same on files, with a lock, a backup and a record of the original.
 
-mod change;
 mod document;
 mod entries;
+mod foreign;
+mod inspection;
+mod install;
+mod record;
 mod registration;
+mod splice;
 mod status_line;
 #[cfg(test)]
 pub mod tests;
+mod text_file;
 
-pub use change::{
-    Backup, Outcome, edit_text, init, keeps_changing, line_is_unwanted, print_diff, read,
-    registration_for, registration_of, snapshot, status_line_before, take_lock, text_of, unified,
-    uninit, unreadable, unwritable, without_us,
-};
 pub use document::SettingsError;
-pub use entries::{
-    Foreign, Inspection, State, foreign, inspect, is_any_registered, make_synchronous, put_back,
-    record_path, take_out,
+pub use entries::make_synchronous;
+pub use foreign::{ForeignEntry, foreign, put_back, take_out};
+pub use inspection::{EntryState, Inspection, inspect};
+pub use install::{
+    Outcome, init, is_status_line_unwanted, registration_for, registration_of, status_line_before,
+    uninit, without_becket,
 };
+pub use record::{is_any_registered, record_folder, record_path, remove_record};
 pub use registration::{
     REGISTERED, Registration, Scope, SettingsFile, StatusLine, Strict, files, is_registered_here,
     named_hooks, refresh, registered_homes, synchronous_events, with_registration,
 };
-pub use status_line::{Standing, words};
+pub use splice::newline;
+pub use status_line::{StatusLineState, words};
+pub use text_file::{
+    FileChange, check_writable, edit_text, read, retry, snapshot, take_lock, text_of, unreadable,
+};

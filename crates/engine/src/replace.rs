@@ -1,5 +1,5 @@
-//! Replaces a file that other programs may write too: links are followed and kept, mode and owner stay, a reader
-//! never sees half a file, and a change that another program made in between is not lost.
+//! Replaces files that other programs may write too. Links are followed and kept, mode and owner
+//! stay, no reader ever sees half a file, and text that another program wrote in between is not lost.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -12,38 +12,41 @@ use tempfile::NamedTempFile;
 
 use crate::stamp::open_regular;
 
-/// The number of links in a row that are followed, as many as the kernel does.
+/// The number of links in a row that are followed: as many as the kernel follows.
 const MAX_LINKS: usize = 40;
 
-/// The age from which a temporary file has no writer any more: no write takes so long.
+/// The number of attempts to replace a file that other programs keep writing.
+const MAX_ATTEMPTS: usize = 20;
+
+/// The age from which a temporary file has no writer any more: no write takes this long.
 const ABANDONED: Duration = Duration::from_secs(60);
 
-/// A file as it was read. It may be absent.
+/// A file as it was when it was read. It need not exist.
 #[derive(Debug)]
 pub struct Snapshot {
     /// The path as given.
     asked: PathBuf,
-    /// The path of the file itself, with links resolved.
+    /// The path after all links.
     path: PathBuf,
     bytes: Option<Vec<u8>>,
     metadata: Option<Metadata>,
 }
 
-/// The result of an attempt to replace or remove a file.
+/// The result of an attempt to replace a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attempt {
     Done,
     /// Another program wrote the file after it was read, so nothing was done.
-    Conflict,
+    Outrun,
 }
 
 impl Snapshot {
-    /// Reads at most `limit` bytes; a larger file, or one that is no file, is an error.
+    /// Reads a file of at most `limit` bytes. A larger file and one that is not a regular file are
+    /// errors.
     pub fn read(asked: &Path, limit: u64) -> io::Result<Self> {
         let path = resolve(asked)?;
-        // If the file is replaced between the two steps, the write finds it out.
-        let read = read_file(&path, limit);
-        let (bytes, metadata) = match read {
+        // A link that changes between `resolve` and this read is noticed when the file is replaced.
+        let (bytes, metadata) = match read_file(&path, limit) {
             Ok((bytes, metadata)) => (Some(bytes), Some(metadata)),
             Err(error) if error.kind() == ErrorKind::NotFound => (None, None),
             Err(error) => return Err(error),
@@ -68,8 +71,8 @@ impl Snapshot {
         self.path.parent().unwrap_or(Path::new("/"))
     }
 
-    /// Returns true if the file has no write permission at all. Then becket does not write it, though a rename
-    /// could.
+    /// Returns true if no user may write the file. becket then does not replace it either, although
+    /// a rename could.
     pub fn is_read_only(&self) -> bool {
         let mode = self.metadata.as_ref().map(Metadata::mode);
         mode.is_some_and(|mode| mode & 0o222 == 0)
@@ -96,6 +99,14 @@ impl Snapshot {
         Ok(Attempt::Done)
     }
 
+    /// Replaces the file with `bytes`, or removes it if there are none.
+    pub fn replace_or_remove(&self, bytes: Option<&[u8]>, mode: u32) -> io::Result<Attempt> {
+        match bytes {
+            Some(bytes) => self.replace(bytes, mode),
+            None => self.remove(),
+        }
+    }
+
     /// Removes the file. A link to it stays.
     pub fn remove(&self) -> io::Result<Attempt> {
         if self.has_changed()? {
@@ -106,7 +117,7 @@ impl Snapshot {
         Ok(Attempt::Done)
     }
 
-    /// Writes the content that was read beside the file, under a free name, with the same mode and owner.
+    /// Writes a copy beside the file, with the same mode and owner, under a name that is free.
     pub fn copy_beside(&self, suffix: &str) -> io::Result<Option<PathBuf>> {
         let Some(bytes) = &self.bytes else {
             return Ok(None);
@@ -118,7 +129,7 @@ impl Snapshot {
                 name.push(format!("-{number}"));
             }
             let path = self.path.with_file_name(name);
-            // On a full disk no empty copy is left.
+            // The copy appears complete or not at all: a full disk leaves no empty one.
             match self.temporary(bytes, 0o600)?.persist_noclobber(&path) {
                 Err(error) if error.error.kind() == ErrorKind::AlreadyExists => continue,
                 result => result?,
@@ -128,13 +139,13 @@ impl Snapshot {
         Ok(None)
     }
 
-    /// Returns the beginning and the end of the names of temporary files for this file.
+    /// The prefix and suffix of the names of becket's temporary files.
     fn temporary_name(&self) -> (String, &'static str) {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         (format!(".{name}.becket-"), ".tmp")
     }
 
-    /// Writes these bytes to a temporary file in the same folder, with the mode and owner of the file.
+    /// Writes `bytes` to a temporary file beside this one, with its mode and owner.
     fn temporary(&self, bytes: &[u8], mode: u32) -> io::Result<NamedTempFile> {
         let (prefix, suffix) = self.temporary_name();
         let mut temporary = tempfile::Builder::new()
@@ -148,15 +159,17 @@ impl Snapshot {
         Ok(temporary)
     }
 
-    /// Removes temporary files that a killed process left.
+    /// Removes the temporary files of processes that were killed.
     fn sweep(&self) {
         let (prefix, suffix) = self.temporary_name();
         for entry in fs::read_dir(self.folder()).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            let modified = entry.metadata().and_then(|about| about.modified());
-            let is_old = modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > ABANDONED));
-            if name.starts_with(&prefix) && name.ends_with(suffix) && is_old {
+            if !name.starts_with(&prefix) || !name.ends_with(suffix) {
+                continue;
+            }
+            let modified = entry.metadata().and_then(|metadata| metadata.modified());
+            if modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > ABANDONED)) {
                 drop(fs::remove_file(entry.path()));
             }
         }
@@ -183,13 +196,35 @@ impl Snapshot {
     }
 }
 
+/// Calls `attempt` until it returns a value, and at most 20 times. It returns `None` if another
+/// program wrote a file first.
+pub fn retry<T, E>(mut attempt: impl FnMut() -> Result<Option<T>, E>) -> Result<Option<T>, E> {
+    for _ in 0..MAX_ATTEMPTS {
+        if let Some(done) = attempt()? {
+            return Ok(Some(done));
+        }
+    }
+    Ok(None)
+}
+
+/// Writes a file of becket's own for this user alone, and makes its folder. The file that was there
+/// may hold at most `limit` bytes.
+pub fn store(file: &Path, bytes: &[u8], limit: u64) -> io::Result<()> {
+    make_folder(file.parent().unwrap_or(Path::new("/")), 0o700)?;
+    let stored = retry(|| {
+        let attempt = Snapshot::read(file, limit)?.replace(bytes, 0o600)?;
+        io::Result::Ok((attempt == Attempt::Done).then_some(()))
+    })?;
+    stored.ok_or_else(|| io::Error::other("another process keeps writing it"))
+}
+
 /// Follows links to the file itself, which need not exist.
 pub fn resolve(asked: &Path) -> io::Result<PathBuf> {
     let mut path = asked.to_path_buf();
     for _ in 0..MAX_LINKS {
         match fs::read_link(&path) {
             Ok(target) => path = path.parent().unwrap_or(Path::new("/")).join(target),
-            // This is not a link, or it is absent.
+            // Not a link, or no file.
             Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::NotFound) => {
                 return Ok(in_real_folder(path));
             }
@@ -220,7 +255,7 @@ fn read_file(path: &Path, limit: u64) -> io::Result<(Vec<u8>, Metadata)> {
     Ok((bytes, metadata))
 }
 
-/// Makes a folder and its parents. Returns true if it was missing.
+/// Makes a folder and those above it. Returns true if it was missing.
 pub fn make_folder(folder: &Path, mode: u32) -> io::Result<bool> {
     if folder.is_dir() {
         return Ok(false);
@@ -232,13 +267,13 @@ pub fn make_folder(folder: &Path, mode: u32) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Takes a folder of becket's away from all other users. Returns its old mode if it was open to them. A folder
-/// for everyone, like /tmp, stays as it is.
+/// Closes a folder of this user to all other users. Returns the mode that it had, if that was open.
+/// A folder for everyone, like /tmp, stays as it is.
 pub fn close_to_others(folder: &Path) -> io::Result<Option<u32>> {
-    let about = fs::metadata(folder)?;
-    let mode = about.mode() & 0o7777;
-    let is_ours = about.uid() == rustix::process::getuid().as_raw();
-    if mode & 0o077 == 0 || mode & 0o1000 != 0 || !is_ours {
+    let metadata = fs::metadata(folder)?;
+    let mode = metadata.mode() & 0o7777;
+    let is_own = metadata.uid() == rustix::process::getuid().as_raw();
+    if mode & 0o077 == 0 || mode & 0o1000 != 0 || !is_own {
         return Ok(None);
     }
     fs::set_permissions(folder, Permissions::from_mode(mode & !0o077))?;
@@ -249,15 +284,15 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Takes the lock in a file, or gives up after `wait`. The lock ends when the returned file is dropped or the
-/// process dies.
+/// Takes the lock of this file, or gives up after `wait`. The lock is held until the file is dropped
+/// or the process dies.
 pub fn lock(path: &Path, wait: Duration) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let options = options.create(true).truncate(false).write(true).mode(0o600);
     let file = options.open(path)?;
     let (send, receive) = mpsc::channel();
-    // The kernel's lock has no deadline, so a thread waits for it. If it comes too late, the lock is dropped
-    // with the channel.
+    // The kernel's lock knows no deadline, so a thread waits for it. If it gets the lock too late,
+    // the lock goes with the channel.
     std::thread::spawn(move || {
         let result = file.lock().map(|()| file);
         drop(send.send(result));

@@ -6,12 +6,15 @@ use std::path::PathBuf;
 use becket_engine::config::{Level, Source, parse_layer};
 use proptest::prelude::*;
 
-use crate::adopt::apply::{plans, prepare};
-use crate::adopt::table::texts;
-use crate::adopt::{Found, Moved, Named, Undone, Why, adopt, list_table, look, stays, undo};
+use crate::adopt::adoption::{plans, prepare};
+use crate::adopt::config_table::texts;
+use crate::adopt::{
+    Adoption, ForeignHooks, HookCandidate, Obstacle, UndoneAdoption, adopt, find_hooks, list_table,
+    undo,
+};
 use crate::settings::tests::any;
 use crate::settings::tests::files::Home;
-use crate::settings::{self, State, Strict, inspect};
+use crate::settings::{self, EntryState, Strict, inspect};
 use crate::ui::style::{Glyphs, Look};
 
 /// Hooks as people have them: formatters, guards, notices, logs; comments and odd indentation.
@@ -68,24 +71,24 @@ fn config(home: &Home) -> Option<String> {
     fs::read_to_string(home.world.place.config()).ok()
 }
 
-fn found(home: &Home) -> Found {
-    look(&home.world).unwrap()
+fn found(home: &Home) -> ForeignHooks {
+    find_hooks(&home.world).unwrap()
 }
 
-fn can(found: &Found) -> Vec<&Named> {
+fn can(found: &ForeignHooks) -> Vec<&HookCandidate> {
     found
         .hooks
         .iter()
-        .filter(|hook| hook.why.is_none())
+        .filter(|hook| hook.obstacle.is_none())
         .collect()
 }
 
-fn adopt_all(home: &Home) -> Vec<Moved> {
+fn adopt_all(home: &Home) -> Vec<Adoption> {
     let found = found(home);
     adopt(&home.world, &found, &can(&found), false).unwrap()
 }
 
-fn undo_all(home: &Home) -> Vec<Undone> {
+fn undo_all(home: &Home) -> Vec<UndoneAdoption> {
     undo(&home.world, false).unwrap()
 }
 
@@ -146,7 +149,7 @@ fn forty_hooks_and_back_byte_for_byte() {
             40
         );
         assert!(
-            here.hooks.iter().all(|hook| hook.why.is_none()),
+            here.hooks.iter().all(|hook| hook.obstacle.is_none()),
             "{:?}",
             here.hooks
         );
@@ -261,10 +264,16 @@ fn what_claude_code_ran_once_does_not_run_twice() {
 
     let other = r#"{"type": "command", "command": "a", "timeout": 3}"#;
     fs::write(&file, stop(other)).unwrap();
-    assert!(found(&home).hooks.iter().all(stays), "in another way");
+    assert!(
+        found(&home).hooks.iter().all(HookCandidate::is_unsupported),
+        "in another way"
+    );
     let other = r#"{"type": "command", "command": "a", "if": "Bash(x)"}"#;
     fs::write(&file, stop(other)).unwrap();
-    assert!(found(&home).hooks.iter().all(stays), "one that cannot go");
+    assert!(
+        found(&home).hooks.iter().all(HookCandidate::is_unsupported),
+        "one that cannot go"
+    );
     fs::write(&file, shared.replace("Stop", "Setup")).unwrap();
     assert_eq!(names(&home), ["a", "a-setup"], "they never meet");
 }
@@ -276,7 +285,7 @@ fn a_hook_that_becket_would_not_hear_of_is_refused() {
         let hooks = found(home).hooks;
         hooks
             .into_iter()
-            .map(|hook| matches!(hook.why, Some(Why::Unregistered(_))))
+            .map(|hook| matches!(hook.obstacle, Some(Obstacle::Unregistered(_))))
             .collect::<Vec<_>>()
     };
     assert_eq!(unheard(&home), [true]);
@@ -307,10 +316,13 @@ fn where_an_adopted_hook_answers_claude_code_waits() {
     let registration = settings::registration_of(&home.world, Strict::Keep).unwrap();
     assert_eq!(registration.synchronous.len(), 2);
     let inspection = inspect(&home.text(), &registration).unwrap();
-    assert_eq!(inspection.count(State::Found), inspection.entries.len());
+    assert_eq!(
+        inspection.count(EntryState::Found),
+        inspection.entries.len()
+    );
     let asynchronous = |text: &str| text.matches(r#""async": true"#).count();
     assert_eq!(asynchronous(&home.text()), asynchronous(&before) - 2);
-    assert!(!home.init().changed());
+    assert!(!home.init().change.changed());
     undo_all(&home);
     assert_eq!(home.text(), before);
 
@@ -424,7 +436,7 @@ fn whoever_writes_in_between_is_not_overwritten() {
     let prepared = prepare(&home.world, &plans[0], &registration).unwrap();
     let theirs = format!("{before} ");
     fs::write(home.file(), &theirs).unwrap();
-    assert!(prepared.commit(&home.world, 0o600).unwrap().is_none());
+    assert!(prepared.commit(&home.world, &plans[0]).unwrap().is_none());
     assert_eq!(
         (home.text(), config(&home)),
         (theirs.clone(), None),
@@ -434,7 +446,7 @@ fn whoever_writes_in_between_is_not_overwritten() {
 
     let prepared = prepare(&home.world, &plans[0], &registration).unwrap();
     fs::write(home.world.place.config(), "# new\n").unwrap();
-    assert!(prepared.commit(&home.world, 0o600).unwrap().is_none());
+    assert!(prepared.commit(&home.world, &plans[0]).unwrap().is_none());
     assert_eq!(
         (home.text(), config(&home).unwrap()),
         (theirs, "# new\n".to_owned())

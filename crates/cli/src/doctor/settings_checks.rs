@@ -16,8 +16,8 @@ use serde_json::json;
 use crate::client::Client;
 use crate::doctor::DoctorCheck;
 use crate::settings::{
-    self, Inspection, Registration, Scope, SettingsFile, Standing, State as Entry, Strict,
-    line_is_unwanted,
+    self, EntryState, Inspection, Registration, Scope, SettingsFile, StatusLineState, Strict,
+    is_status_line_unwanted,
 };
 use crate::world::World;
 use crate::{claude, commands, log};
@@ -137,8 +137,20 @@ fn overriding(file: &SettingsFile, inspection: &Inspection) -> Vec<DoctorCheck> 
 fn complete(file: &SettingsFile, inspection: &Inspection) -> DoctorCheck {
     let path = file.path.display();
     let total = inspection.entries.len();
-    let missing = events_with(inspection, Entry::Missing);
-    let different = events_with(inspection, Entry::Different);
+    let events = |state: EntryState| {
+        let of_state = inspection
+            .entries
+            .iter()
+            .filter(|entry| entry.state == state);
+        of_state.map(|entry| entry.event).collect::<Vec<_>>()
+    };
+    let (missing, different) = (events(EntryState::Missing), events(EntryState::Different));
+    let list = |events: &[&str]| match events {
+        [some @ .., _, _] if some.len() > 3 => {
+            format!("{} and {} more", some[..3].join(", "), events.len() - 3)
+        }
+        all => all.join(", "),
+    };
     let strict = if inspection.strict { ", strict" } else { "" };
     if !missing.is_empty() {
         let what = format!(
@@ -219,19 +231,19 @@ pub(super) fn registered(
 ) -> DoctorCheck {
     let path = file.path.display();
     match &inspection.status_line {
-        Standing::Found(command) => match sample(command) {
-            Ok(()) => DoctorCheck::good(STATUS_LINE, format!("prints a line, {path}")),
-            Err(why) => DoctorCheck::broken(STATUS_LINE, format!("{why:#}"), "becket init"),
+        StatusLineState::Found(command) => match sample(command) {
+            Ok(()) => Check::good(STATUS_LINE, format!("prints a line, {path}")),
+            Err(why) => Check::broken(STATUS_LINE, format!("{why:#}"), "becket init"),
         },
-        Standing::Different(_) => {
+        StatusLineState::Different(_) => {
             let what = format!("it was changed or is outdated in {path}");
             DoctorCheck::broken(STATUS_LINE, what, "becket init")
         }
-        _ if line_is_unwanted(world, &file.path) => DoctorCheck::good(
+        _ if is_status_line_unwanted(world, &file.path) => Check::good(
             STATUS_LINE,
             "not registered; `becket init --statusline` adds becket's",
         ),
-        Standing::Missing | Standing::Theirs => {
+        StatusLineState::Missing | StatusLineState::Foreign => {
             let what =
                 format!("becket's is not registered in {path}, so context and cost come late");
             DoctorCheck::warning(STATUS_LINE, what, "becket init")
@@ -239,11 +251,9 @@ pub(super) fn registered(
     }
 }
 
-/// Warns of a status line in another file that hides the user's own.
-pub(super) fn hidden(file: &SettingsFile, inspection: &Inspection) -> Option<DoctorCheck> {
-    if file.scope == Scope::User || inspection.status_line != Standing::Theirs {
-        return None;
-    }
+/// A status line of another file that hides the person's own.
+pub(super) fn hidden(file: &SettingsFile, inspection: &Inspection) -> Option<Check> {
+    let hides = file.scope != Scope::User && inspection.status_line == StatusLineState::Foreign;
     let path = file.path.display();
     let what = format!("the one in {path} hides becket's here");
     Some(DoctorCheck::warning(
@@ -296,22 +306,32 @@ pub(super) fn installed(world: &World, scope: Scope) -> DoctorCheck {
     }
 }
 
-fn is_right(command: &commands::Command) -> bool {
-    !command.changed() && !command.left_alone
+fn is_right(command: &commands::CommandFile) -> bool {
+    !command.change.changed() && !command.left_alone
 }
 
-fn check_commands(commands: &[commands::Command], scope: Scope) -> DoctorCheck {
-    let first = commands.first().map(|command| command.path.as_path());
+fn tell_commands(commands: &[commands::CommandFile], scope: Scope) -> Check {
+    let first = commands
+        .first()
+        .map(|command| command.change.file.as_path());
     let folder = first.and_then(|hook| hook.parent()?.parent());
     let folder = folder.unwrap_or(Path::new(""));
+    let name = |command: &commands::CommandFile| {
+        let name = command.change.file.strip_prefix(folder).ok()?;
+        Some(name.to_string_lossy().into_owned())
+    };
+    let those = |is_so: fn(&commands::CommandFile) -> bool| {
+        let names = commands.iter().filter(|command| is_so(command));
+        let names: Vec<_> = names.filter_map(name).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    };
+    let is_switch = |command: &&commands::CommandFile| command.change.file.parent() != Some(folder);
     let shown = folder.display();
-    let missing = command_names(commands, folder, |command| command.before.is_none());
-    if !missing.is_empty() {
+    if let Some(missing) = those(|command| command.change.before.is_none()) {
         let what = format!("missing in {shown}: {missing}");
         return DoctorCheck::warning(COMMANDS, what, init(scope));
     }
-    let old = command_names(commands, folder, commands::Command::changed);
-    if !old.is_empty() {
+    if let Some(old) = those(|command| command.change.changed()) {
         let what = format!("written by another becket in {shown}: {old}");
         return DoctorCheck::warning(COMMANDS, what, init(scope));
     }

@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use becket_engine::replace::{Snapshot, make_folder};
+use becket_engine::replace::{Snapshot, store};
 use becket_wire::Place;
 use becket_wire::process::{parent_and_start, process_state};
 use becket_wire::session::{Display, MAIN, SessionRow, Status};
@@ -35,10 +35,8 @@ pub struct LaunchFile {
 
 impl LaunchFile {
     pub fn write(&self, place: &Place, launcher: u32) -> io::Result<()> {
-        make_folder(&place.launches(), 0o700)?;
         let text = serde_json::to_vec_pretty(self)?;
-        let file = Snapshot::read(&place.launch(launcher), MAX_BYTES)?;
-        file.replace(&text, 0o600).map(drop)
+        store(&place.launch(launcher), &text, LONGEST_FILE)
     }
 
     fn read(path: &Path) -> Option<Self> {

@@ -1,5 +1,5 @@
-//! What stands in Claude Code's settings for becket: one entry an event, in which file, and on which
-//! events Claude Code waits for the answer.
+//! becket's entries in Claude Code's settings: one for each event, the file that they are in, and the
+//! events on which Claude Code waits for the answer.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,42 +13,42 @@ use serde_json::{Value, json};
 
 use crate::claude::Numbers;
 use crate::failure::{Code, Failure};
-use crate::settings::change;
-use crate::settings::document::{Document, Placed, SettingsError, plain_object, split_mark};
+use crate::settings::document::{Document, PlacedEntry, SettingsError, plain_object, split_mark};
+use crate::settings::text_file::read;
 use crate::world::{World, project_of};
 
-/// One event that becket is registered for.
+/// An event that becket is registered for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Registered {
+pub struct RegisteredEvent {
     pub event: &'static str,
-    /// Seconds until Claude Code gives up on the hook.
+    /// The number of seconds until Claude Code gives up on the hook.
     pub timeout: u32,
-    /// Claude Code does not wait for it, so it cannot answer.
+    /// True if Claude Code does not wait for the hook, so that it cannot answer.
     pub asynchronous: bool,
-    /// The oldest Claude Code that was seen to know it; older ones warn of it at every start.
+    /// The oldest Claude Code that was seen to know the event. Older ones warn of it at every start.
     pub since: Numbers,
 }
 
-impl Registered {
+impl RegisteredEvent {
     const fn since(self, since: Numbers) -> Self {
         Self { since, ..self }
     }
 
-    /// The same, but Claude Code waits for it, as long as for all others.
+    /// Returns the event as one on which Claude Code waits, as long as on all others.
     fn synchronous(self) -> Self {
         Self {
             asynchronous: false,
-            timeout: LONG,
+            timeout: DEFAULT_TIMEOUT,
             ..self
         }
     }
 }
 
-/// As long as Claude Code waits for hooks that say nothing of it.
-const LONG: u32 = 600;
+/// The number of seconds that Claude Code waits for a hook without a `timeout`.
+const DEFAULT_TIMEOUT: u32 = 600;
 
-const fn sync(event: &'static str, timeout: u32) -> Registered {
-    Registered {
+const fn sync(event: &'static str, timeout: u32) -> RegisteredEvent {
+    RegisteredEvent {
         event,
         timeout,
         asynchronous: false,
@@ -56,8 +56,8 @@ const fn sync(event: &'static str, timeout: u32) -> Registered {
     }
 }
 
-const fn asynchronous(event: &'static str) -> Registered {
-    Registered {
+const fn asynchronous(event: &'static str) -> RegisteredEvent {
+    RegisteredEvent {
         event,
         timeout: 10,
         asynchronous: true,
@@ -69,7 +69,7 @@ const WITH_BATCHES: Numbers = [2, 1, 139];
 const WITH_MODEL_SWITCHES: Numbers = [2, 1, 260];
 
 /// Every event that Claude Code knows, except `NOT_REGISTERED`.
-pub const REGISTERED: &[Registered] = &[
+pub const REGISTERED: &[RegisteredEvent] = &[
     sync("SessionStart", 600),
     sync("SessionEnd", 10),
     sync("Setup", 600),
@@ -102,34 +102,34 @@ pub const REGISTERED: &[Registered] = &[
     asynchronous("DirectoryAdded").since(WITH_MODEL_SWITCHES),
 ];
 
-/// A hook on `WorktreeCreate` replaces git, and its fellow goes with it; `MessageDisplay` would be
-/// one process for each piece of text.
+/// The events that becket is not registered for. A hook on `WorktreeCreate` replaces git, and
+/// `WorktreeRemove` belongs to it. `MessageDisplay` would start a process for each piece of text.
 #[cfg(test)]
 pub const NOT_REGISTERED: &[&str] = &["WorktreeCreate", "WorktreeRemove", "MessageDisplay"];
 
-/// The one event on which a failing shim can be made to block.
+/// The only event on which a failing shim can be made to block.
 pub const STRICT_EVENT: &str = "PreToolUse";
 
-/// Whether a missing or crashing shim blocks the tool call.
+/// The choice of whether a missing or crashing shim blocks the tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strict {
     On,
     Off,
-    /// As it stands in the file; off in a new one.
+    /// As the file has it, and off in a new file.
     Keep,
 }
 
-/// Whether the status line goes through becket too.
+/// The choice of whether the status line goes through becket too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatusLine {
     On,
-    /// Left to the person.
+    /// The user's own status line stays.
     Off,
-    /// As it was said the last time; on in the beginning.
+    /// As chosen the last time, and on at first.
     Keep,
 }
 
-/// What an entry has to say.
+/// The values that go into becket's entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registration {
     /// The shim, as an absolute path.
@@ -138,30 +138,33 @@ pub struct Registration {
     pub home: String,
     pub strict: Strict,
     pub status_line: bool,
-    /// The seconds between two refreshes of the status line.
+    /// The number of seconds between two refreshes of the status line.
     pub refresh: Option<u64>,
-    /// The same as `init` wrote it last: another number in the settings is the user's.
+    /// The `refresh` that `init` wrote last. Another number in the settings is the user's.
     pub refresh_written: Option<u64>,
-    /// The Claude Code that will read it; none stands for the newest.
+    /// The version of the Claude Code that will read the entries. `None` is the newest.
     pub claude: Option<Numbers>,
-    /// Events on which a named hook answers, so that Claude Code has to wait.
+    /// The events on which a named hook answers, so that Claude Code has to wait.
     pub synchronous: BTreeSet<String>,
 }
 
 impl Registration {
-    /// The events that this Claude Code knows.
-    pub fn events(&self) -> impl Iterator<Item = Registered> {
-        let knows = |registered: &Registered| self.claude.is_none_or(|it| it >= registered.since);
-        let known = REGISTERED.iter().copied().filter(knows);
-        known.map(|registered| match registered.asynchronous {
-            true if self.synchronous.contains(registered.event) => registered.synchronous(),
-            _ => registered,
+    /// Returns the events that this Claude Code knows.
+    pub fn events(&self) -> impl Iterator<Item = RegisteredEvent> {
+        let all = REGISTERED.iter().copied();
+        let known = all.filter(|registered| self.claude.is_none_or(|it| it >= registered.since));
+        known.map(|registered| {
+            if registered.asynchronous && self.synchronous.contains(registered.event) {
+                registered.synchronous()
+            } else {
+                registered
+            }
         })
     }
 
-    /// Every text that is right for one entry, the best first. Claude Code may wait where it need
-    /// not: a hook of another project may have asked for it.
-    pub fn entries(&self, registered: Registered, strict: bool) -> Vec<String> {
+    /// Returns every text that is right for an entry, the best first. Claude Code may wait where it
+    /// need not: a hook of another project may have asked for that.
+    pub fn entries(&self, registered: RegisteredEvent, strict: bool) -> Vec<String> {
         let mut entries = vec![self.entry(registered, strict)];
         if registered.asynchronous {
             entries.push(self.entry(registered.synchronous(), strict));
@@ -169,13 +172,13 @@ impl Registration {
         entries
     }
 
-    /// The text of one entry, on one line.
-    pub fn entry(&self, registered: Registered, strict: bool) -> String {
+    /// Returns the text of one entry, on one line.
+    pub fn entry(&self, registered: RegisteredEvent, strict: bool) -> String {
         self.entry_from("settings", registered, strict)
     }
 
-    /// The same for another place than a settings file: `from` says which.
-    pub fn entry_from(&self, from: &str, registered: Registered, strict: bool) -> String {
+    /// Returns the text of one entry for another place than a settings file, which `from` names.
+    pub fn entry_from(&self, from: &str, registered: RegisteredEvent, strict: bool) -> String {
         let args = ["--event", registered.event, "--from", from];
         let args: Vec<String> = args.iter().copied().map(quoted).collect();
         let mut entry = format!(
@@ -195,27 +198,32 @@ impl Registration {
         entry
     }
 
-    /// The text of a matcher group that holds nothing but one entry.
-    pub fn group(&self, registered: Registered, strict: bool) -> String {
+    /// Returns the text of a matcher group that holds only one entry.
+    pub fn group(&self, registered: RegisteredEvent, strict: bool) -> String {
         format!(r#"{{"hooks": [{}]}}"#, self.entry(registered, strict))
     }
 }
 
-/// The hooks of the plugin: the same events, by programs that are found in PATH.
+/// Returns the hooks of the plugin: the same events, with programs that are found in PATH.
 #[cfg(test)]
 fn plugin_hooks() -> String {
-    let entry = |registered: &Registered| {
-        let event = registered.event;
-        let more = match registered.asynchronous {
-            true => r#", "async": true"#,
-            false => "",
+    let mut entries = Vec::new();
+    for RegisteredEvent {
+        event,
+        timeout,
+        asynchronous,
+        ..
+    } in REGISTERED
+    {
+        let more = if *asynchronous {
+            r#", "async": true"#
+        } else {
+            ""
         };
-        format!(
-            r#"    "{event}": [{{"hooks": [{{"type": "command", "command": "becket-hook", "args": ["--event", "{event}", "--from", "plugin"], "timeout": {}{more}}}]}}]"#,
-            registered.timeout
-        )
-    };
-    let entries: Vec<String> = REGISTERED.iter().map(entry).collect();
+        entries.push(format!(
+            r#"    "{event}": [{{"hooks": [{{"type": "command", "command": "becket-hook", "args": ["--event", "{event}", "--from", "plugin"], "timeout": {timeout}{more}}}]}}]"#,
+        ));
+    }
     let what = "Every hook event goes through becket";
     format!(
         "{{\n  \"description\": \"{what}\",\n  \"hooks\": {{\n{}\n  }}\n}}\n",
@@ -227,9 +235,9 @@ fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// Whether an entry calls becket: known by the program's name. Without `args` the command is a
-/// line for the shell, and only one that is nothing but our program counts.
-pub fn is_ours(command: &str, args: Option<&[&str]>) -> bool {
+/// Returns true if an entry calls becket, by the name of its program. Without `args` the command is a
+/// line for the shell, and counts only if it is the program alone.
+pub fn is_becket(command: &str, args: Option<&[&str]>) -> bool {
     let name = Path::new(command)
         .file_name()
         .and_then(|name| name.to_str());
@@ -247,15 +255,16 @@ const MANAGED: &str = if cfg!(target_os = "macos") {
     "/etc/claude-code/managed-settings.json"
 };
 
+/// The sessions that a settings file is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
-    /// All of the user's sessions.
+    /// All sessions of the user.
     User,
-    /// Everybody's sessions in this project.
+    /// All users' sessions in this project.
     Project,
     /// The user's own sessions in this project.
     Local,
-    /// What the machine's owner says; we only look at it.
+    /// All sessions on the machine, by its owner. becket only reads this file.
     Managed,
 }
 
@@ -271,8 +280,8 @@ impl fmt::Display for Scope {
 }
 
 impl Scope {
+    /// Returns the settings file of this scope.
     pub fn file(self, world: &World) -> Result<PathBuf> {
-        let in_project = |name: &str| project_of(&world.cwd).join(".claude").join(name);
         match self {
             Self::User => match &world.claude_home {
                 Some(folder) => Ok(world.cwd.join(folder).join("settings.json")),
@@ -281,13 +290,13 @@ impl Scope {
                     Err(Failure::new(Code::Usage, what).hint("set HOME").into())
                 }
             },
-            Self::Project => Ok(in_project("settings.json")),
-            Self::Local => Ok(in_project("settings.local.json")),
+            Self::Project => Ok(project_of(&world.cwd).join(".claude/settings.json")),
+            Self::Local => Ok(project_of(&world.cwd).join(".claude/settings.local.json")),
             Self::Managed => Ok(PathBuf::from(MANAGED)),
         }
     }
 
-    /// The mode of a folder and of a file that we make, before the umask.
+    /// Returns the modes of a new folder and of a new file, before the umask.
     pub fn modes(self) -> (u32, u32) {
         match self {
             Self::User => (0o700, 0o600),
@@ -297,92 +306,97 @@ impl Scope {
     }
 }
 
-/// One settings file that Claude Code reads; it need not exist.
+/// A settings file that Claude Code reads. It need not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingsFile {
     pub scope: Scope,
     pub path: PathBuf,
 }
 
-/// Every settings file that concerns a session started here.
+/// Returns every settings file that concerns a session started here.
 pub fn files(world: &World) -> Vec<SettingsFile> {
-    let scopes = [Scope::User, Scope::Project, Scope::Local, Scope::Managed];
-    let file = |scope: Scope| {
-        let path = scope.file(world).ok()?;
-        Some(SettingsFile { scope, path })
-    };
-    let mut files: Vec<SettingsFile> = scopes.into_iter().filter_map(file).collect();
+    let mut files = Vec::new();
+    for scope in [Scope::User, Scope::Project, Scope::Local, Scope::Managed] {
+        if let Ok(path) = scope.file(world) {
+            files.push(SettingsFile { scope, path });
+        }
+    }
     // In the home itself the project's file is the user's.
     files.dedup_by(|later, earlier| later.path == earlier.path);
     files
 }
 
-/// Returns true if a settings file that counts for a session started here registers this becket;
-/// with `sources`, only the files of these scopes are read. A file that cannot be read is Claude
-/// Code's to complain about.
+/// Returns true if a settings file that counts for a session started here registers this becket. With
+/// `sources`, only the files of these scopes are read. A file that cannot be read does not count:
+/// Claude Code itself reports it.
 pub fn is_registered_here(world: &World, sources: Option<&str>) -> bool {
     let home = world.place.home().to_string_lossy();
-    let is_read = |file: &&SettingsFile| {
+    files(world).iter().any(|file| {
         let scope = file.scope.to_string();
-        sources.is_none_or(|sources| sources.split(',').any(|source| source.trim() == scope))
-    };
-    files(world).iter().filter(is_read).any(|file| {
-        let text = super::read(&file.path).ok().flatten();
+        if sources.is_some_and(|sources| sources.split(',').all(|it| it.trim() != scope)) {
+            return false;
+        }
+        let text = read(&file.path).ok().flatten();
         text.is_some_and(|text| is_registered(&text, &home).unwrap_or(false))
     })
 }
 
-/// The seconds after which Claude Code is to draw the status line again, by the user's config.
+/// Returns the number of seconds after which Claude Code draws the status line again, by the config.
 pub fn refresh(world: &World) -> Option<u64> {
     let config = world.loader(None).current();
     let refresh = config.config.statusline.refresh?;
     Some(refresh.as_secs())
 }
 
-/// Those of the asynchronous events on which a hook that is on, and not asynchronous itself, stands.
-/// Whether its project is trusted makes no difference to a registration, which outlives the question.
+/// Returns the asynchronous events that have a hook which is on and not asynchronous itself. A hook of
+/// a project that is not trusted counts too, since the registration outlives that question.
 pub fn synchronous_events(world: &World) -> BTreeSet<String> {
-    let answers = |hook: &&Arc<Hook>| hook.off.is_none() && !hook.is_async;
-    let hooks = named_hooks(world);
-    let on = hooks.iter().filter(answers).flat_map(|hook| &hook.on);
-    on.filter(|event| event.comes_late())
+    let mut hooks = named_hooks(world);
+    hooks.retain(|hook| hook.off.is_none() && !hook.is_async);
+    let events = hooks.iter().flat_map(|hook| &hook.on);
+    events
+        .filter(|event| event.comes_late())
         .map(ToString::to_string)
         .collect()
 }
 
-/// Every named hook that a session started here might have.
+/// Returns every named hook that a session started here might have.
 pub fn named_hooks(world: &World) -> Vec<Arc<Hook>> {
     let project = project_of(&world.cwd);
     let config = world.loader(Some(project)).current();
     config.hooks.clone()
 }
 
-/// Whether a settings file of this text has SessionStart told to the becket of this home, by a
-/// program that is there.
+/// Returns true if these settings register SessionStart with the becket of this home, and with a
+/// program that exists.
 pub fn is_registered(text: &str, home: &str) -> Result<bool, SettingsError> {
     let document = Document::parse(split_mark(text).1)?;
     document.root()?;
-    let names_home = |ours: &Placed<'_, '_>| {
-        let args = ours.args().unwrap_or_default();
-        let at = args.iter().position(|arg| *arg == "--home");
-        at.is_none_or(|at| args.get(at + 1) == Some(&home))
-    };
-    let is_there = |ours: &Placed<'_, '_>| {
-        let program = Path::new(ours.string("command").unwrap_or_default());
-        !program.is_absolute() || program.exists()
-    };
-    Ok(document.ours().iter().any(|ours| {
-        ours.counts && ours.event == "SessionStart" && names_home(ours) && is_there(ours)
+    Ok(document.becket_entries().iter().any(|entry| {
+        let program = Path::new(entry.string("command").unwrap_or_default());
+        entry.is_in_force
+            && entry.event == "SessionStart"
+            && home_of(entry).is_none_or(|named| named == Some(home))
+            && (!program.is_absolute() || program.exists())
     }))
 }
 
-/// The homes that becket is registered with in the settings files of a session started here. An
-/// entry without `--home` means the home of the environment.
+/// Returns the argument after `--home`, or `None` if an entry has no `--home`.
+fn home_of<'d>(entry: &'d PlacedEntry<'_, '_>) -> Option<Option<&'d str>> {
+    let args = entry.args()?;
+    let at = args.iter().position(|arg| *arg == "--home")?;
+    Some(args.get(at + 1).copied())
+}
+
+/// Returns the homes of all beckets in the settings files of a session started here. An entry without
+/// `--home` means the home of the environment.
 pub fn registered_homes(world: &World) -> Vec<PathBuf> {
-    let texts = files(world)
-        .into_iter()
-        .filter_map(|file| change::read(&file.path).ok().flatten());
-    let mut homes: Vec<PathBuf> = texts.flat_map(|text| homes_in(&text)).collect();
+    let mut homes = Vec::new();
+    for file in files(world) {
+        if let Ok(Some(text)) = read(&file.path) {
+            homes.extend(homes_in(&text));
+        }
+    }
     let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
     let own = Place::find(None, variable("BECKET_HOME"), variable("HOME"));
     homes.extend(own.map(|place| place.home().to_path_buf()));
@@ -393,15 +407,13 @@ fn homes_in(text: &str) -> Vec<PathBuf> {
     let Ok(document) = Document::parse(split_mark(text).1) else {
         return Vec::new();
     };
-    let home = |ours: &Placed<'_, '_>| {
-        let args = ours.args()?;
-        let at = args.iter().position(|arg| *arg == "--home")?;
-        Some(PathBuf::from(*args.get(at + 1)?)).filter(|home| home.is_absolute())
-    };
-    document.ours().iter().filter_map(home).collect()
+    let entries = document.becket_entries();
+    let homes = entries.iter().filter_map(|entry| home_of(entry).flatten());
+    let homes = homes.map(PathBuf::from);
+    homes.filter(|home| home.is_absolute()).collect()
 }
 
-/// These settings as one line of JSON, with becket registered besides what is there.
+/// Returns these settings as one line of JSON, with becket's entries added.
 pub fn with_registration(text: &str, registration: &Registration) -> Result<String, SettingsError> {
     let document = Document::parse(split_mark(text).1)?;
     let mut settings = document.root()?.map_or_else(|| json!({}), plain_object);
@@ -447,17 +459,17 @@ mod tests {
 
     #[test]
     fn entries_are_known_by_the_programs_name() {
-        assert!(is_ours("/opt/my tools/becket-hook", Some(&[])));
-        assert!(is_ours("becket-hook", None));
-        assert!(is_ours(
+        assert!(is_becket("/opt/my tools/becket-hook", Some(&[])));
+        assert!(is_becket("becket-hook", None));
+        assert!(is_becket(
             "/usr/bin/becket",
             Some(&["hook", "--event", "Stop"])
         ));
-        assert!(!is_ours("/usr/bin/becket", Some(&["sessions"])));
-        assert!(!is_ours("strace /opt/becket-hook", None));
-        assert!(!is_ours("/opt/becket-hook --verbose", None));
-        assert!(!is_ours("/opt/becket-hook.sh", Some(&[])));
-        assert!(!is_ours("/opt/becket-hook/run", Some(&[])));
+        assert!(!is_becket("/usr/bin/becket", Some(&["sessions"])));
+        assert!(!is_becket("strace /opt/becket-hook", None));
+        assert!(!is_becket("/opt/becket-hook --verbose", None));
+        assert!(!is_becket("/opt/becket-hook.sh", Some(&[])));
+        assert!(!is_becket("/opt/becket-hook/run", Some(&[])));
     }
 
     /// `BECKET_WRITE_PLUGIN=1 cargo test -p becket plugin` writes the file.

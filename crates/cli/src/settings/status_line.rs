@@ -1,40 +1,41 @@
-//! The status line in a settings file: ours is put in the place of the person's, and theirs is put
-//! back byte for byte.
+//! The status line in a settings file: becket's takes the place of the user's, which comes back byte
+//! for byte.
 
 use jsonc_parser::ast::{Object, ObjectProp, Value};
 use jsonc_parser::common::Ranged;
 
 use crate::settings::document::{
-    Container, Document, SettingsError, Splices, last, named, plain, split_mark, string,
+    Document, SettingsError, last, named, plain, plain_object, split_mark, string,
 };
 use crate::settings::registration::Registration;
+use crate::settings::splice::{Container, Splices};
 
 const KEY: &str = "statusLine";
-/// Says in our command that there was one before.
+/// The flag in becket's command that there was a status line before.
 const BESIDE: &str = "--beside";
-/// Says that the refresh interval is the user's own: their program runs each time.
+/// The flag that the refresh interval is the user's own, so that their program runs each time.
 const OWN_REFRESH: &str = "--own-refresh";
-/// The seconds between two calls by Claude Code while nothing happens.
+/// The key for the seconds between two calls by Claude Code while nothing happens.
 const REFRESH: &str = "refreshInterval";
 
-/// How the status line of a settings file stands.
+/// The state of the status line in a settings file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum StatusLineState {
     Missing,
-    /// As `init` would write it.
+    /// becket's command, as `init` would write it.
     Found(String),
-    /// Ours, but `init` would mend it.
+    /// becket's command, but `init` would change it.
     Different(String),
-    /// Not ours.
-    Theirs,
+    /// Another program's.
+    Foreign,
 }
 
-impl Standing {
-    pub fn is_ours(&self) -> bool {
+impl StatusLineState {
+    pub fn is_becket(&self) -> bool {
         matches!(self, Self::Found(_) | Self::Different(_))
     }
 
-    /// Ours, and there was one before it.
+    /// Returns true if it is becket's and there was another one before.
     pub fn is_beside(&self) -> bool {
         matches!(self, Self::Found(command) if has_flag(command, BESIDE))
     }
@@ -44,38 +45,32 @@ fn has_flag(command: &str, flag: &str) -> bool {
     command.split(' ').any(|word| word == flag)
 }
 
-/// The refresh interval of our status line in a settings file.
+/// Returns the refresh interval of becket's status line in a settings file.
 pub fn refresh_of(text: &str) -> Option<u64> {
     let document = Document::parse(split_mark(text).1).ok()?;
-    let ours = standing(&document).filter(|property| is_ours(&property.value))?;
-    plain(&ours.value)[REFRESH].as_u64()
+    let value = &property(&document)
+        .filter(|property| is_becket_line(&property.value))?
+        .value;
+    plain(value)[REFRESH].as_u64()
 }
 
-/// The settings with our status line, in the place of one that stood there.
+/// Returns the settings with becket's status line, in the place of one that was there.
 pub fn put(body: &str, registration: &Registration) -> Result<String, SettingsError> {
     let document = Document::parse(body)?;
     let Some(root) = document.root()? else {
         return Ok(body.to_owned());
     };
-    let splices = match last(root, KEY) {
-        Some(property) => {
-            let wanted = wanted(&document, Some(&property.value), registration);
-            let mut splices = Splices::default();
-            if !says(&property.value, &wanted) {
-                splices.replace(property.value.start()..property.value.end(), wanted);
-            }
-            splices
-        }
-        None => {
-            let wanted = wanted(&document, None, registration);
-            let write = |_: &str| format!("\"{KEY}\": {wanted}");
-            Container::from(root).append(&document, write)
-        }
+    let present = last(root, KEY).map(|property| &property.value);
+    let wanted = wanted_text(&document, present, registration);
+    let splices = match present {
+        Some(present) if is_equal(present, &wanted) => return Ok(body.to_owned()),
+        Some(present) => Splices::one(present, wanted),
+        None => Container::from(root).append(&document, format!("\"{KEY}\": {wanted}")),
     };
     Ok(splices.apply(body))
 }
 
-/// The settings without our status line; with the one that was there before, if there was one.
+/// Returns the settings without becket's status line, and with the one `before` it.
 pub fn take_out(body: &str, before: Option<&str>) -> Result<String, SettingsError> {
     let mut body = body.to_owned();
     loop {
@@ -83,95 +78,95 @@ pub fn take_out(body: &str, before: Option<&str>) -> Result<String, SettingsErro
         let Some(root) = document.root()? else {
             return Ok(body);
         };
-        let Some(ours) = named(root, KEY).find(|property| is_ours(&property.value)) else {
+        let Some(becket) = named(root, KEY).find(|property| is_becket_line(&property.value)) else {
             return Ok(body);
         };
-        let counts = |_: &&str| last(root, KEY).is_some_and(|last| last.range == ours.range);
-        let splices = match before.filter(counts) {
-            Some(before) => {
-                let mut splices = Splices::default();
-                splices.replace(ours.value.start()..ours.value.end(), before);
-                splices
-            }
-            None => Container::from(root).remove(&document, ours),
+        let is_last = last(root, KEY).is_some_and(|last| last.range == becket.range);
+        let splices = match before.filter(|_| is_last) {
+            Some(before) => Splices::one(&becket.value, before),
+            None => Container::from(root).remove(&document, becket),
         };
         body = splices.apply(&body);
     }
 }
 
-/// The status line that counts, as it is written, if it is not ours.
-pub fn theirs<'a>(document: &Document<'a>) -> Option<&'a str> {
-    let value = &standing(document)?.value;
-    (!is_ours(value)).then(|| &document.text[value.start()..value.end()])
+/// Returns the text of the status line that Claude Code reads, if it is not becket's.
+pub fn foreign_text<'a>(document: &Document<'a>) -> Option<&'a str> {
+    let value = &property(document)?.value;
+    (!is_becket_line(value)).then(|| &document.text[value.start()..value.end()])
 }
 
-/// What a status line runs, as it is written.
+/// Returns the command of a status line from its text.
 pub fn command_of(value: &str) -> Option<String> {
-    let value: serde_json::Value = match Document::parse(value) {
-        Ok(document) => plain(&Value::Object(document.root().ok()??.clone())),
-        Err(_) => return None,
-    };
+    let document = Document::parse(value).ok()?;
+    let value = plain_object(document.root().ok()??);
     let is_command = value["type"] == "command";
     let command = value["command"].as_str().filter(|_| is_command)?;
     (!command.trim().is_empty()).then(|| command.to_owned())
 }
 
-pub fn inspect(document: &Document<'_>, registration: &Registration) -> Standing {
-    let Some(property) = standing(document) else {
-        return Standing::Missing;
+pub fn inspect(document: &Document<'_>, registration: &Registration) -> StatusLineState {
+    let Some(property) = property(document) else {
+        return StatusLineState::Missing;
     };
-    let Some(command) = our_command(&property.value) else {
-        return Standing::Theirs;
+    let Some(command) = becket_command(&property.value) else {
+        return StatusLineState::Foreign;
     };
-    let wanted = wanted(document, Some(&property.value), registration);
-    if says(&property.value, &wanted) {
-        Standing::Found(command.to_owned())
+    let wanted = wanted_text(document, Some(&property.value), registration);
+    if is_equal(&property.value, &wanted) {
+        StatusLineState::Found(command.to_owned())
     } else {
-        Standing::Different(command.to_owned())
+        StatusLineState::Different(command.to_owned())
     }
 }
 
-fn standing<'d, 'a>(document: &'d Document<'a>) -> Option<&'d ObjectProp<'a>> {
-    document.root().ok()?.and_then(|root| last(root, KEY))
+/// Returns the status line that Claude Code reads.
+fn property<'d, 'a>(document: &'d Document<'a>) -> Option<&'d ObjectProp<'a>> {
+    last(document.root().ok()??, KEY)
 }
 
-/// Whether a status line is becket's: known by the program's name.
-pub fn is_ours(value: &Value<'_>) -> bool {
-    our_command(value).is_some()
+/// Returns true if a status line is becket's, by the name of its program.
+pub fn is_becket_line(value: &Value<'_>) -> bool {
+    becket_command(value).is_some()
 }
 
-fn our_command<'d>(value: &'d Value<'_>) -> Option<&'d str> {
+fn becket_command<'d>(value: &'d Value<'_>) -> Option<&'d str> {
     let object = value.as_object()?;
     let command =
         string(object, "command").filter(|_| string(object, "type") == Some("command"))?;
     let words = words(command)?;
     let (program, args) = words.split_first()?;
-    let ours = match program.rsplit('/').next()? {
+    let is_becket = match program.rsplit('/').next()? {
         "becket-hook" => args.iter().any(|arg| arg == "--statusline"),
         "becket" => args.first().is_some_and(|verb| verb == "statusline"),
         _ => false,
     };
-    ours.then_some(command)
+    is_becket.then_some(command)
 }
 
-/// What should stand there: our command, and everything else that the person had said of it.
-fn wanted(document: &Document<'_>, now: Option<&Value<'_>>, registration: &Registration) -> String {
-    let object = now.and_then(Value::as_object);
+/// Returns the text of the status line that `init` writes: becket's command, and every other field of
+/// the one that is there.
+fn wanted_text(
+    document: &Document<'_>,
+    present: Option<&Value<'_>>,
+    registration: &Registration,
+) -> String {
+    let object = present.and_then(Value::as_object);
     let refresh = object.and_then(|object| last(object, REFRESH));
     let written = registration.refresh_written;
     let seconds = refresh.and_then(|refresh| plain(&refresh.value).as_u64());
-    let (beside, own_refresh) = match now.and_then(our_command) {
-        Some(ours) => (
-            has_flag(ours, BESIDE),
-            has_flag(ours, OWN_REFRESH) || written.is_some() && written != seconds,
+    let (beside, own_refresh) = match present.and_then(becket_command) {
+        Some(command) => (
+            has_flag(command, BESIDE),
+            has_flag(command, OWN_REFRESH) || written.is_some() && written != seconds,
         ),
         None => {
-            let text = now.map(|now| &document.text[now.start()..now.end()]);
+            let text = present.map(|value| &document.text[value.start()..value.end()]);
             (text.is_some_and(|text| command_of(text).is_some()), true)
         }
     };
     let own_refresh = own_refresh && refresh.is_some();
-    // Without a record of what `init` wrote, what stands there stays.
+    // Without a record of the interval that `init` wrote, the present one stays.
     let keeps_refresh = own_refresh || refresh.is_some() && written.is_none();
     let mut words = vec![registration.program.as_str(), "--statusline"];
     words.extend(beside.then_some(BESIDE));
@@ -179,7 +174,7 @@ fn wanted(document: &Document<'_>, now: Option<&Value<'_>>, registration: &Regis
     words.extend(["--home", registration.home.as_str()]);
     let command = serde_json::Value::from(line(&words));
     let mut value = format!(r#"{{"type": "command", "command": {command}"#);
-    for member in object.map(others).unwrap_or_default() {
+    for member in object.map(other_members).unwrap_or_default() {
         let name = member.name.as_str();
         if name != REFRESH || keeps_refresh {
             let name = serde_json::Value::from(name);
@@ -193,37 +188,39 @@ fn wanted(document: &Document<'_>, now: Option<&Value<'_>>, registration: &Regis
     value
 }
 
-/// Padding and the like.
-fn others<'d, 'a>(object: &'d Object<'a>) -> Vec<&'d ObjectProp<'a>> {
-    let counts = |property: &&ObjectProp<'a>| {
-        let name = property.name.as_str();
-        let is_last = last(object, name).is_some_and(|last| last.range == property.range);
+/// Returns the members besides the command, such as the padding.
+fn other_members<'d, 'a>(object: &'d Object<'a>) -> Vec<&'d ObjectProp<'a>> {
+    let mut members: Vec<_> = object.properties.iter().collect();
+    members.retain(|member| {
+        let name = member.name.as_str();
+        let is_last = last(object, name).is_some_and(|last| last.range == member.range);
         is_last && !matches!(name, "type" | "command")
-    };
-    object.properties.iter().filter(counts).collect()
+    });
+    members
 }
 
-/// Whether a status line says just this, however it is laid out.
-fn says(value: &Value<'_>, wanted: &str) -> bool {
+/// Returns true if a status line has the same fields as `wanted`, in any layout.
+fn is_equal(value: &Value<'_>, wanted: &str) -> bool {
     serde_json::from_str::<serde_json::Value>(wanted).is_ok_and(|wanted| wanted == plain(value))
 }
 
-/// The words as one line, quoted where they have to be.
+/// Joins words to a line for the shell, quoted where needed.
 pub fn line(words: &[&str]) -> String {
     let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
     words.join(" ")
 }
 
 fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
+    let mut characters = word.chars();
+    let is_plain = characters.all(|c| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c));
+    if is_plain && !word.is_empty() {
         word.to_owned()
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 
-/// The words of a line; none if the shell would do more with it than split it.
+/// Splits a line into words. Returns `None` if the shell would do more with it than split it.
 pub fn words(line: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

@@ -9,15 +9,13 @@ use jsonc_parser::common::Ranged;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::settings::change::unified;
-use crate::settings::document::{Document, named, split_mark};
-use crate::settings::entries::{
-    Kept, State, inspect, make_synchronous, register, unregister, value,
-};
-use crate::settings::registration::{REGISTERED, Registration, Strict, is_ours};
-use crate::settings::status_line::{Standing, is_ours as is_our_line};
+use crate::settings::document::{Document, named, plain_object, split_mark};
+use crate::settings::entries::{OriginalParts, make_synchronous, register, unregister, value};
+use crate::settings::inspection::{EntryState, inspect};
+use crate::settings::registration::{REGISTERED, Registration, Strict, is_becket};
+use crate::settings::status_line::{StatusLineState, is_becket_line};
 use crate::settings::tests::any::{foreign as any_foreign, mixed, plain};
-use crate::settings::{Foreign, foreign, put_back, take_out};
+use crate::settings::{FileChange, ForeignEntry, foreign, put_back, take_out};
 
 fn registration() -> Registration {
     Registration {
@@ -41,10 +39,12 @@ fn an_older_claude_code_is_spared_the_events_that_it_would_warn_of() {
     };
     let text = register("", &older).unwrap();
     assert!(text.contains("PostToolBatch") && !text.contains("PreModelSwitch"));
-    let missing = inspect(&text, &newest).unwrap().count(State::Missing);
+    let missing = inspect(&text, &newest).unwrap().count(EntryState::Missing);
     assert_eq!(missing, 3, "and they are found missing by a newer one");
     let upgraded = register(&text, &newest).unwrap();
-    let found = inspect(&upgraded, &newest).unwrap().count(State::Found);
+    let found = inspect(&upgraded, &newest)
+        .unwrap()
+        .count(EntryState::Found);
     assert_eq!(found, REGISTERED.len());
     assert!(
         !register(&upgraded, &older)
@@ -62,18 +62,23 @@ fn where_a_hook_answers_claude_code_waits() {
     };
     let text = register("", &late).unwrap();
     let different = inspect(&text, &waits).unwrap();
-    assert_eq!(different.count(State::Different), 1, "doctor finds it");
-    let mended = register(&text, &waits).unwrap();
-    assert_eq!(mended, make_synchronous(&text, &waits).unwrap());
+    assert_eq!(different.count(EntryState::Different), 1, "doctor finds it");
+    let updated = register(&text, &waits).unwrap();
+    assert_eq!(updated, make_synchronous(&text, &waits).unwrap());
     let asynchronous = |text: &str| text.matches(r#""async": true"#).count();
-    assert_eq!(asynchronous(&mended), asynchronous(&text) - 1);
-    assert!(mended.contains(
+    assert_eq!(asynchronous(&updated), asynchronous(&text) - 1);
+    assert!(updated.contains(
         r#""Notification", "--from", "settings", "--home", "/home/user/.becket"], "timeout": 600}"#
     ));
-    assert_eq!(inspect(&mended, &waits).unwrap().count(State::Different), 0);
     assert_eq!(
-        register(&mended, &late).unwrap(),
-        mended,
+        inspect(&updated, &waits)
+            .unwrap()
+            .count(EntryState::Different),
+        0
+    );
+    assert_eq!(
+        register(&updated, &late).unwrap(),
+        updated,
         "and it may stay so"
     );
 }
@@ -81,9 +86,15 @@ fn where_a_hook_answers_claude_code_waits() {
 /// The diff of `register`, with all but a few events left out.
 fn change(text: &str) -> String {
     let registered = register(text, &registration()).unwrap();
-    let back = unregister(&registered, &Kept::of(text)).unwrap();
+    let back = unregister(&registered, &OriginalParts::of(text)).unwrap();
     assert_eq!(back, text);
-    let diff = unified("settings.json", Some(text), Some(&registered));
+    let change = FileChange {
+        file: "settings.json".into(),
+        before: Some(text.to_owned()),
+        after: Some(registered),
+        backup: None,
+    };
+    let diff = change.diff();
     let shown = [
         "SessionStart",
         "PreToolUse",
@@ -159,7 +170,7 @@ fn with_comments_and_other_hooks() {
 }
 
 #[test]
-fn an_old_installation_is_mended_where_it_stands() {
+fn an_old_installation_is_updated_where_it_stands() {
     let text = r#"{
   "hooks": {
     "PreToolUse": [
@@ -177,7 +188,10 @@ fn an_old_installation_is_mended_where_it_stands() {
 "#;
     let before = inspect(text, &registration()).unwrap();
     assert_eq!(
-        (before.count(State::Different), before.count(State::Found)),
+        (
+            before.count(EntryState::Different),
+            before.count(EntryState::Found)
+        ),
         (1, 0)
     );
     let registered = register(text, &registration()).unwrap();
@@ -212,7 +226,7 @@ fn what_others_added_to_our_groups_stays() {
             "\"Setup\": [",
             &format!("\"Setup\": [{{\"hooks\": [{mine}]}}, "),
         );
-    let rest = unregister(&edited, &Kept::default()).unwrap();
+    let rest = unregister(&edited, &OriginalParts::default()).unwrap();
     insta::assert_snapshot!(rest, @r#"
     {
       "hooks": {
@@ -252,7 +266,7 @@ proptest! {
     #[test]
     fn what_is_put_in_comes_out_again(text in any_foreign()) {
         let registered = register(&text, &registration()).unwrap();
-        let back = unregister(&registered, &Kept::of(&text)).unwrap();
+        let back = unregister(&registered, &OriginalParts::of(&text)).unwrap();
         if has_hollow(&text) {
             prop_assert_eq!(tokens(&back), tokens(&text));
         } else {
@@ -262,7 +276,7 @@ proptest! {
 
     #[test]
     fn a_file_without_us_is_left_alone(text in any_foreign()) {
-        prop_assert_eq!(unregister(&text, &Kept::default()).unwrap(), text);
+        prop_assert_eq!(unregister(&text, &OriginalParts::default()).unwrap(), text);
     }
 
     #[test]
@@ -275,21 +289,21 @@ proptest! {
     fn everything_is_registered_and_nothing_else_is_lost(text in mixed()) {
         let registered = register(&text, &registration()).unwrap();
         let inspection = inspect(&registered, &registration()).unwrap();
-        prop_assert_eq!(inspection.count(State::Found), REGISTERED.len());
-        prop_assert!(matches!(inspection.status_line, Standing::Found(_)));
+        prop_assert_eq!(inspection.count(EntryState::Found), REGISTERED.len());
+        prop_assert!(matches!(inspection.status_line, StatusLineState::Found(_)));
         prop_assert_eq!(theirs(&registered), theirs(&text));
         prop_assert_eq!(comments(&registered), comments(&text));
     }
 
     #[test]
     fn only_ours_goes(text in mixed()) {
-        let rest = unregister(&text, &Kept::default()).unwrap();
+        let rest = unregister(&text, &OriginalParts::default()).unwrap();
         prop_assert_eq!(theirs(&rest), theirs(&text));
         prop_assert_eq!(comments(&rest), comments(&text));
         let rest = Document::parse(split_mark(&rest).1).unwrap();
-        prop_assert!(rest.ours().is_empty());
+        prop_assert!(rest.becket_entries().is_empty());
         let root = rest.root().unwrap().unwrap();
-        prop_assert!(!named(root, "statusLine").any(|line| is_our_line(&line.value)));
+        prop_assert!(!named(root, "statusLine").any(|line| is_becket_line(&line.value)));
     }
 
     #[test]
@@ -297,7 +311,7 @@ proptest! {
         prop_assume!(serde_json::from_str::<Value>(&text).is_ok());
         let registered = register(&text, &registration()).unwrap();
         prop_assert!(serde_json::from_str::<Value>(&registered).is_ok(), "{}", registered);
-        let rest = unregister(&registered, &Kept::default()).unwrap();
+        let rest = unregister(&registered, &OriginalParts::default()).unwrap();
         prop_assert!(serde_json::from_str::<Value>(&rest).is_ok(), "{}", rest);
     }
 
@@ -346,7 +360,7 @@ fn tokens(text: &str) -> Vec<String> {
 /// remembered as a whole.
 fn comments(text: &str) -> Vec<String> {
     let document = Document::parse(split_mark(text).1).unwrap();
-    let ours = document.ours();
+    let ours = document.becket_entries();
     let entries = ours.iter().map(|ours| ours.entry.range);
     let root = document.root().unwrap().unwrap();
     let lines = named(root, "statusLine").map(Ranged::range);
@@ -389,16 +403,16 @@ fn calls_becket(entry: &Value) -> bool {
     let args = entry["args"].as_array();
     let args: Option<Vec<&str>> = args.map(|args| args.iter().filter_map(Value::as_str).collect());
     let command = entry["command"].as_str();
-    command.is_some_and(|command| is_ours(command, args.as_deref()))
+    command.is_some_and(|command| is_becket(command, args.as_deref()))
 }
 
 /// The comments outside the entries.
-fn outside_comments(text: &str, entries: &[Foreign]) -> Vec<String> {
+fn outside_comments(text: &str, entries: &[ForeignEntry]) -> Vec<String> {
     let document = Document::parse(split_mark(text).1).unwrap();
-    let theirs = document.theirs();
+    let theirs = document.foreign_entries();
     let gone = |at: usize| {
         let mut gone = theirs.iter().filter(|one| {
-            let value = crate::settings::document::plain_object(one.entry);
+            let value = plain_object(one.entry);
             entries.iter().any(|entry| entry.value == value)
         });
         gone.any(|one| one.entry.range.start < at && at < one.entry.range.end)
@@ -410,7 +424,7 @@ fn outside_comments(text: &str, entries: &[Foreign]) -> Vec<String> {
         .collect()
 }
 
-fn sorted(mut entries: Vec<Foreign>) -> Vec<String> {
+fn sorted(mut entries: Vec<ForeignEntry>) -> Vec<String> {
     entries.sort_by_key(|entry| format!("{entry:?}"));
     entries.dedup_by_key(|entry| {
         (
@@ -432,18 +446,18 @@ proptest! {
     #[test]
     fn what_is_taken_out_is_gone_and_nothing_else(text in mixed(), odd in any::<bool>()) {
         let all = foreign(&text).unwrap();
-        let nth = |(nth, _): &(usize, &Foreign)| (nth % 2 == 1) == odd;
-        let some: Vec<Foreign> = all.iter().enumerate().filter(nth).map(|(_, it)| it.clone()).collect();
+        let nth = |(nth, _): &(usize, &ForeignEntry)| (nth % 2 == 1) == odd;
+        let some: Vec<ForeignEntry> = all.iter().enumerate().filter(nth).map(|(_, it)| it.clone()).collect();
         let rest = take_out(&text, &some).unwrap();
-        let is_meant = |entry: &Foreign| some.iter().any(|it| {
+        let is_meant = |entry: &ForeignEntry| some.iter().any(|it| {
             (&it.event, &it.matcher, &it.value) == (&entry.event, &entry.matcher, &entry.value)
         });
-        let kept: Vec<Foreign> = all.into_iter().filter(|entry| !is_meant(entry)).collect();
+        let kept: Vec<ForeignEntry> = all.into_iter().filter(|entry| !is_meant(entry)).collect();
         prop_assert_eq!(foreign(&rest).unwrap(), kept);
         prop_assert_eq!(outside_comments(&rest, &some), outside_comments(&text, &some));
         let ours = |text: &str| {
             let document = Document::parse(split_mark(text).1).unwrap();
-            let entries: Vec<_> = document.ours().iter().map(|one| one.entry.range.end - one.entry.range.start).collect();
+            let entries: Vec<_> = document.becket_entries().iter().map(|one| one.entry.range.end - one.entry.range.start).collect();
             entries
         };
         prop_assert_eq!(ours(&rest), ours(&text));

@@ -6,9 +6,11 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::adopt::{self, Change, Found, Moved, Named, Undone, Why, numbers, stays};
+use crate::adopt::{
+    self, Adoption, ForeignHooks, HookCandidate, Obstacle, UndoneAdoption, numbers,
+};
 use crate::failure::{Code, Failure};
-use crate::settings::{self, Scope};
+use crate::settings::{FileChange, Scope};
 use crate::ui::style::{Look, WARN};
 use crate::ui::text::{count, one_line};
 use crate::world::World;
@@ -49,9 +51,9 @@ impl AdoptArgs {
         if self.undo {
             return self.give_back(world);
         }
-        let mut found = adopt::look(world)?;
-        let is_chosen = self.all || self.yes || !self.only.is_empty() || self.dry_run;
-        if !is_chosen && (self.json || !tui::suits_terminal() || nothing_to_choose(&found)) {
+        let mut found = adopt::find_hooks(world)?;
+        let says = self.all || self.yes || !self.only.is_empty() || self.dry_run;
+        if !says && (self.json || !tui::suits_terminal() || nothing_to_choose(&found)) {
             self.list(world, &found);
             return Ok(ExitCode::SUCCESS);
         }
@@ -73,8 +75,8 @@ impl AdoptArgs {
         if self.built_in || (!is_chosen && wants_built_ins(&found, &names)?) {
             found.take_built_ins(world, &mut names);
         }
-        let left = self.leave_project_hooks(&found, &mut names)?;
-        let hooks: Vec<&Named> = found
+        let left = self.leave_the_projects(&found, &mut names)?;
+        let hooks: Vec<&HookCandidate> = found
             .hooks
             .iter()
             .filter(|hook| names.contains(&hook.name))
@@ -95,8 +97,11 @@ impl AdoptArgs {
             report["dry_run"] = json!(self.dry_run);
             anstream::println!("{report}");
         } else if self.dry_run {
-            moved.iter().flat_map(Moved::changes).for_each(print_diff);
-            tell_left(&left, &needing_trust(&found, &hooks));
+            moved
+                .iter()
+                .flat_map(Adoption::changes)
+                .for_each(FileChange::print_diff);
+            tell_of_rest(&left, &resting(&found, &hooks));
         } else {
             moved.iter().for_each(tell);
             tell_left(&left, &needing_trust(&found, &hooks));
@@ -105,7 +110,7 @@ impl AdoptArgs {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn list(&self, world: &World, found: &Found) {
+    fn list(&self, world: &World, found: &ForeignHooks) {
         if self.json {
             anstream::println!("{}", adopt::json(world, found));
             return;
@@ -115,8 +120,8 @@ impl AdoptArgs {
             return;
         }
         anstream::print!("{}", adopt::list_table(found, &Look::of_stdout()));
-        let unregistered = found.hooks.iter().find_map(|hook| match &hook.why {
-            Some(Why::Unregistered(why)) => Some(why),
+        let unheard = found.hooks.iter().find_map(|hook| match &hook.obstacle {
+            Some(Obstacle::Unregistered(why)) => Some(why),
             _ => None,
         });
         match unregistered {
@@ -126,7 +131,7 @@ impl AdoptArgs {
                 "next: `becket adopt --all` moves them, `becket adopt --only NAME` some of them"
             ),
         }
-        let built_ins = found.built_ins(found.hooks.iter().filter(|hook| !stays(hook)));
+        let built_ins = found.built_ins(found.hooks.iter().filter(|hook| !hook.is_unsupported()));
         if !built_ins.is_empty() {
             anstream::println!(
                 "becket has these built in: {built_ins}. `becket adopt --all --built-in` takes its own in their place"
@@ -134,10 +139,10 @@ impl AdoptArgs {
         }
     }
 
-    /// Returns the hooks that the command line names.
-    fn named(&self, found: &Found) -> Result<BTreeSet<String>> {
+    /// The names that the command line means.
+    fn said(&self, found: &ForeignHooks) -> Result<BTreeSet<String>> {
         if self.only.is_empty() {
-            let can = found.hooks.iter().filter(|hook| !stays(hook));
+            let can = found.hooks.iter().filter(|hook| !hook.is_unsupported());
             return Ok(can.map(|hook| hook.name.clone()).collect());
         }
         for name in &self.only {
@@ -146,7 +151,7 @@ impl AdoptArgs {
                 let failure = Failure::new(Code::Missing, what);
                 return Err(failure.hint("`becket adopt` lists the names").into());
             };
-            if let Some(Why::Never(why)) = &hook.why {
+            if let Some(Obstacle::Unsupported(why)) = &hook.obstacle {
                 let what = format!("{name} cannot be adopted: {why}");
                 return Err(Failure::new(Code::Failed, what).into());
             }
@@ -158,9 +163,11 @@ impl AdoptArgs {
     /// is trusted. Returns the removed names.
     fn leave_project_hooks(
         &self,
-        found: &Found,
+        found: &ForeignHooks,
         names: &mut BTreeSet<String>,
     ) -> Result<Vec<String>> {
+        let is_meant =
+            |hook: &&HookCandidate| hook.scope != Scope::User && names.contains(&hook.name);
         let left: Vec<String> = found
             .hooks
             .iter()
@@ -212,7 +219,7 @@ impl AdoptArgs {
             let changes = undone
                 .iter()
                 .flat_map(|one| std::iter::once(&one.settings).chain(&one.config));
-            changes.for_each(print_diff);
+            changes.for_each(FileChange::print_diff);
         } else if undone.is_empty() {
             anstream::println!("nothing was adopted from the settings of this folder");
         } else {
@@ -222,38 +229,47 @@ impl AdoptArgs {
     }
 }
 
-/// Asks whether to use becket's built-in hooks in place of those with their names.
-fn wants_built_ins(found: &Found, names: &BTreeSet<String>) -> Result<bool> {
+/// Asks whether becket's own hooks are to be taken in place of those that say their names.
+fn wants_built_ins(found: &ForeignHooks, names: &BTreeSet<String>) -> Result<bool> {
     let chosen = found.hooks.iter().filter(|hook| names.contains(&hook.name));
     let built_ins = found.built_ins(chosen);
     let question = format!("becket has these built in: {built_ins}. Take its own in their place?");
     Ok(!built_ins.is_empty() && ui::agrees(&question)?)
 }
 
-fn nothing_to_choose(found: &Found) -> bool {
-    found.hooks.iter().all(|hook| hook.why.is_some())
+fn nothing_to_choose(found: &ForeignHooks) -> bool {
+    found.hooks.iter().all(|hook| hook.obstacle.is_some())
 }
 
-/// Returns the hooks whose numbers in the list the user typed.
-fn chosen(answer: &str, found: &Found) -> Result<BTreeSet<String>> {
-    let listed: Vec<&Named> = found.hooks.iter().filter(|hook| !stays(hook)).collect();
-    let Some(numbers) = numbers(answer, listed.len()) else {
-        let what = format!("`{}` is not one of the choices", one_line(answer));
-        let hint = format!(
-            "type `all`, `none`, or numbers from 1 to {}: 1 3-5",
-            listed.len()
-        );
-        return Err(Failure::new(Code::Usage, what).hint(hint).into());
-    };
-    let names = numbers.into_iter().map(|nth| listed[nth - 1].name.clone());
-    Ok(names.collect())
+/// The names that a person means by the numbers of the list.
+fn chosen(answer: &str, found: &ForeignHooks) -> Result<BTreeSet<String>> {
+    let listed: Vec<&HookCandidate> = found
+        .hooks
+        .iter()
+        .filter(|hook| !hook.is_unsupported())
+        .collect();
+    numbers(answer, listed.len())
+        .map(|numbers| {
+            numbers
+                .into_iter()
+                .map(|nth| listed[nth - 1].name.clone())
+                .collect()
+        })
+        .ok_or_else(|| {
+            let what = format!("{answer:?} is not one of the choices");
+            let hint = format!(
+                "type `all`, `none`, or numbers from 1 to {}: 1 3-5",
+                listed.len()
+            );
+            Failure::new(Code::Usage, what).hint(hint).into()
+        })
 }
 
-/// Fails if the events of a hook do not reach becket: it would silently not run.
-fn must_be_registered(found: &Found, names: &BTreeSet<String>) -> Result<()> {
+/// Hooks whose events do not reach becket would silently not run.
+fn can_be_heard(found: &ForeignHooks, names: &BTreeSet<String>) -> Result<()> {
     let chosen = found.hooks.iter().filter(|hook| names.contains(&hook.name));
-    let unregistered = chosen.into_iter().find_map(|hook| match &hook.why {
-        Some(Why::Unregistered(why)) => Some((hook, why)),
+    let unheard = chosen.into_iter().find_map(|hook| match &hook.obstacle {
+        Some(Obstacle::Unregistered(why)) => Some((hook, why)),
         _ => None,
     });
     let Some((hook, why)) = unregistered else {
@@ -265,17 +281,17 @@ fn must_be_registered(found: &Found, names: &BTreeSet<String>) -> Result<()> {
         .into())
 }
 
-/// Returns the user's own hooks that do not run in a project without trust. A hook that names a file is among them if
-/// the file is in this project.
-fn needing_trust<'a>(found: &Found, hooks: &[&'a Named]) -> Vec<&'a str> {
-    hooks
-        .iter()
-        .filter(|hook| hook.scope == Scope::User && hook.rests(&found.here).is_some())
-        .map(|hook| &*hook.name)
-        .collect()
+/// Those of the person's own that rest where a project is not trusted; of those that only name a
+/// file, the ones whose file is in this one.
+fn resting<'a>(found: &ForeignHooks, hooks: &[&'a HookCandidate]) -> Vec<&'a str> {
+    let rest = |hook: &&&HookCandidate| {
+        hook.scope == Scope::User && hook.trust_note(&found.project).is_some()
+    };
+    let hooks = hooks.iter().filter(rest);
+    hooks.map(|hook| &*hook.name).collect()
 }
 
-fn tell(moved: &Moved) {
+fn tell(moved: &Adoption) {
     let settings = moved.settings.file.display();
     let Some(config) = &moved.config else {
         return anstream::println!(
@@ -283,17 +299,17 @@ fn tell(moved: &Moved) {
         );
     };
     let config = config.file.display();
-    match moved.names.len() - moved.there.len() {
+    match moved.names.len() - moved.already_there.len() {
         0 => {}
         new => {
             let hooks = count(new, "hook", "hooks");
             anstream::println!("moved {hooks} from {settings} to {config}");
         }
     }
-    if !moved.there.is_empty() {
+    if !moved.already_there.is_empty() {
         anstream::println!(
             "in {config} already, so only taken out of {settings}: {}",
-            moved.there.join(", ")
+            moved.already_there.join(", ")
         );
     }
     if let Some(backup) = &moved.settings.backup {
@@ -318,11 +334,9 @@ fn tell_left(left: &[String], needing_trust: &[&str]) {
     }
 }
 
-fn tell_next(moved: &[Moved]) {
-    if moved
-        .iter()
-        .any(|moved| moved.scope != Scope::User && moved.config.is_some())
-    {
+fn tell_next(moved: &[Adoption]) {
+    let is_projects = |moved: &Adoption| moved.scope != Scope::User && moved.config.is_some();
+    if moved.iter().any(is_projects) {
         anstream::println!("next: `becket trust` lets this project's hooks run");
     }
     if !moved.is_empty() {
@@ -330,7 +344,7 @@ fn tell_next(moved: &[Moved]) {
     }
 }
 
-fn tell_back(undone: &Undone) {
+fn tell_back(undone: &UndoneAdoption) {
     let settings = undone.settings.file.display();
     let hooks = count(undone.entries, "hook", "hooks");
     if undone.exact {
@@ -349,43 +363,22 @@ fn tell_back(undone: &Undone) {
     }
 }
 
-fn print_diff(change: &Change) {
-    let (before, after) = (change.before.as_deref(), change.after.as_deref());
-    if before != after {
-        settings::print_diff(&change.file, before, after);
-    }
-}
-
-fn report_change(change: &Change, dry_run: bool) -> Value {
-    let file = change.file.to_string_lossy();
-    let mut report = json!({
-        "file": file,
-        "changed": change.changed(),
-        "backup": change.backup,
-    });
-    if dry_run {
-        let (before, after) = (change.before.as_deref(), change.after.as_deref());
-        report["diff"] = json!(settings::unified(&file, before, after));
-    }
-    report
-}
-
-fn report_of(moved: &Moved, dry_run: bool) -> Value {
+fn report_of(moved: &Adoption, dry_run: bool) -> Value {
     json!({
         "scope": moved.scope.to_string(),
         "names": moved.names,
-        "settings": report_change(&moved.settings, dry_run),
-        "config": moved.config.as_ref().map(|config| report_change(config, dry_run)),
+        "settings": moved.settings.report(dry_run),
+        "config": moved.config.as_ref().map(|config| config.report(dry_run)),
     })
 }
 
-fn report_back(undone: &Undone, dry_run: bool) -> Value {
+fn report_back(undone: &UndoneAdoption, dry_run: bool) -> Value {
     json!({
         "scope": undone.scope.to_string(),
         "hooks": undone.entries,
         "exact": undone.exact,
         "left": undone.left,
-        "settings": report_change(&undone.settings, dry_run),
-        "config": undone.config.as_ref().map(|config| report_change(config, dry_run)),
+        "settings": undone.settings.report(dry_run),
+        "config": undone.config.as_ref().map(|config| config.report(dry_run)),
     })
 }

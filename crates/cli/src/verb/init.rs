@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::json;
 
-use crate::commands::{self, Command};
+use crate::commands::{self, CommandFile};
 use crate::settings::{self, Outcome, Scope, StatusLine, Strict};
 use crate::tmux::conf;
 use crate::ui::style::WARN;
@@ -103,12 +103,14 @@ impl InitArgs {
         if self.json {
             let mut report = report(&outcome, events, self.dry_run);
             report["strict"] = json!(outcome.inspection.strict);
-            report["status_line"] = json!(outcome.inspection.status_line.is_ours());
+            report["status_line"] = json!(outcome.inspection.status_line.is_becket());
             report["disable_all_hooks"] = json!(outcome.inspection.disable_all_hooks);
             report["commands"] = commands_json(&commands);
             anstream::println!("{report}");
-        } else if self.dry_run && (outcome.changed() || commands.iter().any(Command::changed)) {
-            print_diff(&outcome);
+        } else if self.dry_run
+            && (outcome.change.changed() || commands.iter().any(|command| command.change.changed()))
+        {
+            outcome.change.print_diff();
             print_command_diffs(&commands);
         } else {
             tell(&outcome, events);
@@ -119,7 +121,7 @@ impl InitArgs {
             let yellow = anstyle::AnsiColor::Yellow.on_default().bold();
             anstream::eprintln!(
                 "{yellow}warning:{yellow:#} disableAllHooks is true in {}: no hook runs, nor do becket's",
-                visible(&outcome.file.to_string_lossy())
+                visible(&outcome.change.file.to_string_lossy())
             );
         }
         Ok(ExitCode::SUCCESS)
@@ -144,13 +146,13 @@ fn tmux_lines(world: &World, file: Option<&Path>) -> Result<ExitCode> {
 }
 
 fn tell(outcome: &Outcome, events: usize) {
-    let file = visible(&outcome.file.to_string_lossy());
+    let file = visible(&outcome.change.file.to_string_lossy());
     let strict = if outcome.inspection.strict {
         ", strict"
     } else {
         ""
     };
-    if !outcome.changed() {
+    if !outcome.change.changed() {
         anstream::println!("already registered for {events} events{strict} in {file}");
         return;
     }
@@ -167,7 +169,7 @@ fn tell(outcome: &Outcome, events: usize) {
 }
 
 fn tell_next(outcome: &Outcome) {
-    if outcome.changed() {
+    if outcome.change.changed() {
         anstream::println!(
             "next: start Claude Code as always; `becket doctor` proves that its events arrive"
         );
@@ -175,7 +177,7 @@ fn tell_next(outcome: &Outcome) {
 }
 
 pub fn tell_backup(outcome: &Outcome) {
-    if let Some(backup) = &outcome.backup {
+    if let Some(backup) = &outcome.change.backup {
         anstream::println!(
             "the file as it was before: {}",
             visible(&backup.to_string_lossy())
@@ -183,37 +185,23 @@ pub fn tell_backup(outcome: &Outcome) {
     }
 }
 
-pub fn print_diff(outcome: &Outcome) {
-    let (before, after) = (outcome.before.as_deref(), outcome.after.as_deref());
-    settings::print_diff(&outcome.file, before, after);
-}
-
 pub fn report(outcome: &Outcome, events: usize, dry_run: bool) -> serde_json::Value {
-    let file = outcome.file.to_string_lossy();
-    let mut report = json!({
-        "file": file,
-        "scope": outcome.scope.to_string(),
-        "changed": outcome.changed(),
-        "events": events,
-        "backup": outcome.backup,
-        "dry_run": dry_run,
-    });
-    if dry_run {
-        let (before, after) = (outcome.before.as_deref(), outcome.after.as_deref());
-        report["diff"] = json!(settings::unified(&file, before, after));
-    }
+    let mut report = outcome.change.report(dry_run);
+    report["scope"] = json!(outcome.scope.to_string());
+    report["events"] = json!(events);
+    report["dry_run"] = json!(dry_run);
     report
 }
 
 /// The slash commands. Without them becket works all the same, so what fails is only told.
-pub fn install(world: &World, scope: Scope, dry_run: bool) -> Vec<Command> {
+pub fn install(world: &World, scope: Scope, dry_run: bool) -> Vec<CommandFile> {
     commands::install(world, scope, dry_run).unwrap_or_else(|why| {
         anstream::eprintln!("{WARN}warning:{WARN:#} no slash commands: {why:#}");
         Vec::new()
     })
 }
 
-pub fn tell_installed(commands: &[Command]) {
+pub fn tell_installed(commands: &[CommandFile]) {
     if let Some((names, folder)) = commands::changed(commands) {
         let folder = visible(&folder.to_string_lossy());
         anstream::println!("wrote {names} to {folder}");
@@ -221,26 +209,25 @@ pub fn tell_installed(commands: &[Command]) {
     tell_left_alone(commands);
 }
 
-pub fn tell_left_alone(commands: &[Command]) {
+pub fn tell_left_alone(commands: &[CommandFile]) {
     for command in commands.iter().filter(|command| command.left_alone) {
-        let file = visible(&command.path.to_string_lossy());
+        let file = visible(&command.change.file.to_string_lossy());
         anstream::println!("left {file} alone: it is yours, or was changed");
     }
 }
 
-pub fn print_command_diffs(commands: &[Command]) {
-    for command in commands.iter().filter(|command| command.changed()) {
-        let (before, after) = (command.before.as_deref(), command.after.as_deref());
-        settings::print_diff(&command.path, before, after);
+pub fn print_command_diffs(commands: &[CommandFile]) {
+    for command in commands {
+        command.change.print_diff();
     }
     tell_left_alone(commands);
 }
 
-pub fn commands_json(commands: &[Command]) -> serde_json::Value {
-    let json = |command: &Command| {
+pub fn commands_json(commands: &[CommandFile]) -> serde_json::Value {
+    let json = |command: &CommandFile| {
         json!({
-            "file": command.path,
-            "changed": command.changed(),
+            "file": command.change.file,
+            "changed": command.change.changed(),
             "left_alone": command.left_alone,
         })
     };

@@ -13,12 +13,13 @@ use serde_json::json;
 
 use super::daemon;
 use super::init::{
-    ScopeArgs, commands_json, print_command_diffs, print_diff, report, tell_backup, tell_left_alone,
+    ScopeArgs, commands_json, print_command_diffs, report, tell_backup, tell_left_alone,
 };
-use crate::commands::{self, Command};
-use crate::session::source::sessions_without_daemon;
-use crate::settings::{self, Outcome, Scope, State};
-use crate::tmux::{CurrentTmux, conf};
+use crate::adopt;
+use crate::commands::{self, CommandFile};
+use crate::session::stored::sessions_without_daemon;
+use crate::settings::{self, EntryState, Outcome, Scope};
+use crate::tmux::{Here, conf};
 use crate::ui::style::WARN;
 use crate::ui::text::visible;
 use crate::world::World;
@@ -61,24 +62,30 @@ impl UninitArgs {
         let was_last = outcome.scope == Scope::User && !settings::is_any_registered(&world.place);
         let ended = !self.dry_run && was_last && end_for_good(world);
         let entries = &outcome.inspection.entries;
-        let events = entries.len() - outcome.inspection.count(State::Missing);
+        let events = entries.len() - outcome.inspection.count(EntryState::Missing);
         if self.json {
             let mut report = report(&outcome, events, self.dry_run);
-            report["removed_file"] = json!(outcome.changed() && outcome.after.is_none());
+            report["removed_file"] =
+                json!(outcome.change.changed() && outcome.change.after.is_none());
             report["tmux_files"] = json!(tmux);
             report["daemon_ended"] = json!(ended);
             report["commands"] = commands_json(&commands);
             anstream::println!("{report}");
-        } else if self.dry_run && (outcome.changed() || commands::changed(&commands).is_some()) {
-            print_diff(&outcome);
+        } else if self.dry_run
+            && (outcome.change.changed() || commands::changed(&commands).is_some())
+        {
+            outcome.change.print_diff();
             print_command_diffs(&commands);
         } else {
             tell(world, &outcome, &commands, events, ended);
         }
-        if !self.dry_run && outcome.changed() && adopt::any_adopted(&world.place, &outcome.file) {
+        if !self.dry_run
+            && outcome.change.changed()
+            && adopt::is_any_adopted(&world.place, &outcome.change.file)
+        {
             anstream::eprintln!(
                 "{WARN}warning:{WARN:#} hooks that were adopted from {} do not run without becket: `becket adopt --undo` gives them back",
-                visible(&outcome.file.to_string_lossy())
+                visible(&outcome.change.file.to_string_lossy())
             );
         }
         for file in tmux.iter().filter(|_| !self.json) {
@@ -127,14 +134,14 @@ fn stored_sessions(world: &World) -> Vec<SessionRow> {
     sessions_without_daemon(world, &query).unwrap_or_default()
 }
 
-fn tell(world: &World, outcome: &Outcome, commands: &[Command], events: usize, ended: bool) {
-    let file = visible(&outcome.file.to_string_lossy());
-    if !outcome.changed() {
+fn tell(world: &World, outcome: &Outcome, commands: &[CommandFile], events: usize, ended: bool) {
+    let file = visible(&outcome.change.file.to_string_lossy());
+    if !outcome.change.changed() {
         anstream::println!("becket is not registered in {file}");
         tell_taken_back(commands, ended);
         return;
     }
-    match outcome.after {
+    match outcome.change.after {
         Some(_) => anstream::println!("took {events} events out of {file}"),
         None => anstream::println!("removed {file}, which held nothing else"),
     }
@@ -152,7 +159,7 @@ fn tell(world: &World, outcome: &Outcome, commands: &[Command], events: usize, e
     }
 }
 
-fn tell_taken_back(commands: &[Command], ended: bool) {
+fn tell_taken_back(commands: &[CommandFile], ended: bool) {
     if let Some((_, folder)) = commands::changed(commands) {
         let folder = visible(&folder.to_string_lossy());
         anstream::println!("took the slash commands out of {folder}");

@@ -63,7 +63,7 @@ impl UpArgs {
         let outcome = settings::init(world, Scope::User, strict, StatusLine::Keep, false)
             .context("could not register with Claude Code")?;
         world.close_home();
-        let mut changed = outcome.changed();
+        let mut changed = outcome.change.changed();
         let events = outcome.inspection.entries.len();
         let how = if changed {
             "registered"
@@ -72,15 +72,15 @@ impl UpArgs {
         };
         step(
             &format!("{how} with Claude Code for {events} events"),
-            &outcome.file.display().to_string(),
+            &outcome.change.file.display().to_string(),
         );
-        if let Some(backup) = &outcome.backup {
+        if let Some(backup) = &outcome.change.backup {
             step(
                 "kept the file as it was before",
                 &backup.display().to_string(),
             );
         }
-        let record = settings::record_path(&world.place, &outcome.file);
+        let record = settings::record_path(&world.place, &outcome.change.file);
         step(
             "kept the variables for the daemon, and the record for `becket uninit`",
             &format!(
@@ -89,7 +89,7 @@ impl UpArgs {
                 record.display()
             ),
         );
-        if outcome.changed() && outcome.inspection.status_line.is_beside() {
+        if outcome.change.changed() && outcome.inspection.status_line.is_beside() {
             step("kept your own status line", "becket's stands beneath it");
         }
         let commands = install(world, Scope::User, false);
@@ -148,7 +148,7 @@ struct ExistingSetup {
 impl ExistingSetup {
     fn look(world: &World) -> Self {
         // What cannot be read is an error of the registration, which says so.
-        let found = adopt::look(world).unwrap_or_default();
+        let found = adopt::find_hooks(world).unwrap_or_default();
         Self {
             own_hooks: found.hooks.len(),
             in_tmux: CurrentTmux::read().socket.is_some() && !conf::is_added(&world.place),
@@ -162,7 +162,7 @@ fn go_ahead(world: &World, strict: Strict, around: &ExistingSetup) -> Result<boo
         .context("could not register with Claude Code")?;
     let commands = install(world, Scope::User, true);
     let commands = commands::changed(&commands);
-    if !outcome.changed() && commands.is_none() {
+    if !outcome.change.changed() && commands.is_none() {
         return Ok(true);
     }
     anstream::print!(
@@ -184,13 +184,13 @@ fn plan(
     look: &Look,
 ) -> String {
     let events = outcome.inspection.entries.len();
-    let file = outcome.file.display();
-    let copy = match outcome.before {
+    let file = outcome.change.file.display();
+    let copy = match outcome.change.before {
         Some(_) => ", and keep a copy of it",
         None => "",
     };
     let line = match (
-        outcome.inspection.status_line.is_ours(),
+        outcome.inspection.status_line.is_becket(),
         outcome.inspection.status_line.is_beside(),
     ) {
         (false, _) => None,

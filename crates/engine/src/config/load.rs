@@ -542,10 +542,11 @@ impl LastGood {
     /// a read-only home.
     fn keep(&self, file: &Path, text: &str) {
         if self.may_write && self.find(file).as_deref() != Some(text) {
-            let written = replace::make_folder(&self.folder, 0o700)
-                .and_then(|_| replace::Snapshot::read(&self.copy_of(file), LONGEST_FILE))
-                .and_then(|copy| copy.replace(text.as_bytes(), 0o600));
-            drop(written);
+            drop(replace::store(
+                &self.copy_of(file),
+                text.as_bytes(),
+                LONGEST_FILE,
+            ));
         }
     }
 

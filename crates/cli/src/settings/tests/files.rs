@@ -9,13 +9,13 @@ use becket_wire::Place;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use crate::settings::change::{Plan, edit};
-use crate::settings::entries::inspect;
+use crate::settings::inspection::inspect;
+use crate::settings::install::{SettingsEdit, edit};
 use crate::settings::tests::any::foreign;
 use crate::settings::tests::registration;
 use crate::settings::{
-    Outcome, Scope, Standing, StatusLine, Strict, init, line_is_unwanted, status_line_before,
-    uninit,
+    Outcome, Scope, StatusLine, StatusLineState, Strict, init, is_status_line_unwanted,
+    status_line_before, uninit,
 };
 use crate::world::{ConfigOverrides, World};
 
@@ -131,10 +131,10 @@ proptest! {
 fn a_file_that_init_made_is_removed_with_its_folder() {
     let home = Home::new();
     let outcome = home.init();
-    assert_eq!((outcome.before, outcome.backup), (None, None));
+    assert_eq!((outcome.change.before, outcome.change.backup), (None, None));
     assert_eq!(fs::metadata(home.claude()).unwrap().mode() & 0o7777, 0o700);
     assert_eq!(fs::metadata(home.file()).unwrap().mode() & 0o7777, 0o600);
-    assert_eq!(home.uninit().after, None);
+    assert_eq!(home.uninit().change.after, None);
     assert!(!home.claude().exists());
     let left = [
         "becket",
@@ -169,7 +169,10 @@ fn after_other_edits_exactly_ours_goes() {
         home.text(),
         "{\n  \"model\": \"opus\",\n  \"hooks\": {\"Stop\": []}\n}\n"
     );
-    assert_eq!(fs::read_to_string(outcome.backup.unwrap()).unwrap(), edited);
+    assert_eq!(
+        fs::read_to_string(outcome.change.backup.unwrap()).unwrap(),
+        edited
+    );
 }
 
 #[test]
@@ -179,14 +182,14 @@ fn without_its_record_uninit_still_removes_ours() {
     fs::remove_dir_all(home.world.place.home()).unwrap();
     home.uninit();
     assert_eq!(home.text(), "{\n  \"model\": \"opus\"\n}\n");
-    assert!(!home.uninit().changed());
+    assert!(!home.uninit().change.changed());
 }
 
 #[test]
 fn the_backup_is_what_was_there() {
     let home = Home::with("{\"env\": {\"TOKEN\": \"x\"}}");
     fs::set_permissions(home.file(), Permissions::from_mode(0o640)).unwrap();
-    let backup = home.init().backup.unwrap();
+    let backup = home.init().change.backup.unwrap();
     assert_eq!(
         fs::read_to_string(&backup).unwrap(),
         "{\"env\": {\"TOKEN\": \"x\"}}"
@@ -238,7 +241,7 @@ fn project_and_local_settings_stand_at_the_git_root() {
         (Scope::Local, "settings.local.json"),
     ] {
         let outcome = init(&home.world, scope, Strict::Keep, StatusLine::Keep, false).unwrap();
-        assert_eq!(outcome.file, root.join(".claude").join(name));
+        assert_eq!(outcome.change.file, root.join(".claude").join(name));
         uninit(&home.world, scope, false).unwrap();
         assert!(!root.join(".claude").exists());
     }
@@ -268,7 +271,7 @@ fn many_at_once_lose_nothing() {
     let home = Home::with("{\"model\": \"opus\"}");
     let changed = std::thread::scope(|scope| {
         let runs: Vec<_> = (0..8)
-            .map(|_| scope.spawn(|| home.init().changed()))
+            .map(|_| scope.spawn(|| home.init().change.changed()))
             .collect();
         let changed = runs.into_iter().map(|run| run.join().unwrap());
         changed.filter(|&changed| changed).count()
@@ -278,7 +281,7 @@ fn many_at_once_lose_nothing() {
     assert_eq!(home.text(), "{\"model\": \"opus\"}");
 }
 
-/// Runs an edit that adds a line, while somebody else writes the file `times` times, each time
+/// Runs an edit that adds a line, while another program writes the file `times` times, each time
 /// after we read it and before we replace it.
 fn outrun(home: &Home, times: usize) -> anyhow::Result<Outcome> {
     let left = Cell::new(times);
@@ -290,7 +293,7 @@ fn outrun(home: &Home, times: usize) -> anyhow::Result<Outcome> {
             left.set(left.get() - 1);
             fs::write(now.file, format!("{text}// theirs {}\n", left.get())).unwrap();
         }
-        Ok(Plan {
+        Ok(SettingsEdit {
             after: Some(format!("{text}// ours\n")),
             record: None,
             back_up: true,
@@ -305,7 +308,7 @@ fn what_somebody_else_writes_meanwhile_is_not_lost() {
     let outcome = outrun(&home, 2).unwrap();
     assert_eq!(home.text(), "{}\n// theirs 1\n// theirs 0\n// ours\n");
     assert_eq!(home.backups().len(), 1);
-    let backup = fs::read_to_string(outcome.backup.unwrap()).unwrap();
+    let backup = fs::read_to_string(outcome.change.backup.unwrap()).unwrap();
     assert_eq!(backup, "{}\n// theirs 1\n// theirs 0\n");
 }
 
@@ -330,7 +333,7 @@ fn with_line() -> Home {
     ))
 }
 
-fn again(home: &Home, line: StatusLine) -> Standing {
+fn again(home: &Home, line: StatusLine) -> StatusLineState {
     let outcome = init(&home.world, Scope::User, Strict::Keep, line, false).unwrap();
     outcome.inspection.status_line
 }
@@ -353,7 +356,7 @@ fn it_is_kept_and_run_beside_ours() {
     let before = status_line_before(&home.world);
     assert_eq!(before.as_deref(), Some("~/bin/line 'a b'"));
     let text = home.text();
-    assert!(!home.init().changed(), "twice is once");
+    assert!(!home.init().change.changed(), "twice is once");
     assert_eq!(home.text(), text);
 }
 
@@ -398,13 +401,13 @@ fn one_that_was_changed_since_is_left_alone() {
 fn whoever_wants_none_is_asked_once() {
     let home = with_line();
     let before = home.text();
-    assert_eq!(again(&home, StatusLine::Off), Standing::Theirs);
+    assert_eq!(again(&home, StatusLine::Off), StatusLineState::Foreign);
     assert!(home.text().contains(MINE));
-    assert_eq!(again(&home, StatusLine::Keep), Standing::Theirs);
-    assert!(line_is_unwanted(&home.world, &home.file()));
+    assert_eq!(again(&home, StatusLine::Keep), StatusLineState::Foreign);
+    assert!(is_status_line_unwanted(&home.world, &home.file()));
     assert!(again(&home, StatusLine::On).is_beside());
     assert!(again(&home, StatusLine::Keep).is_beside());
-    assert_eq!(again(&home, StatusLine::Off), Standing::Theirs);
+    assert_eq!(again(&home, StatusLine::Off), StatusLineState::Foreign);
     assert!(home.text().contains(MINE));
     home.uninit();
     assert_eq!(home.text(), before);

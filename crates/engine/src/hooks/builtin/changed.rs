@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arguments::walk;
 use crate::checkpoint::{Git, GitError, changes};
-use crate::replace::{Snapshot, make_folder};
+use crate::replace::{Snapshot, store};
 
 const MOST: u64 = 16 << 20;
 /// The number of changed files that are kept of a state. With more, the rest counts as changed at every stop.
@@ -85,11 +85,9 @@ impl Baseline {
     }
 }
 
-/// Stores a state as that of the last stop.
-pub fn remember(memory: &Path, agent: Option<&str>, state: &ProjectState) -> io::Result<()> {
-    make_folder(memory, 0o700)?;
-    let file = Snapshot::read(&place(memory, agent), MOST)?;
-    file.replace(&serde_json::to_vec(state)?, 0o600).map(drop)
+/// From now on, this is the last stop.
+pub fn remember(memory: &Path, agent: Option<&str>, state: &State) -> io::Result<()> {
+    store(&place(memory, agent), &serde_json::to_vec(state)?, MOST)
 }
 
 fn place(memory: &Path, agent: Option<&str>) -> PathBuf {

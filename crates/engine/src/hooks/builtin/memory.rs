@@ -100,10 +100,8 @@ impl KnownProblems {
         about: &str,
         now: &[Problem],
     ) -> io::Result<()> {
-        let known = Self::of(about, now);
-        make_folder(memory, 0o700)?;
-        let file = Snapshot::read(&place(memory, agent, about), MOST)?;
-        file.replace(&serde_json::to_vec(&known)?, 0o600).map(drop)
+        let known = serde_json::to_vec(&Self::of(about, now))?;
+        replace::store(&place(memory, agent, about), &known, MOST)
     }
 }
 

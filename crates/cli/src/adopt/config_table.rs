@@ -1,75 +1,67 @@
-//! A hook's table in a config file: written at its end, cut out again, and nothing else touched.
+//! Adds the tables of hooks to the end of a config file and removes them again, and touches nothing
+//! else.
 
 use std::time::Duration;
 
 use becket_engine::process::Program;
 use toml_edit::{Array, Value};
 
-use super::named::Named;
+use crate::adopt::candidate::HookCandidate;
+use crate::settings::newline;
 use crate::ui::text::one_line;
 
-/// One table as it was written.
+/// The table of a hook, as it is written.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Block {
+pub struct HookTable {
     pub name: String,
     pub text: String,
 }
 
-/// The table of a hook, as text.
-pub fn block(hook: &Named, from: &str, newline: &str) -> Block {
-    if hook.takes_built_in {
-        let lines = [
-            format!("[hooks.{}]", key(&hook.name)),
-            format!(
-                "# in place of {} of {}",
-                one_line(&hook.program.to_string()),
-                one_line(from)
-            ),
-            String::new(),
-        ];
-        return Block {
+impl HookTable {
+    /// Writes the table of a hook that comes from the settings file `from`.
+    pub fn of(hook: &HookCandidate, from: &str, newline: &str) -> Self {
+        let mut lines = vec![format!("[hooks.{}]", key(&hook.name))];
+        let from = one_line(from);
+        if hook.takes_built_in {
+            let program = one_line(&hook.program.to_string());
+            lines.push(format!("# in place of {program} of {from}"));
+        } else {
+            let on = match &hook.on[..] {
+                [event] => string(event),
+                events => list(events),
+            };
+            let run = match &hook.program {
+                Program::Shell(line) => string(line),
+                Program::List(words) => list(words),
+            };
+            // No description: without one, lists show the command.
+            lines.push(format!("# adopted from {from}"));
+            lines.push(format!("on = {on}"));
+            if let Some(tools) = &hook.tools {
+                lines.push(format!("tools = {}", string(tools)));
+            }
+            lines.push(format!("run = {run}"));
+            if let Some(time) = hook.timeout {
+                lines.push(format!("timeout = \"{}\"", span(time)));
+            }
+            if hook.is_async {
+                lines.push("async = true".to_owned());
+            }
+        }
+        lines.push(String::new());
+        Self {
             name: hook.name.clone(),
             text: lines.join(newline),
-        };
-    }
-    let on = match &hook.on[..] {
-        [event] => string(event),
-        events => list(events),
-    };
-    let run = match &hook.program {
-        Program::Shell(line) => string(line),
-        Program::List(words) => list(words),
-    };
-    let mut lines = vec![
-        format!("[hooks.{}]", key(&hook.name)),
-        // No description: without one, lists show what it runs.
-        format!("# adopted from {}", one_line(from)),
-        format!("on = {on}"),
-    ];
-    lines.extend(
-        hook.tools
-            .iter()
-            .map(|tools| format!("tools = {}", string(tools))),
-    );
-    lines.push(format!("run = {run}"));
-    lines.extend(
-        hook.timeout
-            .map(|time| format!("timeout = \"{}\"", span(time))),
-    );
-    lines.extend(hook.is_async.then(|| "async = true".to_owned()));
-    lines.push(String::new());
-    Block {
-        name: hook.name.clone(),
-        text: lines.join(newline),
+        }
     }
 }
 
-/// A dot would make two keys of one.
+/// Quotes a key if needed: a dot would make two keys of one.
 fn key(name: &str) -> String {
     toml_edit::Key::new(name).display_repr().into_owned()
 }
 
-/// On one line, whatever is in it.
+/// Writes a string on one line.
 fn string(text: &str) -> String {
     if !text.contains(char::is_control) {
         return Value::from(text).to_string();
@@ -88,8 +80,7 @@ fn string(text: &str) -> String {
 }
 
 fn list(words: &[String]) -> String {
-    let plain = words.iter().all(|word| !word.contains(char::is_control));
-    if plain {
+    if words.iter().all(|word| !word.contains(char::is_control)) {
         return words.iter().collect::<Array>().to_string();
     }
     let words: Vec<String> = words.iter().map(|word| string(word)).collect();
@@ -103,10 +94,8 @@ fn span(time: Duration) -> String {
     }
 }
 
-/// Why a config cannot take a table: where, and what.
-pub type Broken = String;
-
-pub fn parse(text: &str) -> Result<toml::Table, Broken> {
+/// Parses a config. The error begins with the line and the column.
+fn parse(text: &str) -> Result<toml::Table, String> {
     let body = text.strip_prefix('\u{feff}').unwrap_or(text);
     body.parse().map_err(|error: toml::de::Error| {
         let at = error.span().map_or(0, |span| span.start.min(body.len()));
@@ -121,32 +110,33 @@ pub fn parse(text: &str) -> Result<toml::Table, Broken> {
     })
 }
 
-/// The text with these tables at its end.
-pub fn append(text: &str, blocks: &[Block]) -> Result<String, Broken> {
+/// Returns the config with these tables at its end.
+pub fn append(text: &str, tables: &[HookTable]) -> Result<String, String> {
     let before = parse(text)?;
     let newline = newline(text);
     let mut after = text.to_owned();
-    for block in blocks {
+    for table in tables {
         if !after.is_empty() && !after.ends_with('\n') {
             after.push_str(newline);
         }
         if !after.trim_start_matches('\u{feff}').is_empty() {
             after.push_str(newline);
         }
-        after.push_str(&block.text);
+        after.push_str(&table.text);
     }
     let mut rest = parse(&after).map_err(|_| {
         "no table can be added to its `hooks`; write them as [hooks.NAME]".to_owned()
     })?;
-    for block in blocks {
-        take_away(&mut rest, &block.name);
+    for table in tables {
+        remove_hook(&mut rest, &table.name);
     }
     let mut same = before;
-    if blocks.iter().any(|block| take_away(&mut same, &block.name)) {
+    let mut names = tables.iter().map(|table| &table.name);
+    if names.any(|name| remove_hook(&mut same, name)) {
         return Err("a hook of that name is there already".to_owned());
     }
-    tidy(&mut rest);
-    tidy(&mut same);
+    remove_empty_hooks(&mut rest);
+    remove_empty_hooks(&mut same);
     if rest == same {
         Ok(after)
     } else {
@@ -154,13 +144,13 @@ pub fn append(text: &str, blocks: &[Block]) -> Result<String, Broken> {
     }
 }
 
-/// The text without a table that stands there as it was written. None: it was changed.
-pub fn cut(text: &str, block: &Block) -> Option<String> {
-    let mut starts = text.match_indices(&block.text).map(|(at, _)| at);
+/// Returns the config without a table, or `None` if the table was changed since it was written.
+pub fn cut(text: &str, table: &HookTable) -> Option<String> {
+    let mut starts = text.match_indices(&table.text).map(|(at, _)| at);
     let start = starts.find(|at| *at == 0 || text[..*at].ends_with('\n'))?;
-    let end = start + block.text.len();
+    let end = start + table.text.len();
     let before = &text[..start];
-    // The empty line before it is ours too.
+    // `append` wrote the empty line before the table too.
     let newline = newline(text);
     let doubled = format!("{newline}{newline}");
     let before = match before.strip_suffix(newline) {
@@ -170,18 +160,18 @@ pub fn cut(text: &str, block: &Block) -> Option<String> {
     let after = format!("{before}{}", &text[end..]);
     let mut same = parse(text).ok()?;
     let mut rest = parse(&after).ok()?;
-    take_away(&mut same, &block.name);
-    tidy(&mut same);
-    tidy(&mut rest);
+    remove_hook(&mut same, &table.name);
+    remove_empty_hooks(&mut same);
+    remove_empty_hooks(&mut rest);
     (rest == same).then_some(after)
 }
 
-/// Whether a config names that hook at all.
-pub fn names(text: &str, name: &str) -> bool {
-    parse(text).is_ok_and(|mut table| take_away(&mut table, name))
+/// Returns true if a config names that hook.
+pub fn names_hook(text: &str, name: &str) -> bool {
+    parse(text).is_ok_and(|mut config| remove_hook(&mut config, name))
 }
 
-/// Every hook that a config names, however it does.
+/// Returns every hook of a config, however it is written.
 pub fn hooks(text: &str) -> toml::Table {
     let hooks = parse(text).ok().and_then(|mut table| table.remove("hooks"));
     match hooks {
@@ -190,7 +180,7 @@ pub fn hooks(text: &str) -> toml::Table {
     }
 }
 
-/// A text, or the texts of a list.
+/// Returns a string, or the strings of a list.
 pub fn texts(value: &toml::Value) -> Vec<String> {
     let one = value.as_str().into_iter();
     let many = value.as_array().into_iter().flatten();
@@ -198,8 +188,8 @@ pub fn texts(value: &toml::Value) -> Vec<String> {
     all.map(str::to_owned).collect()
 }
 
-/// Whether a table says what the hook says, and is on.
-pub fn says(table: &toml::Table, hook: &Named) -> bool {
+/// Returns true if a table is on and has the values of the hook.
+pub fn is_equal(table: &toml::Table, hook: &HookCandidate) -> bool {
     let text = |key: &str| table.get(key).and_then(toml::Value::as_str);
     let run = match &hook.program {
         Program::Shell(line) => text("run") == Some(line),
@@ -217,23 +207,16 @@ pub fn says(table: &toml::Table, hook: &Named) -> bool {
         && text("timeout").map(str::to_owned) == hook.timeout.map(span)
 }
 
-fn take_away(table: &mut toml::Table, name: &str) -> bool {
-    let hooks = table.get_mut("hooks").and_then(toml::Value::as_table_mut);
+/// Removes a hook from a config. Returns true if it was there.
+fn remove_hook(config: &mut toml::Table, name: &str) -> bool {
+    let hooks = config.get_mut("hooks").and_then(toml::Value::as_table_mut);
     hooks.is_some_and(|hooks| hooks.remove(name).is_some())
 }
 
-/// `hooks` without a hook is as good as none.
-fn tidy(table: &mut toml::Table) {
-    let hooks = table.get("hooks").and_then(toml::Value::as_table);
+/// Removes `hooks` if it is empty, which is the same as none.
+fn remove_empty_hooks(config: &mut toml::Table) {
+    let hooks = config.get("hooks").and_then(toml::Value::as_table);
     if hooks.is_some_and(toml::Table::is_empty) {
-        table.remove("hooks");
-    }
-}
-
-/// The line ending that the file uses.
-pub fn newline(text: &str) -> &'static str {
-    match text.find('\n') {
-        Some(at) if text[..at].ends_with('\r') => "\r\n",
-        _ => "\n",
+        config.remove("hooks");
     }
 }

@@ -1,4 +1,4 @@
-//! What one entry of a settings file wants, in becket's words, or why becket cannot do it.
+//! Translates one entry of a settings file into becket's terms, or says why becket cannot run it.
 
 use std::time::Duration;
 
@@ -7,27 +7,27 @@ use becket_engine::process::Program;
 use becket_wire::event::EventName;
 use serde_json::{Map, Value};
 
-use crate::settings::Foreign;
+use crate::settings::ForeignEntry;
 
-/// What an entry wants.
+/// An entry in becket's terms.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wish {
+pub struct ParsedEntry {
     pub event: String,
-    /// The matcher; none is everything.
+    /// The matcher. `None` matches everything.
     pub tools: Option<String>,
     pub program: Program,
-    /// None: as long as Claude Code waits.
+    /// The time limit. `None` is as long as Claude Code waits.
     pub timeout: Option<Duration>,
     pub is_async: bool,
-    /// What is different from then on.
+    /// The differences after the adoption.
     pub notes: Vec<&'static str>,
 }
 
-/// A hook has to end so much sooner than Claude Code gives up on becket: from there on a time says
-/// no more than none.
+/// The time by which a hook has to end before Claude Code gives up on becket. A longer time limit is
+/// the same as none.
 const SPARE: Duration = Duration::from_secs(2);
 
-const KNOWN: [&str; 10] = [
+const KNOWN_FIELDS: [&str; 11] = [
     "type",
     "command",
     "args",
@@ -38,13 +38,15 @@ const KNOWN: [&str; 10] = [
     "if",
     "once",
     "onFailure",
+    "statusMessage",
 ];
 
-impl Wish {
-    pub fn read(entry: &Foreign) -> Result<Self, String> {
+impl ParsedEntry {
+    /// Parses an entry. The error is the reason why becket cannot run it.
+    pub fn parse(entry: &ForeignEntry) -> Result<Self, String> {
         let fields = entry.value.as_object().ok_or("it is not an object")?;
         let event = EventName::from(&*entry.event);
-        can_be_run(fields)?;
+        check_fields(fields)?;
         let command = text(fields, "command")?.unwrap_or_default();
         if command.trim().is_empty() {
             return Err("it has no command".to_owned());
@@ -71,8 +73,8 @@ impl Wish {
     }
 }
 
-/// Nothing in it asks for more than becket does.
-fn can_be_run(fields: &Map<String, Value>) -> Result<(), String> {
+/// Returns an error if a field asks for more than becket does.
+fn check_fields(fields: &Map<String, Value>) -> Result<(), String> {
     match text(fields, "type")? {
         Some("command") => {}
         Some(kind @ ("http" | "mcp_tool" | "prompt" | "agent")) => {
@@ -80,9 +82,8 @@ fn can_be_run(fields: &Map<String, Value>) -> Result<(), String> {
         }
         _ => return Err("it has no type that Claude Code knows".to_owned()),
     }
-    let known = |name: &str| KNOWN.contains(&name) || name == "statusMessage";
-    if let Some(name) = fields.keys().find(|name| !known(name)) {
-        return Err(format!("becket does not know its field {name:?}"));
+    if let Some(name) = fields.keys().find(|name| !KNOWN_FIELDS.contains(&&***name)) {
+        return Err(format!("becket does not know its field `{name}`"));
     }
     if fields.contains_key("if") {
         return Err("`if` has no counterpart".to_owned());
@@ -96,13 +97,13 @@ fn can_be_run(fields: &Map<String, Value>) -> Result<(), String> {
     }
 }
 
-fn tools(entry: &Foreign, event: &EventName) -> Result<Option<String>, String> {
+fn tools(entry: &ForeignEntry, event: &EventName) -> Result<Option<String>, String> {
     let tools = match &entry.matcher {
         None => return Ok(None),
         Some(Value::String(tools)) => tools,
         Some(_) => return Err("its matcher is not a string".to_owned()),
     };
-    // Claude Code reads none there.
+    // Claude Code reads no matcher on such an event.
     if !event.has_matcher() || is_everything(tools) {
         return Ok(None);
     }
@@ -114,39 +115,40 @@ fn is_everything(tools: &str) -> bool {
     matches!(tools, "" | "*")
 }
 
-/// A list of names, not an expression.
-fn is_plain(tools: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '|' | ',' | ' ');
-    tools.chars().all(plain)
+/// Returns true if a matcher is a list of names and not a regular expression.
+fn is_name_list(tools: &str) -> bool {
+    let mut characters = tools.chars();
+    characters.all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '|' | ',' | ' '))
 }
 
-/// What either of two matchers takes.
-pub fn either(one: Option<&str>, other: Option<&str>) -> Option<String> {
+/// Returns a matcher for everything that one of two matchers takes.
+pub fn union(one: Option<&str>, other: Option<&str>) -> Option<String> {
     let (one, other) = (one?, other?);
     if one == other {
         return Some(one.to_owned());
     }
-    let names = |tools: &str| -> Vec<String> {
-        let names = tools.split(['|', ',']).map(str::trim);
-        names
-            .filter(|name| !name.is_empty())
-            .map(str::to_owned)
-            .collect()
-    };
-    if is_plain(one) && is_plain(other) {
-        let mut all = names(one);
-        let more: Vec<_> = names(other)
-            .into_iter()
-            .filter(|name| !all.contains(name))
-            .collect();
-        all.extend(more);
+    if is_name_list(one) && is_name_list(other) {
+        let mut all = tool_names(one);
+        let new = tool_names(other).into_iter();
+        let new: Vec<_> = new.filter(|name| !all.contains(name)).collect();
+        all.extend(new);
         return Some(all.join("|"));
     }
-    let expression = |tools: &str| match is_plain(tools) {
-        true => format!("^(?:{})$", names(tools).join("|")),
-        false => format!("(?:{tools})"),
-    };
     Some(format!("{}|{}", expression(one), expression(other)))
+}
+
+fn tool_names(tools: &str) -> Vec<&str> {
+    let names = tools.split(['|', ',']).map(str::trim);
+    names.filter(|name| !name.is_empty()).collect()
+}
+
+/// Returns a matcher as a regular expression that can be part of another one.
+fn expression(tools: &str) -> String {
+    if is_name_list(tools) {
+        format!("^(?:{})$", tool_names(tools).join("|"))
+    } else {
+        format!("(?:{tools})")
+    }
 }
 
 fn program(fields: &Map<String, Value>, command: &str) -> Result<Program, String> {
@@ -164,7 +166,7 @@ fn program(fields: &Map<String, Value>, command: &str) -> Result<Program, String
             let words = std::iter::once(command).chain(args);
             let program = Program::List(words.map(str::to_owned).collect());
             match program.unexpanded() {
-                Some(word) => Err(format!("{word:?} in its `args` is not expanded")),
+                Some(word) => Err(format!("`{word}` in its `args` is not expanded")),
                 None => Ok(program),
             }
         }
@@ -173,15 +175,15 @@ fn program(fields: &Map<String, Value>, command: &str) -> Result<Program, String
             let words = ["bash", "-c", command].map(str::to_owned);
             Ok(Program::List(words.to_vec()))
         }
-        (None, Some(shell)) => Err(format!("becket does not run the shell {shell:?}")),
+        (None, Some(shell)) => Err(format!("becket does not run the shell `{shell}`")),
     }
 }
 
 fn timeout(fields: &Map<String, Value>, event: &EventName) -> Result<Option<Duration>, String> {
-    let Some(said) = fields.get("timeout") else {
+    let Some(timeout) = fields.get("timeout") else {
         return Ok(None);
     };
-    let seconds = said.as_f64().filter(|seconds| *seconds > 0.0);
+    let seconds = timeout.as_f64().filter(|seconds| *seconds > 0.0);
     let seconds = seconds.ok_or("its `timeout` is not a number of seconds")?;
     let waits = match event {
         EventName::UserPromptSubmit => 60,
@@ -217,8 +219,8 @@ mod tests {
 
     use super::*;
 
-    fn read(event: &str, matcher: Option<Value>, value: Value) -> Result<Wish, String> {
-        Wish::read(&Foreign {
+    fn read(event: &str, matcher: Option<Value>, value: Value) -> Result<ParsedEntry, String> {
+        ParsedEntry::parse(&ForeignEntry {
             event: event.to_owned(),
             matcher,
             text: value.to_string(),
@@ -226,7 +228,7 @@ mod tests {
         })
     }
 
-    fn plain(event: &str, more: &Value) -> Result<Wish, String> {
+    fn plain(event: &str, more: &Value) -> Result<ParsedEntry, String> {
         let mut value = json!({"type": "command", "command": "x"});
         for (key, field) in more.as_object().into_iter().flatten() {
             value[key] = field.clone();
@@ -235,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_becket_cannot_do_is_named() {
+    fn an_unsupported_field_is_named() {
         let why = |more: Value| plain("Stop", &more).unwrap_err();
         insta::assert_snapshot!(
             [
@@ -258,7 +260,7 @@ mod tests {
             ]
             .map(why)
             .join("\n"),
-            @r#"
+            @"
         type http: becket runs commands only
         type prompt: becket runs commands only
         it has no type that Claude Code knows
@@ -268,14 +270,14 @@ mod tests {
         `if` has no counterpart
         `asyncRewake` has no counterpart
         `onFailure` has no counterpart
-        becket does not run the shell "powershell"
+        becket does not run the shell `powershell`
         its `args` are not a list of strings
         its `args` are not a list of strings
         its `timeout` is not a number of seconds
         its `timeout` is not a number of seconds
         its `async` is neither true nor false
-        becket does not know its field "model"
-        "#
+        becket does not know its field `model`
+        "
         );
         let matched = |matcher: Value| {
             read(
@@ -294,20 +296,20 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_is_dropped_and_said() {
+    fn a_meaningless_field_is_dropped_with_a_note() {
         let more =
             json!({"once": true, "statusMessage": "…", "async": true, "onFailure": "continue"});
-        let wish = plain("Stop", &more).unwrap();
-        assert!(wish.is_async);
-        assert_eq!(wish.notes.len(), 3);
+        let parsed = plain("Stop", &more).unwrap();
+        assert!(parsed.is_async);
+        assert_eq!(parsed.notes.len(), 3);
         let matcher = Some(json!("Bash"));
         let value = json!({"type": "command", "command": "x"});
-        let wish = read("Stop", matcher, value).unwrap();
-        assert_eq!(wish.tools, None, "Claude Code reads no matcher on Stop");
+        let parsed = read("Stop", matcher, value).unwrap();
+        assert_eq!(parsed.tools, None, "Claude Code reads no matcher on Stop");
     }
 
     #[test]
-    fn programs_and_times_are_as_claude_code_has_them() {
+    fn programs_and_timeouts_are_those_of_claude_code() {
         let list = |words: &[&str]| Program::List(words.iter().map(ToString::to_string).collect());
         let program = |more: Value| plain("Stop", &more).unwrap().program;
         assert_eq!(program(json!({})), Program::Shell("x".to_owned()));
@@ -318,7 +320,7 @@ mod tests {
             list(&["bash", "-c", "x"])
         );
         let home = plain("Stop", &json!({"args": ["~/x"]})).unwrap_err();
-        assert_eq!(home, "\"~/x\" in its `args` is not expanded");
+        assert_eq!(home, "`~/x` in its `args` is not expanded");
         let time = |event: &str, more: Value| {
             let timeout = plain(event, &more).unwrap().timeout;
             timeout.map(|timeout| timeout.as_millis())
@@ -333,8 +335,8 @@ mod tests {
     }
 
     #[test]
-    fn two_matchers_become_one_that_takes_what_either_takes() {
-        let both = |one: Option<&str>, other: Option<&str>| either(one, other);
+    fn the_union_of_two_matchers_takes_what_one_of_them_takes() {
+        let both = |one: Option<&str>, other: Option<&str>| union(one, other);
         assert_eq!(both(None, Some("Bash")), None);
         assert_eq!(
             both(Some("Bash|Read"), Some("Read, Edit")).unwrap(),
