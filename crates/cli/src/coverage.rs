@@ -131,11 +131,11 @@ fn find(
     let sessions = match (database, scope) {
         (None, _) => Vec::new(),
         (Some(database), CoverageScope::Session(prefix)) => {
-            store::sessions(database, Which::Like(prefix))?
+            store::sessions(database, SessionFilter::Like(prefix))?
         }
         (Some(database), CoverageScope::Since(_)) => {
-            let mut sessions = store::sessions(database, Which::Live)?;
-            sessions.extend(store::sessions(database, Which::Ended(ENDED))?);
+            let mut sessions = store::sessions(database, SessionFilter::Live)?;
+            sessions.extend(store::sessions(database, SessionFilter::Ended(ENDED))?);
             sessions
         }
     };

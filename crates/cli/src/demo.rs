@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use becket_daemon::lifecycle::now_ms;
-use becket_engine::session::{Moment, Session};
+use becket_engine::session::{Session, SessionEvent};
 use becket_wire::rpc::{Envelope, EventRequest, EventRow, Request};
 use becket_wire::session::{Figures, SessionRow};
 use becket_wire::{EventId, Head, Place, Version};
@@ -20,11 +20,11 @@ use tempfile::TempDir;
 use crate::client::{self, Client};
 use crate::event_line::{EventPrinter, LineFormat};
 use crate::signals;
-use crate::tui::{self, Still, still};
+use crate::tui::{self, ViewSnapshot, render_snapshot};
 use crate::verb::daemon;
 use crate::world::{ConfigOverrides, World};
-pub use script::{Beat, What, day};
-use svg::svg;
+use screen_svg::svg;
+pub use script::{ScriptedEvent, ScriptedPayload, day};
 
 /// A temporary home with a daemon of its own. Both are removed on drop.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ impl<'a> Player<'a> {
         let (stop, stopped) = channel();
         signals::on_termination(move || drop(stop));
         let mut lines = EventPrinter::new(LineFormat::Person);
-        self.play(beats, &stopped, |row| Ok(lines.print(row)?))?;
+        self.play(script, &stopped, |row| Ok(lines.print(row)?))?;
         Ok(lines.end()?)
     }
 

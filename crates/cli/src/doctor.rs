@@ -499,7 +499,7 @@ fn failing_hooks(world: &World) -> Vec<DoctorCheck> {
     };
     let found = Runs::open(world).and_then(|runs| runs.find(&query));
     let mut by_hook: BTreeMap<String, Vec<RunRow>> = BTreeMap::new();
-    for FoundRun { run, .. } in found.unwrap_or_default() {
+    for LoggedRun { run, .. } in found.unwrap_or_default() {
         let last = by_hook.entry(run.hook.clone()).or_default();
         if last.len() < LAST_RUNS && !NO_RESULT.contains(&&*run.outcome) {
             last.push(run);

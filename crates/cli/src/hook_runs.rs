@@ -139,7 +139,7 @@ pub fn ended(run: &RunRow) -> Style {
 }
 
 /// Formats the reason of a failure, or the deadline of a running hook.
-pub fn note(found: &FoundRun, now_ms: i64) -> String {
+pub fn note(found: &LoggedRun, now_ms: i64) -> String {
     match found.until {
         Some(until) if until > now_ms => {
             format!("its time is up in {}", span(until - now_ms))
@@ -186,8 +186,8 @@ pub struct JsonRun<'a> {
     note: Option<&'a str>,
 }
 
-impl<'a> From<&'a FoundRun> for JsonRun<'a> {
-    fn from(found: &'a FoundRun) -> Self {
+impl<'a> From<&'a LoggedRun> for JsonRun<'a> {
+    fn from(found: &'a LoggedRun) -> Self {
         let run = &found.run;
         Self {
             at: moment(run.at),
@@ -339,7 +339,7 @@ const RECENT: [Column; 8] = [
 ];
 
 /// Formats runs in the given order, with failed ones in colour.
-pub fn recent_table(runs: &[FoundRun], look: &Look) -> String {
+pub fn recent_table(runs: &[LoggedRun], look: &Look) -> String {
     let rows: Vec<_> = runs.iter().map(|run| recent_row(run, look)).collect();
     grid(RECENT, &rows, look)
 }

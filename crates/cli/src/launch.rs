@@ -1,11 +1,12 @@
-//! `becket run`: starts Claude Code as a child in this terminal, and follows its session through the daemon.
+//! `becket run`: Claude Code as a child in this terminal, its session followed through the daemon.
 //!
-//! `arguments` makes its command line, `child` starts it, waits for it and decides about a restart, `follower` keeps
-//! the file of the launch (`launch_file`), and `window` opens all of that in tmux.
+//! `arguments` makes its command line, `child` starts it, waits for its end and decides about a
+//! restart, `follow` keeps the launch file (`launch_file`) current, and `window` opens all of that in
+//! tmux.
 
 pub mod arguments;
 mod child;
-mod follower;
+mod follow;
 pub mod launch_file;
 pub mod window;
 
@@ -33,23 +34,23 @@ pub use child::RestartPolicy;
 use child::{
     Ending, Exit, MAX_RESTARTS, NextStep, Process, Restarts, SavedTerminal, SignalForwarder,
 };
-use follower::{AFTER_RESET, Followed, Follower, HANDOVER_GRACE};
-pub use follower::{NoObserver, Observer};
+use follow::{AFTER_RESET, Followed, Follower, HANDOVER_GRACE};
+pub use follow::{NoObserver, Observer};
 use launch_file::LaunchFile;
 
-/// The default time limit for the first session.
+/// The default time for the first session to start.
 pub const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(30);
-/// The prompt for a session whose turn a crash or a rate limit cut off.
-const GO_ON: &str = "continue";
+/// The prompt for a session whose turn was cut off by a crash or a rate limit.
+const CONTINUE_PROMPT: &str = "continue";
 /// The prompt for a fresh Claude Code after a handover. The effort is in its context.
-const GO_ON_WITH_EFFORT: &str = "Go on with the effort where the last context window left it.";
+const EFFORT_PROMPT: &str = "Go on with the effort where the last context window left it.";
 
-/// A Claude Code to launch.
+/// The options of a launch.
 #[derive(Debug, Clone)]
 pub struct Launch {
     /// The program and arguments that follow `--`.
     pub words: Vec<OsString>,
-    /// becket's own arguments for Claude Code, which come before the user's.
+    /// becket's own arguments for Claude Code, before the user's.
     pub options: Vec<OsString>,
     pub prompt: Option<String>,
     pub cwd: PathBuf,
@@ -59,7 +60,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Runs Claude Code until it ends, and returns its exit code.
+    /// Runs Claude Code until it ends. Returns its exit code.
     pub fn run(self, world: &World, observer: &mut dyn Observer) -> Result<ExitCode> {
         let world = &World {
             cwd: self.cwd.clone(),
@@ -74,17 +75,16 @@ impl Launch {
             .first()
             .is_none_or(|first| NO_SESSIONS.iter().all(|no| first != no));
         if is_session {
-            let registered = arguments::register(world, &mut words, || {
-                claude::numbers(&claude::version_of(&program)?)
-            })?;
+            let version = || claude::numbers(&claude::version_of(&program)?);
+            let registered = arguments::register(world, &mut words, version)?;
             if let InlineRegistration::TooOld([a, b, c]) = registered {
-                say(&format!(
+                print_message(&format!(
                     "Claude Code {a}.{b}.{c} is too old to be followed; it starts without becket"
                 ));
-                hint("claude update");
+                print_hint("claude update");
             }
         }
-        launch_file::remove_stale(&world.place);
+        launch_file::sweep(&world.place);
         if let Some((_, session)) = arguments::value(&words, "--resume") {
             must_be_closed(world, session)?;
         }
@@ -93,18 +93,18 @@ impl Launch {
             pid: me,
             start: launch_file::start_of(me).unwrap_or(0),
         };
-        let running = RunningLaunch {
+        let running = Running {
             launch: &self,
             world,
             program,
             words,
             launcher,
         };
-        running.until_the_end(observer)
+        running.run_with_restarts(observer)
     }
 }
 
-/// Fails if a live launch has the session: two Claude Codes on one session would write into one transcript.
+/// Refuses a session that is open in another launch: two Claude Codes would write one transcript.
 fn must_be_closed(world: &World, session: &str) -> Result<()> {
     let Some(launcher) = launch_file::launcher_of(&world.place, session) else {
         return Ok(());
@@ -114,7 +114,7 @@ fn must_be_closed(world: &World, session: &str) -> Result<()> {
     Err(Failure::new(Code::Failed, what).hint(hint).into())
 }
 
-/// Fails for an interactive Claude Code without a terminal.
+/// Refuses an interactive Claude Code without a terminal.
 fn must_have_terminal(words: &[OsString]) -> Result<()> {
     let prints = arguments::has(words, &["-p", "--print", "-h", "--help", "-v", "--version"]);
     let no_session = words
@@ -130,7 +130,7 @@ fn must_have_terminal(words: &[OsString]) -> Result<()> {
 }
 
 /// A launch with its complete command line.
-struct RunningLaunch<'a> {
+struct Running<'a> {
     launch: &'a Launch,
     world: &'a World,
     program: PathBuf,
@@ -139,15 +139,14 @@ struct RunningLaunch<'a> {
     launcher: Process,
 }
 
-impl RunningLaunch<'_> {
-    /// Runs Claude Code, and again after its end as the restart policy says.
-    fn until_the_end(&self, observer: &mut dyn Observer) -> Result<ExitCode> {
+impl Running<'_> {
+    fn run_with_restarts(&self, observer: &mut dyn Observer) -> Result<ExitCode> {
         let terminal = SavedTerminal::read();
         let signals = SignalForwarder::listen().context("could not listen to signals")?;
         let mut restarts = Restarts::default();
         let mut words = with_prompt(self.words.clone(), self.launch.prompt.as_deref());
         loop {
-            let (exit, followed) = self.once(&words, &signals, observer)?;
+            let (exit, followed) = self.run_once(&words, &signals, observer)?;
             if matches!(exit, Exit::Signal(_)) {
                 terminal.restore();
             }
@@ -155,19 +154,19 @@ impl RunningLaunch<'_> {
                 exit,
                 has_session: followed.session.is_some(),
                 reason: followed.reason.clone(),
-                told_to_end: signals.told_to_end(),
+                was_told_to_end: signals.was_told_to_end(),
                 limit: followed.limit,
                 limit_over: followed.limit_over,
                 handover: followed.handover,
             };
             let next = restarts.next(self.launch.policy, &ending, Instant::now());
-            report_end(&followed, exit, &next);
+            print_end(&followed, exit, &next);
             let (after, limit) = match next {
-                NextStep::Resume { after, limit, .. } => (after, limit),
+                NextStep::Again { after, limit, .. } => (after, limit),
                 NextStep::Fresh => {
                     terminal.restore();
-                    words = arguments::to_go_on(&self.words);
-                    words = with_prompt(words, Some(GO_ON_WITH_EFFORT));
+                    words = arguments::words_to_continue(&self.words);
+                    words = with_prompt(words, Some(EFFORT_PROMPT));
                     continue;
                 }
                 NextStep::End | NextStep::GiveUp => return Ok(ExitCode::from(exit.code())),
@@ -181,12 +180,12 @@ impl RunningLaunch<'_> {
             if !goes_on {
                 return Ok(ExitCode::from(exit.code()));
             }
-            words = self.words_to_go_on(&followed);
+            words = self.words_to_continue(&followed);
         }
     }
 
     /// Runs one Claude Code from its start to its end.
-    fn once(
+    fn run_once(
         &self,
         words: &[OsString],
         signals: &SignalForwarder,
@@ -217,9 +216,8 @@ impl RunningLaunch<'_> {
         let (watching, sender) = (self.world.clone(), to.clone());
         std::thread::spawn(move || feed::follow_sessions(&watching, &sender));
         let (exit, followed) = std::thread::scope(|scope| {
-            let following = scope.spawn(move || {
-                follower.run(&heard, observer, || self.last_rows().unwrap_or_default())
-            });
+            let last_rows = || self.rows_at_the_end().unwrap_or_default();
+            let following = scope.spawn(move || follower.run(&heard, observer, last_rows));
             let exit = child::wait(child);
             drop(to.send(Message::Leave));
             (exit, following.join().unwrap_or_default())
@@ -228,8 +226,8 @@ impl RunningLaunch<'_> {
         Ok((exit.context("could not wait for Claude Code")?, followed))
     }
 
-    /// Returns the newest sessions from the running daemon, ended ones too. Starts no daemon.
-    fn last_rows(&self) -> Option<Vec<SessionRow>> {
+    /// Returns the sessions of a running daemon, ended ones too. Starts no daemon.
+    fn rows_at_the_end(&self) -> Option<Vec<SessionRow>> {
         let query = SessionQuery {
             all: true,
             limit: Some(20),
@@ -238,7 +236,7 @@ impl RunningLaunch<'_> {
         Client::connect(self.world).ok()??.sessions(query).ok()
     }
 
-    /// Writes the launch file that views show while the launch waits for its restart.
+    /// Writes a launch file for the wait, so that views list the launch.
     fn show_wait(&self, at: i64) {
         let file = LaunchFile {
             started_at: time::moment(now_ms()),
@@ -251,19 +249,19 @@ impl RunningLaunch<'_> {
         drop(file.write(&self.world.place, self.launcher.pid));
     }
 
-    /// Returns the arguments to resume the session, and its turn if that was cut off. A session without a transcript
-    /// begins anew.
-    fn words_to_go_on(&self, followed: &Followed) -> Vec<OsString> {
+    /// Returns the arguments that continue the session, and its turn if that was cut off. A session
+    /// without a transcript starts again.
+    fn words_to_continue(&self, followed: &Followed) -> Vec<OsString> {
         let Some(session) = followed.session.as_ref().filter(|_| followed.resumable) else {
             return with_prompt(self.words.clone(), self.launch.prompt.as_deref());
         };
-        let mut words = arguments::to_go_on(&self.words);
+        let mut words = arguments::words_to_continue(&self.words);
         words.splice(0..0, ["--resume".into(), session.into()]);
-        with_prompt(words, followed.cut_off.then_some(GO_ON))
+        with_prompt(words, followed.cut_off.then_some(CONTINUE_PROMPT))
     }
 }
 
-/// Adds the prompt at the end, after `--`: an option that takes a list would swallow it otherwise.
+/// Appends the prompt after `--`: an option that takes a list would take it as a value.
 fn with_prompt(mut words: Vec<OsString>, prompt: Option<&str>) -> Vec<OsString> {
     if let Some(prompt) = prompt {
         if words.iter().all(|word| word != "--") {
@@ -274,22 +272,22 @@ fn with_prompt(mut words: Vec<OsString>, prompt: Option<&str>) -> Vec<OsString> 
     words
 }
 
-fn say(what: &str) {
+fn print_message(what: &str) {
     anstream::eprintln!("becket: {what}");
 }
 
-fn hint(what: &str) {
+fn print_hint(what: &str) {
     anstream::eprintln!("hint: {what}");
 }
 
-/// Tells the user why Claude Code has ended and what follows.
-fn report_end(followed: &Followed, exit: Exit, next: &NextStep) {
+/// Prints the messages for the user after the end of Claude Code.
+fn print_end(followed: &Followed, exit: Exit, next: &NextStep) {
     if let Some(trouble) = &followed.trouble {
-        say(trouble);
-        hint("becket doctor; a wrapper script called claude must exec the real one");
+        print_message(trouble);
+        print_hint("becket doctor; a wrapper script called claude must exec the real one");
     }
     if let Some(at) = followed.limit {
-        say(&format!("the rate limit ends at {}", local_time(at)));
+        print_message(&format!("the rate limit ends at {}", local_time(at)));
     }
     let how = match exit {
         Exit::Code(code) => format!("exit code {code}"),
@@ -298,19 +296,21 @@ fn report_end(followed: &Followed, exit: Exit, next: &NextStep) {
     match next {
         NextStep::End => {}
         NextStep::Fresh => {
-            say("the context was handed over; a fresh Claude Code goes on with the effort");
+            print_message(
+                "the context was handed over; a fresh Claude Code goes on with the effort",
+            );
         }
         NextStep::GiveUp => {
-            say(&format!(
+            print_message(&format!(
                 "Claude Code ended ({how}); gave up after {MAX_RESTARTS} restarts in 10 minutes"
             ));
             let session = followed.session.as_deref().unwrap_or_default();
-            hint(&format!("becket run --resume {session}"));
+            print_hint(&format!("becket run --resume {session}"));
         }
-        NextStep::Resume { limit: Some(_), .. } => {
-            say("going on with the session after that; press Ctrl-C to stop");
+        NextStep::Again { limit: Some(_), .. } => {
+            print_message("going on with the session after that; press Ctrl-C to stop");
         }
-        NextStep::Resume { nth, after, .. } => say(&format!(
+        NextStep::Again { nth, after, .. } => print_message(&format!(
             "Claude Code ended ({how}); restarting the session in {} s ({nth} of {MAX_RESTARTS}), press Ctrl-C to stop",
             after.as_secs()
         )),

@@ -15,7 +15,6 @@ mod hook_trial;
 mod launch;
 mod log;
 mod previous_status_line;
-mod run;
 mod session;
 mod settings;
 mod signals;

@@ -144,7 +144,7 @@ fn context(event: &PreparedEvent, place: &Place, held: bool) -> Context {
 /// Returns the time at which a session of the database began.
 fn session_start(place: &Place, session: &str) -> Option<i64> {
     let database = store::open_to_read(&place.database()).ok().flatten()?;
-    let sessions = store::sessions(&database, store::Which::Like(session)).ok()?;
+    let sessions = store::sessions(&database, store::SessionFilter::Like(session)).ok()?;
     Some(sessions.first()?.started_at)
 }
 
@@ -188,7 +188,7 @@ impl Standalone<'_> {
 
     fn run_hooks(&self, mut plan: HookPlan, verdict: Verdict, input: &[u8]) -> Output {
         let async_hooks: Vec<_> = plan.hooks.extract_if(.., |hook| hook.is_async).collect();
-        self.spool(&Left {
+        self.spool(&SpoolDetails {
             held: true,
             ..self.record(None, Vec::new())
         });
@@ -283,9 +283,9 @@ impl Standalone<'_> {
     /// Adds the runs of hooks to the event in the spool.
     fn spool_runs(&self, runs: Vec<RunRow>) {
         let event = &self.event;
-        let record = Left {
+        let record = SpoolDetails {
             masked: event.secrets,
-            ..Left::of_runs(output::masked(runs, &event.masker))
+            ..SpoolDetails::with_runs(output::masked(runs, &event.masker))
         };
         report(spool::add(
             self.place,
@@ -304,7 +304,7 @@ impl Standalone<'_> {
     }
 
     /// Makes the spool record of the event. Without an answer, the event counts as not decided yet.
-    fn record(&self, answer: Option<(&Verdict, &Output)>, runs: Vec<RunRow>) -> Left {
+    fn record(&self, answer: Option<(&Verdict, &Output)>, runs: Vec<RunRow>) -> SpoolDetails {
         let took_us = i64::try_from(self.began.elapsed().as_micros()).ok();
         let decision = answer.and_then(|(verdict, output)| {
             let decision = verdict.decision().filter(|_| !output.is_silent());
@@ -323,7 +323,7 @@ impl Standalone<'_> {
     }
 
     /// Writes the event into the spool, or rewrites it there.
-    fn spool(&self, record: &Left) {
+    fn spool(&self, record: &SpoolDetails) {
         let event = &self.event;
         let kept = spool::leave(self.place, &event.envelope, &event.masked, record);
         if record.held {

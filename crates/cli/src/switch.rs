@@ -59,7 +59,7 @@ impl SwitchArgs {
         }
     }
 
-    fn act(self, verb: Verb, world: &World) -> Result<Acted> {
+    fn act(self, verb: SlashVerb, world: &World) -> Result<SlashReply> {
         let name = if self.all {
             ALL.to_owned()
         } else {
@@ -67,7 +67,7 @@ impl SwitchArgs {
         };
         let target = SwitchTarget::find(world, self.session.as_deref())?;
         let config = project_config(world, &target.project);
-        let scene = Scene {
+        let context = SlashContext {
             place: &world.place,
             session: &target.session,
             cwd: &world.cwd,

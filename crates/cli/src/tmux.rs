@@ -170,11 +170,11 @@ impl Pane {
     }
 
     /// Makes a tmux command with this pane as its target.
-    fn targeted(&self, command: &str) -> Words {
-        words(&[command, "-t", &self.id])
+    fn targeted(&self, command: &str) -> TmuxCommand {
+        tmux_command(&[command, "-t", &self.id])
     }
 
-    fn keys(&self, keys: &[&str]) -> Words {
+    fn keys(&self, keys: &[&str]) -> TmuxCommand {
         let target = ["send-keys", "-t", self.id.as_str()];
         target
             .iter()
@@ -191,7 +191,13 @@ impl Pane {
     /// here.
     fn ask(&self, format: &str) -> Result<String> {
         let format = format!("#{{pane_id}} {format}");
-        let answer = self.run(&[words(&["display-message", "-p", "-t", &self.id, &format])])?;
+        let answer = self.run(&[tmux_command(&[
+            "display-message",
+            "-p",
+            "-t",
+            &self.id,
+            &format,
+        ])])?;
         match answer.trim_end_matches('\n').split_once(' ') {
             Some((id, rest)) if id == self.id => Ok(rest.to_owned()),
             _ => Err(self.gone()),
@@ -219,7 +225,7 @@ impl Pane {
         }
         if in_mode != "0" {
             // In copy mode the keys would scroll.
-            self.run(&[words(&["copy-mode", "-q", "-t", &self.id])])?;
+            self.run(&[tmux_command(&["copy-mode", "-q", "-t", &self.id])])?;
         }
         Ok(())
     }
@@ -230,7 +236,7 @@ impl Pane {
         let text = without_spaces(text);
         let last = text.char_indices().rev().nth(ECHOED - 1);
         let from = last.map_or(0, |(at, _)| at);
-        let screen = self.run(&[words(&["capture-pane", "-p", "-J", "-t", &self.id])])?;
+        let screen = self.run(&[tmux_command(&["capture-pane", "-p", "-J", "-t", &self.id])])?;
         let screen = without_spaces(&screen);
         Ok(screen.matches(&text[from..]).count() + screen.matches(PASTED).count())
     }

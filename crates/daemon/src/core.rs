@@ -484,7 +484,7 @@ impl Core {
             && verdict.blocks_prompt()
         {
             self.registry
-                .record_decision(applied, &record, Decided::Blocked);
+                .record_outcome(applied, &record, EventOutcome::Blocked);
         }
         self.reply(record, doubles.into_iter().chain([(shim, output)]));
     }

@@ -30,7 +30,7 @@ pub(crate) async fn events(
             Err(told) => return connection.respond(&Response::Told(told)).await,
         }
     }
-    let mut shown = Shown::of(&query);
+    let mut shown = FollowCursor::of(&query);
     if send_past(connection, &query, server, &running, &mut shown)
         .await
         .is_err()

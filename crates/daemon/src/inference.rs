@@ -135,7 +135,7 @@ impl SessionInferences {
         let (findings, trouble) = followed.look(&one.transcript, one.whole, one.prompted_at);
         if findings
             .iter()
-            .any(|finding| matches!(finding.what, What::Usage(_)))
+            .any(|finding| matches!(finding.fact, TranscriptFact::Usage(_)))
         {
             self.figures = one.whole.then(|| followed.figures());
             self.tokens = one.prompted_at.map(|_| followed.turn());
@@ -157,7 +157,7 @@ impl SessionInferences {
 }
 
 /// Infers a change of status from a line of the transcript.
-fn infer_from_finding(finding: Finding) -> Option<(Inference, Option<i64>)> {
+fn infer_from_finding(finding: TranscriptFinding) -> Option<(Inference, Option<i64>)> {
     let at = finding.at;
     let main = finding.is_main();
     let inference = match finding.fact {
@@ -191,12 +191,14 @@ fn infer_from_session_file(one: &ActiveSession, now: i64) -> Option<(Inference, 
         && (file.pid_start.is_none() || file.pid_start == one.pid_start);
     let since = file.state_since?;
     match file.state? {
-        State::Idle if one.wants_to_stop && now - since < STOP_REPORT => None,
-        State::Idle if same && one.idle_since.is_none() => {
+        SessionFileState::Idle if one.wants_to_stop && now - since < STOP_REPORT => None,
+        SessionFileState::Idle if same && one.idle_since.is_none() => {
             Some((Inference::Interrupted, Some(since)))
         }
         // Between two dialogs and just before one, it is `busy` for a moment.
-        State::Busy if same && now - since >= SETTLED => Some((Inference::Busy, Some(since))),
+        SessionFileState::Busy if same && now - since >= SETTLED => {
+            Some((Inference::Busy, Some(since)))
+        }
         _ => None,
     }
 }

@@ -180,7 +180,7 @@ impl Registry {
             self.admit(database, id, &moment, makes)?;
         }
         let mut chained = self.chain(database, id, &moment);
-        if moment.event == EventName::UserPromptSubmit {
+        if moment.name == EventName::UserPromptSubmit {
             self.end_turn(id);
         }
         let left = self.bind(database, id, &moment);
@@ -209,11 +209,11 @@ impl Registry {
     }
 
     /// Records the decision about an event that was applied.
-    pub(crate) fn record_decision(
+    pub(crate) fn record_outcome(
         &mut self,
         applied: &Applied,
         record: &EventRecord,
-        decided: Decided,
+        outcome: EventOutcome,
     ) {
         let (name, agent) = (record.event_name(), record.agent_id());
         let event = JudgedEvent {
@@ -222,12 +222,14 @@ impl Registry {
             agent,
             at: applied.at,
         };
-        self.update_session(&applied.session, |session| session.decided(&event, decided));
+        self.update_session(&applied.session, |session| {
+            session.apply_outcome(&event, outcome)
+        });
     }
 
     /// Records the decision about an event that was applied before and that the spool has completed. Returns the
     /// change of display if the user may want a notice of it.
-    pub(crate) fn record_late_decision(&mut self, record: &EventRecord) -> Option<Change> {
+    pub(crate) fn record_late_outcome(&mut self, record: &EventRecord) -> Option<Change> {
         let id = record.session_id()?.to_owned();
         let before = self.sessions.get(&id)?.session.shown();
         let (name, sent) = (record.event_name(), record.envelope().at);
@@ -242,8 +244,8 @@ impl Registry {
             agent: record.agent_id(),
             at,
         };
-        let decided = record.decision_state();
-        self.update_session(&id, |session| session.decided(&event, decided));
+        let outcome = record.outcome();
+        self.update_session(&id, |session| session.apply_outcome(&event, outcome));
         // After a subagent the main agent goes on. And a daemon has sent the notice of an event that it answered.
         let is_told = record.source == Source::Alone && record.agent_id().is_none();
         let ended = sent.saturating_add(record.took_us.unwrap_or(0) / 1000);

@@ -37,7 +37,7 @@ pub struct Snapshot {
 pub enum Attempt {
     Done,
     /// Another program wrote the file after it was read, so nothing was done.
-    Outrun,
+    Conflict,
 }
 
 impl Snapshot {

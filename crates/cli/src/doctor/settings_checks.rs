@@ -1,5 +1,5 @@
-//! The checks of Claude Code's settings files: entries, status line, slash commands, and an event that is sent
-//! through the registered command.
+//! Checks the settings files of Claude Code: the hook entries, the status line, the slash commands, and
+//! a canary event sent through the registered command.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -57,7 +57,7 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<DoctorCheck> 
             }
         }
     }
-    // A file that cannot be read may hold the registration, so a missing one is not reported then.
+    // A file that cannot be read may have the registration, so its absence is not certain.
     if seen.is_empty() && plugin {
         let what = "only the plugin registers becket: a project's settings can lead it to another program or home";
         checks.push(DoctorCheck::warning("settings", what, "becket init"));
@@ -68,16 +68,16 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<DoctorCheck> 
             "becket init",
         ));
     }
-    // A project's two files share one folder of commands.
-    let mut checked_folders = HashSet::new();
+    // The two settings files of a project share one folder of commands.
+    let mut looked = HashSet::new();
     for (file, inspection) in seen {
         if file.scope == Scope::User {
             checks.push(registered(world, file, &inspection));
         }
-        if checked_folders.insert(file.path.parent()) {
+        if looked.insert(file.path.parent()) {
             checks.push(installed(world, file.scope));
         }
-        checks.push(canary(world, file, &inspection, daemon_answers));
+        checks.push(canary_check(world, file, &inspection, daemon_answers));
     }
     checks
 }
@@ -110,7 +110,7 @@ fn look(world: &World, file: &SettingsFile) -> Result<Option<Inspection>> {
     Ok(Some(settings::inspect(&text, &registration)?))
 }
 
-/// Finds settings that keep every registered hook from running.
+/// Checks for settings that disable every registration.
 fn overriding(file: &SettingsFile, inspection: &Inspection) -> Vec<DoctorCheck> {
     let mut checks = Vec::new();
     let path = file.path.display();
@@ -133,30 +133,17 @@ fn overriding(file: &SettingsFile, inspection: &Inspection) -> Vec<DoctorCheck> 
     checks
 }
 
-/// Checks that a settings file has an entry for every event, as this becket writes it.
 fn complete(file: &SettingsFile, inspection: &Inspection) -> DoctorCheck {
     let path = file.path.display();
     let total = inspection.entries.len();
-    let events = |state: EntryState| {
-        let of_state = inspection
-            .entries
-            .iter()
-            .filter(|entry| entry.state == state);
-        of_state.map(|entry| entry.event).collect::<Vec<_>>()
-    };
-    let (missing, different) = (events(EntryState::Missing), events(EntryState::Different));
-    let list = |events: &[&str]| match events {
-        [some @ .., _, _] if some.len() > 3 => {
-            format!("{} and {} more", some[..3].join(", "), events.len() - 3)
-        }
-        all => all.join(", "),
-    };
+    let missing = events_in_state(inspection, EntryState::Missing);
+    let different = events_in_state(inspection, EntryState::Different);
     let strict = if inspection.strict { ", strict" } else { "" };
     if !missing.is_empty() {
         let what = format!(
             "{} of {total} events are not registered ({}) in {path}",
             missing.len(),
-            shortened(&missing)
+            first_names(&missing)
         );
         return DoctorCheck::broken(&name(file), what, init(file.scope));
     }
@@ -165,31 +152,33 @@ fn complete(file: &SettingsFile, inspection: &Inspection) -> DoctorCheck {
             1 => "hook entries was changed or is outdated",
             _ => "hook entries were changed or are outdated",
         };
-        let (many, list) = (different.len(), shortened(&different));
+        let (many, list) = (different.len(), first_names(&different));
         let what = format!("{many} of {total} {how} ({list}) in {path}");
         return DoctorCheck::broken(&name(file), what, init(file.scope));
     }
     DoctorCheck::good(&name(file), format!("{total} events{strict}, {path}"))
 }
 
-/// Returns the events whose entry is in this state.
-fn events_with(inspection: &Inspection, state: Entry) -> Vec<&'static str> {
+fn events_in_state(inspection: &Inspection, state: EntryState) -> Vec<&'static str> {
     let entries = inspection.entries.iter();
-    let entries = entries.filter(|entry| entry.state == state);
-    entries.map(|entry| entry.event).collect()
+    entries
+        .filter(|entry| entry.state == state)
+        .map(|entry| entry.event)
+        .collect()
 }
 
-/// Lists the events, and of more than five the first three.
-fn shortened(events: &[&str]) -> String {
-    if events.len() > 5 {
-        format!("{} and {} more", events[..3].join(", "), events.len() - 3)
-    } else {
-        events.join(", ")
+/// Lists all names, or the first three and the number of the others.
+fn first_names(names: &[&str]) -> String {
+    match names {
+        [some @ .., _, _] if some.len() > 3 => {
+            format!("{} and {} more", some[..3].join(", "), names.len() - 3)
+        }
+        all => all.join(", "),
     }
 }
 
-/// Sends an event through the command that the settings file registers.
-fn canary(
+/// Sends an event through the command as it is written in the file.
+fn canary_check(
     world: &World,
     file: &SettingsFile,
     inspection: &Inspection,
@@ -223,7 +212,7 @@ fn canary(
 
 const STATUS_LINE: &str = "status line";
 
-/// Checks the status line of the user's own settings, where becket is registered.
+/// Checks the status line in the user's own settings, where becket is registered.
 pub(super) fn registered(
     world: &World,
     file: &SettingsFile,
@@ -232,14 +221,14 @@ pub(super) fn registered(
     let path = file.path.display();
     match &inspection.status_line {
         StatusLineState::Found(command) => match sample(command) {
-            Ok(()) => Check::good(STATUS_LINE, format!("prints a line, {path}")),
-            Err(why) => Check::broken(STATUS_LINE, format!("{why:#}"), "becket init"),
+            Ok(()) => DoctorCheck::good(STATUS_LINE, format!("prints a line, {path}")),
+            Err(why) => DoctorCheck::broken(STATUS_LINE, format!("{why:#}"), "becket init"),
         },
         StatusLineState::Different(_) => {
             let what = format!("it was changed or is outdated in {path}");
             DoctorCheck::broken(STATUS_LINE, what, "becket init")
         }
-        _ if is_status_line_unwanted(world, &file.path) => Check::good(
+        _ if is_status_line_unwanted(world, &file.path) => DoctorCheck::good(
             STATUS_LINE,
             "not registered; `becket init --statusline` adds becket's",
         ),
@@ -251,16 +240,14 @@ pub(super) fn registered(
     }
 }
 
-/// A status line of another file that hides the person's own.
-pub(super) fn hidden(file: &SettingsFile, inspection: &Inspection) -> Option<Check> {
+/// Warns of a status line in another file that hides the user's own.
+pub(super) fn hidden(file: &SettingsFile, inspection: &Inspection) -> Option<DoctorCheck> {
     let hides = file.scope != Scope::User && inspection.status_line == StatusLineState::Foreign;
     let path = file.path.display();
-    let what = format!("the one in {path} hides becket's here");
-    Some(DoctorCheck::warning(
-        STATUS_LINE,
-        what,
-        format!("take statusLine out of {path}"),
-    ))
+    hides.then(|| {
+        let what = format!("the one in {path} hides becket's here");
+        DoctorCheck::warning(STATUS_LINE, what, format!("take statusLine out of {path}"))
+    })
 }
 
 /// Runs the status line command as Claude Code would, with a sample on stdin.
@@ -278,26 +265,26 @@ fn sample(command: &str) -> Result<()> {
     let done = run_command(&mut line, payload.to_string().as_bytes(), &BOUNDS);
     let done = done.context("could not start /bin/sh")?;
     if !done.success() {
-        let stderr = String::from_utf8_lossy(&done.stderr).trim().to_owned();
-        bail!("`{command}` ended with {}: {stderr}", done.end());
+        let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+        bail!("`{command}` ended with {}: {said}", done.end());
     }
     Ok(())
 }
 
 const COMMANDS: &str = "commands";
 
-/// Checks the slash commands. A project's shared settings and the user's own for it have one folder of commands, so
-/// those of either are right.
+/// Checks the slash commands. A project's shared and local settings have one folder of commands, and
+/// the commands of either are right.
 pub(super) fn installed(world: &World, scope: Scope) -> DoctorCheck {
     let scopes = match scope {
         Scope::Project | Scope::Local => vec![scope, Scope::Project, Scope::Local],
         scope => vec![scope],
     };
-    let installed: Result<Vec<_>, _> = scopes
-        .into_iter()
+    let scopes = scopes.into_iter();
+    let inspected: Result<Vec<_>, _> = scopes
         .map(|scope| commands::install(world, scope, true))
         .collect();
-    match installed {
+    match inspected {
         Ok(all) => {
             let right = all.iter().find(|commands| commands.iter().all(is_right));
             check_commands(right.unwrap_or(&all[0]), scope)
@@ -310,34 +297,26 @@ fn is_right(command: &commands::CommandFile) -> bool {
     !command.change.changed() && !command.left_alone
 }
 
-fn tell_commands(commands: &[commands::CommandFile], scope: Scope) -> Check {
+fn check_commands(commands: &[commands::CommandFile], scope: Scope) -> DoctorCheck {
     let first = commands
         .first()
         .map(|command| command.change.file.as_path());
     let folder = first.and_then(|hook| hook.parent()?.parent());
     let folder = folder.unwrap_or(Path::new(""));
-    let name = |command: &commands::CommandFile| {
-        let name = command.change.file.strip_prefix(folder).ok()?;
-        Some(name.to_string_lossy().into_owned())
-    };
-    let those = |is_so: fn(&commands::CommandFile) -> bool| {
-        let names = commands.iter().filter(|command| is_so(command));
-        let names: Vec<_> = names.filter_map(name).collect();
-        (!names.is_empty()).then(|| names.join(", "))
-    };
-    let is_switch = |command: &&commands::CommandFile| command.change.file.parent() != Some(folder);
     let shown = folder.display();
-    if let Some(missing) = those(|command| command.change.before.is_none()) {
+    let missing = names_of(commands, folder, |command| command.change.before.is_none());
+    if !missing.is_empty() {
         let what = format!("missing in {shown}: {missing}");
         return DoctorCheck::warning(COMMANDS, what, init(scope));
     }
-    if let Some(old) = those(|command| command.change.changed()) {
-        let what = format!("written by another becket in {shown}: {old}");
+    let outdated = names_of(commands, folder, |command| command.change.changed());
+    if !outdated.is_empty() {
+        let what = format!("written by another becket in {shown}: {outdated}");
         return DoctorCheck::warning(COMMANDS, what, init(scope));
     }
-    // The commands of skills are directly in the folder. The user's own command of such a name does no harm.
-    let foreign = command_names(commands, folder, |command| {
-        command.left_alone && command.path.parent() != Some(folder)
+    // A user's own command with the name of a skill is no problem.
+    let foreign = names_of(commands, folder, |command| {
+        command.left_alone && command.change.file.parent() != Some(folder)
     });
     if !foreign.is_empty() {
         let what = format!("changed in {shown}: {foreign}");
@@ -353,34 +332,34 @@ fn tell_commands(commands: &[commands::CommandFile], scope: Scope) -> Check {
     )
 }
 
-/// Lists the selected commands by their paths below the folder.
-fn command_names(
-    commands: &[commands::Command],
+/// Lists the selected commands by their paths below `folder`.
+fn names_of(
+    commands: &[commands::CommandFile],
     folder: &Path,
-    is_selected: impl Fn(&commands::Command) -> bool,
+    is_selected: impl Fn(&commands::CommandFile) -> bool,
 ) -> String {
     let selected = commands.iter().filter(|command| is_selected(command));
-    let paths = selected.filter_map(|command| command.path.strip_prefix(folder).ok());
-    let names: Vec<_> = paths.map(|path| path.to_string_lossy()).collect();
+    let paths = selected.filter_map(|command| command.change.file.strip_prefix(folder).ok());
+    let names: Vec<_> = paths.map(Path::to_string_lossy).collect();
     names.join(", ")
 }
 
-/// An event of doctor's own that arrived.
+/// The result of a canary event.
 #[derive(Debug)]
-pub struct CanaryFlight {
-    /// The time from the start of the hook process to its end.
+pub struct CanaryResult {
+    /// From the start of the hook process to its end.
     pub took: Duration,
     pub row: EventRow,
 }
 
-/// Runs the registered command line as Claude Code would: event on stdin, no terminal, another working folder. If no
-/// daemon answers, looks for the event in database and spool.
+/// Runs the registered command line as Claude Code would: event on stdin, no terminal, own folder.
+/// Then finds the event in the log of the daemon, or in database and spool if no daemon answers.
 pub fn send_canary(
     world: &World,
     program: &Path,
     args: &[String],
     daemon_answers: bool,
-) -> Result<CanaryFlight> {
+) -> Result<CanaryResult> {
     let nonce = format!("{}-{}", std::process::id(), now_ms());
     let payload = json!({"hook_event_name": CANARY, "session_id": "becket-canary", "cwd": "/", "nonce": nonce});
     let since = now_ms();
@@ -399,15 +378,15 @@ pub fn send_canary(
     let done = done.with_context(|| format!("could not start {}", program.display()))?;
     let took = began.elapsed();
     if !done.success() || !done.stdout.is_empty() {
-        let stderr = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+        let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
         bail!(
-            "{} must print nothing and exit with 0, but ended with {}: {stderr}",
+            "{} must print nothing and exit with 0, but ended with {}: {said}",
             program.display(),
             done.end()
         );
     }
     let row = find(world, since, &nonce, daemon_answers)?;
-    Ok(CanaryFlight { took, row })
+    Ok(CanaryResult { took, row })
 }
 
 fn find(world: &World, since: i64, nonce: &str, daemon_answers: bool) -> Result<EventRow> {
@@ -416,17 +395,18 @@ fn find(world: &World, since: i64, nonce: &str, daemon_answers: bool) -> Result<
         since: Some(since),
         ..EventQuery::default()
     };
+    let is_ours = |row: &EventRow| {
+        let payload = row
+            .payload
+            .as_deref()
+            .and_then(|bytes| serde_json::from_slice::<serde_json::Value>(bytes).ok());
+        payload.is_some_and(|payload| payload["nonce"] == nonce)
+    };
     let rows = if daemon_answers {
         Client::connect_or_start(world)?.events(query)?
     } else {
         log::read(world, query)?
     };
-    let found = rows.into_iter().find(|row| has_nonce(row, nonce));
+    let found = rows.into_iter().find(is_ours);
     found.context("the event was sent and is not in the database")
-}
-
-fn has_nonce(row: &EventRow, nonce: &str) -> bool {
-    let payload = row.payload.as_deref().unwrap_or_default();
-    let payload = serde_json::from_slice::<serde_json::Value>(payload);
-    payload.is_ok_and(|payload| payload["nonce"] == nonce)
 }

@@ -10,7 +10,7 @@ use crate::ui::style::{BAD, BOLD, DIM, Look, WARN};
 use crate::ui::table::{Cell, Column, grid};
 use crate::ui::text::{indent, one_line, wrap};
 use crate::ui::time::{self, clock, moment};
-use crate::{event_line, run};
+use crate::{event_line, hook_runs};
 
 /// The width of a line of a reason. Longer lines are hard to read.
 const READABLE: usize = 100;
@@ -25,7 +25,7 @@ pub struct Why {
     /// The reason why the event did not go through the daemon.
     pub detour: Option<String>,
     /// The hook runs in the order of their start.
-    pub runs: Vec<FoundRun>,
+    pub runs: Vec<LoggedRun>,
     pub skipped: Vec<Skipped>,
     /// The code that allows the denied call once.
     pub allow_once: Option<String>,
@@ -96,7 +96,7 @@ pub fn explain(why: &Why, look: &Look) -> String {
 }
 
 /// Returns the title of the table of runs. A hook that could not be started is in the table too.
-fn title(runs: &[FoundRun]) -> &'static str {
+fn title(runs: &[LoggedRun]) -> &'static str {
     if runs.iter().any(goes_on) {
         return "Hooks that run, or ran";
     }

@@ -18,7 +18,7 @@ pub struct Runs<'a> {
     world: &'a World,
     database: Option<Connection>,
     /// The events in the spool.
-    waiting: Vec<Record>,
+    waiting: Vec<EventRecord>,
     /// The hooks that are running now.
     current: Vec<RunFile>,
 }
@@ -48,7 +48,7 @@ impl<'a> Runs<'a> {
     }
 
     /// Finds running and recorded runs: the running ones first, then the newest first.
-    pub fn find_all(&self, query: &RunQuery) -> Result<Vec<FoundRun>> {
+    pub fn find_all(&self, query: &RunQuery) -> Result<Vec<LoggedRun>> {
         let mut found = self.find(query)?;
         for RunFile { run, until, .. } in &self.current {
             let mut recorded = found.iter().filter(|one| is_same(&one.run, run));
@@ -56,7 +56,7 @@ impl<'a> Runs<'a> {
                 continue;
             }
             found.retain(|one| !is_same(&one.run, run));
-            found.push(FoundRun {
+            found.push(LoggedRun {
                 run: run.clone(),
                 tool: self.event(run.event_id)?.and_then(|row| row.tool),
                 until: Some(*until),
@@ -68,7 +68,7 @@ impl<'a> Runs<'a> {
     }
 
     /// Finds recorded runs, the newest first.
-    pub fn find(&self, query: &RunQuery) -> Result<Vec<FoundRun>> {
+    pub fn find(&self, query: &RunQuery) -> Result<Vec<LoggedRun>> {
         let mut found = match &self.database {
             Some(connection) => {
                 store::runs(connection, query).context("could not read the runs of hooks")?

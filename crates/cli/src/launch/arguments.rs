@@ -1,5 +1,5 @@
-//! Reads and changes the command line of Claude Code: program, options and prompt, and becket's registration in it
-//! (`--settings` with inline JSON), if no settings file has the registration.
+//! Parses the command line of Claude Code into program, options and prompt, and adds becket's
+//! registration to it (`--settings` with inline JSON) if no settings file has it.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -12,8 +12,8 @@ use crate::failure::{Code, Failure};
 use crate::settings::{self, Strict};
 use crate::world::World;
 
-/// The options of Claude Code 2.1.325 that take no value. The word after any other option counts as its value, so
-/// that such a value never counts as a prompt.
+/// The options of Claude Code 2.1.325 that take no value. The word after any other option counts as
+/// its value, so that a value is never taken for a prompt.
 const FLAGS: [&str; 34] = [
     "--allow-dangerously-skip-permissions",
     "--ax-screen-reader",
@@ -51,7 +51,7 @@ const FLAGS: [&str; 34] = [
     "-v",
 ];
 
-/// The options that choose the session to begin with.
+/// The options that choose the session to start with.
 const BEGINNINGS: [&str; 7] = [
     "--resume",
     "-r",
@@ -75,12 +75,12 @@ const LISTS: [&str; 9] = [
     "--tools",
 ];
 
-/// Splits the words after `--` into the program, if the first word's base name is `claude`, and the arguments.
+/// Splits the words after `--` into the program, if the base name of the first word is `claude`, and
+/// its arguments.
 pub fn split(words: &[OsString]) -> (Option<PathBuf>, Vec<OsString>) {
+    let is_program = |word: &OsString| Path::new(word).file_name() == Some(OsStr::new("claude"));
     match words.split_first() {
-        Some((first, rest)) if Path::new(first).file_name() == Some(OsStr::new("claude")) => {
-            (Some(PathBuf::from(first)), rest.to_vec())
-        }
+        Some((first, rest)) if is_program(first) => (Some(PathBuf::from(first)), rest.to_vec()),
         _ => (None, words.to_vec()),
     }
 }
@@ -93,7 +93,7 @@ pub fn has(words: &[OsString], names: &[&str]) -> bool {
     })
 }
 
-/// Returns the position of an option's value among the words, and the value. The last one counts.
+/// Returns the index and the value of an option. The last one counts.
 pub fn value<'w>(words: &'w [OsString], name: &str) -> Option<(usize, &'w str)> {
     let words = before_end(words);
     let at = words.iter().rposition(|word| {
@@ -106,9 +106,9 @@ pub fn value<'w>(words: &'w [OsString], name: &str) -> Option<(usize, &'w str)> 
     }
 }
 
-/// Returns the words for a start that resumes a session: without the options that choose a session, and without the
-/// prompt, which was sent already.
-pub fn to_go_on(words: &[OsString]) -> Vec<OsString> {
+/// Returns the words without the options that choose a session and without the prompt, which was sent
+/// already. Used to continue a session.
+pub fn words_to_continue(words: &[OsString]) -> Vec<OsString> {
     let mut kept = Vec::new();
     let mut rest = before_end(words).iter().peekable();
     while let Some(word) = rest.next() {
@@ -131,7 +131,7 @@ pub fn to_go_on(words: &[OsString]) -> Vec<OsString> {
     kept
 }
 
-/// Returns the words before a `--` of Claude Code's own. No word after it is an option.
+/// Returns the words before a `--` of Claude Code's own. None after it is an option.
 fn before_end(words: &[OsString]) -> &[OsString] {
     let end = words.iter().position(|word| word == "--");
     &words[..end.unwrap_or(words.len())]
@@ -141,17 +141,16 @@ const HINT: &str = "pass --settings a JSON object, or the path of a file with on
 /// The oldest Claude Code that starts a hook without a shell, as becket is registered.
 const OLDEST: Numbers = [2, 1, 139];
 
-/// The result of a registration in the arguments.
 #[derive(Debug, PartialEq, Eq)]
 pub enum InlineRegistration {
-    /// The registration is in the arguments now, or a settings file has it.
+    /// The arguments or a settings file have the registration.
     Done,
-    /// This version of Claude Code is too old for hooks without a shell.
+    /// This Claude Code is too old for hooks without a shell.
     TooOld(Numbers),
 }
 
-/// Adds the registration to the arguments, unless a settings file has it. The working folder of `world` is that of
-/// Claude Code. `version` is called only if the registration is needed.
+/// Adds the registration to the arguments if no settings file has it. `world` must have the folder in
+/// which Claude Code is started. `version` is called only if it is needed.
 pub fn register(
     world: &World,
     words: &mut Vec<OsString>,
@@ -183,7 +182,7 @@ pub fn register(
     Ok(InlineRegistration::Done)
 }
 
-/// Reads the settings that the user gave: JSON, or the path of a file with JSON.
+/// Reads the settings that the user gave: JSON, or the path of a file.
 fn read(given: &str, cwd: &Path) -> Result<String> {
     if given.trim_start().starts_with('{') {
         return Ok(given.to_owned());
@@ -223,7 +222,7 @@ mod tests {
             ("--model opus -- --fix", "--model opus"),
             ("--new-option value", "--new-option value"),
         ] {
-            assert_eq!(to_go_on(&words(before)), words(after), "{before}");
+            assert_eq!(words_to_continue(&words(before)), words(after), "{before}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Runs Claude Code as a child of this process, with the same terminal, process group, signals and exit code as
-//! without becket, and decides whether to start it again after its end.
+//! Runs Claude Code as a child of this process, with the same terminal, process group, signals and
+//! exit code as without becket, and decides whether to restart it.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -23,22 +23,22 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::failure::{Code, Failure};
-use crate::launch::follower::{TICK, until};
+use crate::launch::follow::{TICK, until};
 use crate::launch::launch_file::{is_alive, start_of};
 
 /// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(5);
-/// The pause between two looks at a process that is to end.
-const LOOK: Duration = Duration::from_millis(20);
+/// The interval in which an ending process is checked.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A process by pid and start time. The pid alone is not enough: the system reuses it.
+/// A process by pid and start time: a pid alone may be reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Process {
     pub pid: u32,
     pub start: u64,
 }
 
-/// The exit code of a process, or the signal that ended it.
+/// The end of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     Code(u8),
@@ -67,7 +67,7 @@ pub fn spawn(
         .envs(variables.iter().map(|(name, value)| (name, value)))
         .spawn();
     match child {
-        // The pid stays that of the child until `wait` collects it.
+        // Only `wait` reaps the child, so its pid is not reused before.
         Ok(child) => Ok(Process {
             pid: child.id(),
             start: start_of(child.id()).unwrap_or(0),
@@ -96,7 +96,7 @@ pub fn wait(child: Process) -> io::Result<Exit> {
         if let Some(signal) = status.terminating_signal() {
             return Ok(Exit::Signal(signal));
         }
-        // The child may have been continued meanwhile, together with this process.
+        // It may have been continued since, together with this process.
         if status.stopped() && is_stopped(child.pid) {
             let _ = kill_process(rustix::process::getpid(), Signal::STOP);
         }
@@ -108,7 +108,7 @@ fn is_stopped(pid: u32) -> bool {
     process_state(&stat) == Some('T')
 }
 
-/// Ends a process by SIGTERM and, after five seconds, by SIGKILL.
+/// Ends a process: SIGTERM, five seconds, SIGKILL.
 pub fn end(child: Process) {
     for signal in [Signal::TERM, Signal::KILL] {
         send(child, signal);
@@ -119,7 +119,7 @@ pub fn end(child: Process) {
     }
 }
 
-/// Sends a signal, unless the process has ended.
+/// Sends a signal if the process is still the same one.
 fn send(child: Process, signal: Signal) {
     if is_alive(child.pid, child.start)
         && let Some(pid) = Pid::from_raw(child.pid.cast_signed())
@@ -128,23 +128,23 @@ fn send(child: Process, signal: Signal) {
     }
 }
 
-/// Handles the signals of the launcher. The terminal sends SIGINT and SIGQUIT to the child as well, so they must not
-/// end the launcher. SIGTERM and SIGHUP reach only the launcher, which passes them on.
+/// The signals of this process. The terminal sends SIGINT and SIGQUIT to the child as well, so they
+/// must not end the launcher; SIGTERM and SIGHUP come to it alone and are passed on.
 #[derive(Debug)]
 pub struct SignalForwarder {
     child: Arc<Mutex<Option<Process>>>,
-    received: Receiver<i32>,
+    heard: Receiver<i32>,
 }
 
 impl SignalForwarder {
     pub fn listen() -> io::Result<Self> {
-        // An ignored signal (nohup) stays ignored, here and in the child.
+        // Signals that are ignored (nohup) stay ignored, here and in the child.
         let ignored = ignored_signals();
         let mut wanted = vec![SIGINT, SIGQUIT, SIGTERM, SIGHUP];
         wanted.retain(|signal| ignored & (1 << (signal - 1)) == 0);
         let mut signals = Signals::new(wanted)?;
         let child = Arc::new(Mutex::new(None));
-        let (sender, received) = channel();
+        let (to, heard) = channel();
         let current = Arc::clone(&child);
         std::thread::spawn(move || {
             for signal in signals.forever() {
@@ -154,29 +154,29 @@ impl SignalForwarder {
                     (Some(child), SIGHUP) => send(child, Signal::HUP),
                     _ => {}
                 }
-                if sender.send(signal).is_err() {
+                if to.send(signal).is_err() {
                     return;
                 }
             }
         });
-        Ok(Self { child, received })
+        Ok(Self { child, heard })
     }
 
-    /// Sets the process that signals are passed on to.
+    /// Sets the process to which signals are passed on.
     pub fn pass_to(&self, child: Option<Process>) {
         *self.child.lock().unwrap_or_else(PoisonError::into_inner) = child;
     }
 
-    /// Returns true if the launcher itself was told to end since the last call.
-    pub fn told_to_end(&self) -> bool {
-        let mut received = self.received.try_iter();
-        received.any(|signal| signal == SIGTERM || signal == SIGHUP)
+    /// Returns true if the launcher itself got SIGTERM or SIGHUP since the last call.
+    pub fn was_told_to_end(&self) -> bool {
+        let mut heard = self.heard.try_iter();
+        heard.any(|signal| signal == SIGTERM || signal == SIGHUP)
     }
 
-    /// Waits until this time (milliseconds since 1970). Returns false if a signal came first.
+    /// Waits until a time (milliseconds since 1970). Returns false if a signal arrived before.
     pub fn wait_until(&self, at: i64) -> bool {
         while now_ms() < at {
-            if self.received.recv_timeout(until(at).min(TICK)).is_ok() {
+            if self.heard.recv_timeout(until(at).min(TICK)).is_ok() {
                 return false;
             }
         }
@@ -184,7 +184,7 @@ impl SignalForwarder {
     }
 }
 
-/// Returns the signals that this process ignores, as a bit mask. It inherited them from the shell.
+/// Returns the signals that this process ignores, as a bit mask.
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -192,7 +192,7 @@ fn ignored_signals() -> u64 {
         .unwrap_or(0)
 }
 
-/// The settings of the terminal. They are restored after a Claude Code that was killed.
+/// The settings of the terminal, which are restored after a Claude Code that was killed.
 #[derive(Debug)]
 pub struct SavedTerminal(Option<Termios>);
 
@@ -221,11 +221,11 @@ impl SavedTerminal {
     }
 }
 
-/// The most restarts within [`PERIOD`].
+/// The number of restarts within [`RESTART_WINDOW`].
 pub const MAX_RESTARTS: usize = 5;
-const PERIOD: Duration = Duration::from_secs(600);
+const RESTART_WINDOW: Duration = Duration::from_secs(600);
 
-/// The events after which Claude Code is started again, by `--restart`.
+/// The restarts that `--restart` allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestartPolicy {
     Never,
@@ -237,64 +237,60 @@ pub enum RestartPolicy {
 #[derive(Debug, Clone)]
 pub struct Ending {
     pub exit: Exit,
-    /// True if there is a session to resume.
+    /// True if there is a session to continue.
     pub has_session: bool,
-    /// The reason in the SessionEnd event.
+    /// The reason that SessionEnd gave.
     pub reason: Option<String>,
-    /// True if the launcher was told to end.
-    pub told_to_end: bool,
-    /// The end of the rate limit that the last turn ran into: milliseconds since 1970.
+    /// True if the launcher got SIGTERM or SIGHUP.
+    pub was_told_to_end: bool,
+    /// The end of the rate limit of the last turn, in milliseconds since 1970.
     pub limit: Option<i64>,
-    /// True if the launcher ended Claude Code to go on after the limit.
+    /// True if the launcher ended Claude Code to continue after the limit.
     pub limit_over: bool,
     /// True if the context of its effort was handed over.
     pub handover: bool,
 }
 
-/// The step after the end of one Claude Code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NextStep {
     End,
-    /// End, because Claude Code died too often.
+    /// Claude Code died too often.
     GiveUp,
-    /// A new session goes on with the effort.
+    /// Starts another session, which continues the effort.
     Fresh,
-    /// The same session goes on.
-    Resume {
-        /// The number of this restart.
+    Again {
         nth: usize,
         after: Duration,
-        /// The end of the rate limit that cut the turn off. The turn goes on after it.
+        /// The end of the rate limit that cut off the turn.
         limit: Option<i64>,
     },
 }
 
-/// The times of the last restarts.
+/// The restarts so far.
 #[derive(Debug, Default)]
 pub struct Restarts(Vec<Instant>);
 
 impl Restarts {
-    /// Decides about a restart, and counts it.
     pub fn next(&mut self, policy: RestartPolicy, ending: &Ending, now: Instant) -> NextStep {
-        let is_fresh = ending.handover && !ending.was_left();
-        let is_wanted = ending.is_the_users_own() && !ending.limit_over && !is_fresh;
-        let is_refused_limit = ending.limit.is_some() && policy == RestartPolicy::AfterDeath;
-        // A Claude Code that ends with an error before its session begins would do so again.
-        let has_begun = ending.has_session || matches!(ending.exit, Exit::Signal(_));
-        if policy == RestartPolicy::Never || !has_begun || is_wanted || is_refused_limit {
+        let fresh = ending.handover && !ending.was_left_by_user();
+        let own = ending.is_expected() && !ending.limit_over && !fresh;
+        let unwanted = ending.limit.is_some() && policy == RestartPolicy::AfterDeath;
+        // A Claude Code that fails at once with an error of its own would fail again.
+        let begun = ending.has_session || matches!(ending.exit, Exit::Signal(_));
+        if policy == RestartPolicy::Never || !begun || own || unwanted {
             return NextStep::End;
         }
         self.0
-            .retain(|at| now.saturating_duration_since(*at) < PERIOD);
+            .retain(|at| now.saturating_duration_since(*at) < RESTART_WINDOW);
         if self.0.len() >= MAX_RESTARTS {
             return NextStep::GiveUp;
         }
         let after = Duration::from_secs(1 << self.0.len());
         self.0.push(now);
-        if is_fresh {
+        if fresh {
             return NextStep::Fresh;
         }
-        NextStep::Resume {
+        NextStep::Again {
             nth: self.0.len(),
             after,
             limit: ending.limit.or(ending.limit_over.then_some(0)),
@@ -303,15 +299,15 @@ impl Restarts {
 }
 
 impl Ending {
-    /// Returns true if the user left Claude Code, or told the launcher to end.
-    fn was_left(&self) -> bool {
+    /// Returns true if the user left Claude Code or ended the launcher.
+    fn was_left_by_user(&self) -> bool {
         let left = matches!(self.reason.as_deref(), Some("prompt_input_exit" | "logout"));
-        left || self.told_to_end
+        left || self.was_told_to_end
     }
 
-    /// Returns true if the user ended Claude Code: by `/exit`, Ctrl-C, a closed terminal, or a plain `kill`.
-    fn is_the_users_own(&self) -> bool {
-        self.was_left()
+    /// Returns true for an expected end: `/exit`, Ctrl-C, a closed terminal, or a plain `kill`.
+    fn is_expected(&self) -> bool {
+        self.was_left_by_user()
             || match self.exit {
                 Exit::Code(code) => matches!(code, 0 | 129 | 130 | 131 | 143),
                 Exit::Signal(signal) => [SIGINT, SIGQUIT, SIGTERM, SIGHUP].contains(&signal),
@@ -330,7 +326,7 @@ mod tests {
             exit: Exit::Signal(9),
             has_session: true,
             reason: None,
-            told_to_end: false,
+            was_told_to_end: false,
             limit: None,
             limit_over: false,
             handover: false,
@@ -378,7 +374,7 @@ mod tests {
                 ..exit(Exit::Code(1))
             },
             Ending {
-                told_to_end: true,
+                was_told_to_end: true,
                 ..killed()
             },
             Ending {
@@ -401,7 +397,7 @@ mod tests {
         let mut at = |seconds| restarts.next(ON, &killed(), began + Duration::from_secs(seconds));
         for (nth, seconds) in (1..).zip([1, 2, 4, 8, 16]) {
             let after = Duration::from_secs(seconds);
-            let again = NextStep::Resume {
+            let again = NextStep::Again {
                 nth,
                 after,
                 limit: None,
@@ -410,7 +406,7 @@ mod tests {
         }
         assert_eq!(at(599), NextStep::GiveUp);
         // The first one was ten minutes ago.
-        assert!(matches!(at(661), NextStep::Resume { nth: 5, .. }));
+        assert!(matches!(at(661), NextStep::Again { nth: 5, .. }));
     }
 
     #[test]
@@ -424,7 +420,7 @@ mod tests {
         };
         let failed = limited(Exit::Code(1));
         let limit_of = |next| match next {
-            NextStep::Resume { limit, .. } => limit,
+            NextStep::Again { limit, .. } => limit,
             other => panic!("{other:?}"),
         };
         assert_eq!(limit_of(restarts.next(ON, &failed, now)), Some(7));

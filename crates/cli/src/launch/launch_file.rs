@@ -1,25 +1,25 @@
-//! `launches/<pid>.json`: the session of a Claude Code that `becket run` started. The launcher keeps the file
-//! current. Its name is the launcher's pid; a reader compares the launcher's start time, so that the file of a killed
-//! launcher never counts.
+//! The file `launches/<pid>.json`: the session of a Claude Code that `becket run` started, kept current
+//! by the launcher. The name is the pid of the launcher. A reader compares the start time, so that a
+//! file of a killed launcher never counts.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-use becket_engine::replace::{Snapshot, store};
+use becket_engine::replace::{Snapshot, make_folder};
 use becket_wire::Place;
 use becket_wire::process::{parent_and_start, process_state};
 use becket_wire::session::{Display, MAIN, SessionRow, Status};
 use serde::{Deserialize, Serialize};
 
-/// The most bytes of a launch file that are read. It has a few hundred.
-const MAX_BYTES: u64 = 64 << 10;
+/// The bound of a launch file, which has a few hundred bytes.
+const LONGEST_FILE: u64 = 64 << 10;
 
 /// The content of a launch file. Times are RFC 3339.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LaunchFile {
-    /// None until SessionStart. Only until then `trouble` may be set.
+    /// None until SessionStart. Only then `trouble` may be set.
     pub session_id: Option<String>,
     pub started_at: String,
     pub last_updated: String,
@@ -35,22 +35,24 @@ pub struct LaunchFile {
 
 impl LaunchFile {
     pub fn write(&self, place: &Place, launcher: u32) -> io::Result<()> {
+        make_folder(&place.launches(), 0o700)?;
         let text = serde_json::to_vec_pretty(self)?;
-        store(&place.launch(launcher), &text, LONGEST_FILE)
+        let file = Snapshot::read(&place.launch(launcher), LONGEST_FILE)?;
+        file.replace(&text, 0o600).map(drop)
     }
 
     fn read(path: &Path) -> Option<Self> {
-        let file = Snapshot::read(path, MAX_BYTES).ok()?;
+        let file = Snapshot::read(path, LONGEST_FILE).ok()?;
         serde_json::from_slice(file.bytes()?).ok()
     }
 
-    /// Reads the file of this launcher. Returns none if that process has ended.
+    /// Reads the file of a launcher if that process lives.
     pub fn of(place: &Place, launcher: u32) -> Option<Self> {
         let file = Self::read(&place.launch(launcher))?;
         is_alive(launcher, file.launcher_start).then_some(file)
     }
 
-    /// Makes the row by which views show a launch without a session.
+    /// Returns the row that views show for a launch without a session.
     fn row(&self, launcher: u32) -> Option<SessionRow> {
         let trouble = self.trouble.clone()?;
         let began = self.started_at.parse::<jiff::Timestamp>().ok()?;
@@ -65,7 +67,7 @@ impl LaunchFile {
             cwd: Some(self.project_dir.clone()),
             started_at: began.as_millisecond(),
             status_since: began.as_millisecond(),
-            // Claude Code may show a dialog: the user has to look.
+            // Claude Code may show a dialog, which the user has to answer.
             status: Status::Attention {
                 reason: trouble.clone(),
             },
@@ -78,7 +80,7 @@ impl LaunchFile {
     }
 }
 
-/// Returns the rows of launches without a session, which views list beside the sessions.
+/// Returns the rows of launches that have trouble and no session.
 pub fn without_session(place: &Place) -> Vec<SessionRow> {
     let files = launchers(place).into_iter();
     files
@@ -86,8 +88,8 @@ pub fn without_session(place: &Place) -> Vec<SessionRow> {
         .collect()
 }
 
-/// Finds a launch by the pid of the launcher or of Claude Code. Returns the id of its session, else the row of the
-/// launch.
+/// Finds the session of a launch, or the launch without one, by the pid of the launcher or of Claude
+/// Code.
 pub fn by_pid(place: &Place, pid: u32) -> Option<Result<String, SessionRow>> {
     launchers(place).into_iter().find_map(|launcher| {
         let file = LaunchFile::of(place, launcher)?;
@@ -101,16 +103,15 @@ pub fn by_pid(place: &Place, pid: u32) -> Option<Result<String, SessionRow>> {
     })
 }
 
-/// Returns the pid of the launcher that has this session now.
+/// Returns the launcher that has this session now.
 pub fn launcher_of(place: &Place, session: &str) -> Option<u32> {
-    launchers(place).into_iter().find(|launcher| {
-        LaunchFile::of(place, *launcher)
-            .is_some_and(|file| file.session_id.as_deref() == Some(session))
-    })
+    let has_it = |file: LaunchFile| file.session_id.as_deref() == Some(session);
+    let mut all = launchers(place).into_iter();
+    all.find(|launcher| LaunchFile::of(place, *launcher).is_some_and(has_it))
 }
 
 /// Removes the files of launchers that have ended.
-pub fn remove_stale(place: &Place) {
+pub fn sweep(place: &Place) {
     for launcher in launchers(place) {
         if LaunchFile::of(place, launcher).is_none() {
             drop(fs::remove_file(place.launch(launcher)));
@@ -118,7 +119,7 @@ pub fn remove_stale(place: &Place) {
     }
 }
 
-/// Returns the pids in the names of the launch files.
+/// Returns the pids in the names of launch files.
 fn launchers(place: &Place) -> Vec<u32> {
     let entries = fs::read_dir(place.launches())
         .into_iter()
@@ -136,13 +137,13 @@ fn launchers(place: &Place) -> Vec<u32> {
         .collect()
 }
 
-/// Returns the start time of a process in clock ticks since boot.
+/// Returns the start time of a process, in clock ticks since boot.
 pub fn start_of(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     Some(parent_and_start(&stat)?.1)
 }
 
-/// Returns true if a process with this pid and start time lives. The system reuses pids.
+/// Returns true if the process with this pid and start time lives.
 pub fn is_alive(pid: u32, start: u64) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let ended = process_state(&stat).is_none_or(|state| matches!(state, 'Z' | 'X'));
@@ -173,12 +174,12 @@ mod tests {
         };
         stale.write(&place, me).unwrap();
         assert_eq!(LaunchFile::of(&place, me), None);
-        remove_stale(&place);
+        sweep(&place);
         assert!(!place.launch(me).exists());
 
         file.write(&place, me).unwrap();
         fs::write(place.launch(me + 1), "not JSON").unwrap();
-        remove_stale(&place);
+        sweep(&place);
         assert_eq!(launchers(&place), [me]);
     }
 }

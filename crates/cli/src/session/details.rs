@@ -11,7 +11,7 @@ use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
 use crate::event_line;
-use crate::session::history::{Answered, Past, TouchedFile, Turn};
+use crate::session::history::{RecordedDecision, Timeline, TouchedFile, Turn};
 use crate::session::table::{context_style, glyph, state_style};
 use crate::session::words::{self, branches};
 use crate::ui::style::{BAD, BOLD, DIM, Look, WARN, style};

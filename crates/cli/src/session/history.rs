@@ -14,7 +14,6 @@ use rusqlite::Connection;
 use serde_json::Value;
 
 use crate::client::Client;
-use crate::log;
 use crate::world::World;
 
 #[derive(Debug, Default)]
@@ -29,7 +28,7 @@ impl History {
     /// Opens the database and reads the spool, which a running daemon takes in first.
     pub fn open(world: &World) -> Result<Self> {
         Client::take_in_or_warn(world);
-        let masker = log::masker(world);
+        let masker = crate::log::masker(world);
         let database = store::open_to_read(&world.place.database())?;
         let facts = match &database {
             Some(connection) => {
@@ -92,7 +91,7 @@ impl History {
 
     /// Returns the run time of the tool call that this event ends, in milliseconds, or 0 if it is not
     /// known.
-    pub fn ran_ms(&self, event: &Brief<'_>) -> i64 {
+    pub fn ran_ms(&self, event: &EventBrief<'_>) -> i64 {
         if !event.event.starts_with("PostToolUse") {
             return 0;
         }
@@ -210,7 +209,7 @@ pub struct Timeline {
 
 impl Timeline {
     /// Adds the next event of the session.
-    pub fn add(&mut self, event: &Brief<'_>) {
+    pub fn add(&mut self, event: &EventBrief<'_>) {
         if begins_turn(event) {
             let turn = self.begin(event.at);
             turn.prompt = event.payload.as_deref().and_then(prompt);
@@ -316,7 +315,7 @@ impl Turn {
 
 /// Returns true if this event is a prompt of the user. A blocked prompt does not count, nor does one
 /// that Claude Code made itself.
-pub fn begins_turn(event: &Brief<'_>) -> bool {
+pub fn begins_turn(event: &EventBrief<'_>) -> bool {
     let answer = event.decision.as_ref().map(|decision| &*decision.answer);
     let head = event.payload.as_deref().and_then(|it| Head::read(it).ok());
     event.event == "UserPromptSubmit"
@@ -326,7 +325,7 @@ pub fn begins_turn(event: &Brief<'_>) -> bool {
 }
 
 /// Returns true if a hook, a guard or auto mode denied a tool call.
-pub fn is_denial(event: &Brief<'_>) -> bool {
+pub fn is_denial(event: &EventBrief<'_>) -> bool {
     let answer = event.decision.as_ref().map(|decision| &*decision.answer);
     answer == Some("deny") || event.event == "PermissionDenied"
 }
@@ -425,7 +424,7 @@ mod tests {
     #[test]
     fn a_turn_is_a_prompt_that_a_user_sent_and_what_came_of_it() {
         let mut past = Timeline::default();
-        let denied = Brief {
+        let denied = EventBrief {
             decision: answered("deny", "hook:no-prod"),
             ..event(30, "PreToolUse", "Bash")
         };

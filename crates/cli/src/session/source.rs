@@ -1,15 +1,13 @@
 //! Reads sessions and their events from the daemon, or from the database without one.
 
 use anyhow::{Context, Result};
-use becket_daemon::life::now_ms;
-use becket_daemon::store::{self, Which};
+use becket_daemon::lifecycle::now_ms;
+use becket_daemon::store::{self, SessionFilter};
 use becket_wire::rpc::{EventQuery, EventRow, Told, complete_session};
 use becket_wire::session::{SessionQuery, SessionRow};
 
-use super::stored::sessions_without_daemon;
 use crate::client::{self, Client};
 use crate::failure::{Code, Failure};
-use crate::log;
 use crate::world::World;
 
 #[derive(Debug)]
@@ -57,7 +55,7 @@ impl<'a> SessionSource<'a> {
             Self::Daemon(client, world) => {
                 again(client, world, |client| client.events(query.clone()))
             }
-            Self::Database(world) => log::read(world, query),
+            Self::Database(world) => crate::log::read(world, query),
         }
     }
 
@@ -158,7 +156,7 @@ pub fn sessions_without_daemon(world: &World, query: &SessionQuery) -> Result<Ve
         return Ok(found);
     };
     let id = complete_session(prefix, found.iter().map(|row| &*row.session_id));
-    let id = id.map_err(log::refusal)?;
+    let id = id.map_err(client::refusal)?;
     found.retain(|row| row.session_id == id);
     Ok(found)
 }
@@ -168,12 +166,12 @@ fn read(
     query: &SessionQuery,
 ) -> rusqlite::Result<Vec<SessionRow>> {
     let mut sessions = match &query.session {
-        Some(prefix) => store::sessions(connection, Which::Like(prefix))?,
-        None => store::sessions(connection, Which::Live)?,
+        Some(prefix) => store::sessions(connection, SessionFilter::Like(prefix))?,
+        None => store::sessions(connection, SessionFilter::Live)?,
     };
     if query.all && query.session.is_none() {
         let limit = query.limit.unwrap_or(ENDED_SESSIONS);
-        sessions.extend(store::sessions(connection, Which::Ended(limit))?);
+        sessions.extend(store::sessions(connection, SessionFilter::Ended(limit))?);
     }
     let now = now_ms();
     let mut rows: Vec<SessionRow> = sessions.iter().map(|session| session.row(now)).collect();

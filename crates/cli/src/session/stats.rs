@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use anyhow::Result;
 use becket_daemon::store::{EventBrief, SessionFacts};
-use becket_engine::status::asks_the_person;
+use becket_engine::status::asks_user;
 use becket_wire::Head;
 use becket_wire::log::CANARY;
 use jiff::civil::Date;
@@ -224,7 +224,7 @@ impl UsageSum {
 }
 
 impl Wait {
-    fn from_event(event: &Brief<'_>) -> Self {
+    fn from_event(event: &EventBrief<'_>) -> Self {
         Self {
             agent: event.agent.map(str::to_owned),
             of_any_agent: event.event == "Notification",
@@ -241,7 +241,7 @@ impl Wait {
 impl SessionState<'_> {
     /// Returns the time that the agent of this event has waited for the user, if the event shows that it
     /// continues.
-    fn waited(&mut self, event: &Brief<'_>) -> i64 {
+    fn waited(&mut self, event: &EventBrief<'_>) -> i64 {
         let mine = self
             .asked
             .iter()

@@ -4,9 +4,9 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use crate::client;
 use anyhow::{Context, Result};
 use becket_engine::replace::{self, Snapshot};
-use becket_hook::wake;
 use becket_wire::Place;
 use becket_wire::process::FOR_DAEMON;
 use becket_wire::rpc::environment_block;
@@ -51,7 +51,7 @@ pub fn init(
     let outcome = edit(world, scope, dry_run, |now| {
         registered(now, &registration, scope, status_line)
     })?;
-    if !dry_run && wake::is_unregistered(&world.place) {
+    if !dry_run && client::is_unregistered(&world.place) {
         drop(fs::remove_file(world.place.stopped_mark()));
     }
     if !dry_run && !is_inside_claude() {

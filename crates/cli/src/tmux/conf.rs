@@ -124,9 +124,9 @@ pub fn is_added(place: &Place) -> bool {
 }
 
 /// Undoes the settings of the lines in a server that has read them.
-pub fn unload(server: &Server) -> Result<(), TmuxError> {
+pub fn unload(server: &TmuxServer) -> Result<(), TmuxError> {
     let mut commands = Vec::new();
-    let status = server.run(&[words(&["show-options", "-gv", "status-right"])])?;
+    let status = server.run(&[tmux_command(&["show-options", "-gv", "status-right"])])?;
     let status = status.trim_end_matches('\n');
     if status.contains(IN_STATUS) {
         let without = status.replace(IN_STATUS, "");
@@ -138,16 +138,16 @@ pub fn unload(server: &Server) -> Result<(), TmuxError> {
         ]));
     }
     // A key that is not bound is an error to tmux 3.3.
-    let key = server.run(&[words(&["list-keys", "-T", "prefix", KEY])]);
+    let key = server.run(&[tmux_command(&["list-keys", "-T", "prefix", KEY])]);
     let key = key.unwrap_or_default();
     if key.contains("tmux next") {
         commands.push(tmux_command(&["unbind-key", KEY]));
     }
     for hook in HOOKS {
         let name = hook.trim_end_matches("[77]");
-        let set = server.run(&[words(&["show-hooks", "-g", name])]);
+        let set = server.run(&[tmux_command(&["show-hooks", "-g", name])]);
         if set.is_ok_and(|set| set.contains("tmux seen")) {
-            commands.push(words(&["set-hook", "-gu", hook]));
+            commands.push(tmux_command(&["set-hook", "-gu", hook]));
         }
     }
     if commands.is_empty() {

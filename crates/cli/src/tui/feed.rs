@@ -134,8 +134,8 @@ fn receive_sessions(
     client.ask(Ask::Watch)?;
     loop {
         let message = match client.next_in_stream()? {
-            Response::Told(Told::Sessions(rows)) => Message::All(rows),
-            Response::Told(Told::Changed(row)) => Message::One(row),
+            Response::Told(Told::Sessions(rows)) => Message::Sessions(rows),
+            Response::Told(Told::Changed(row)) => Message::SessionChanged(row),
             Response::Told(Told::No(why)) => bail!("the daemon would not: {why}"),
             Response::Told(Told::Done) | Response::Yielding => bail!("the daemon went away"),
             other => bail!("the daemon said something else: {other:?}"),

@@ -1,4 +1,4 @@
-//! `becket adopt`: turns hooks of Claude Code's settings into named hooks of becket.
+//! `becket adopt`: other people's hooks in Claude Code's settings become named hooks of becket's.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use crate::adopt::{
 use crate::failure::{Code, Failure};
 use crate::settings::{FileChange, Scope};
 use crate::ui::style::{Look, WARN};
-use crate::ui::text::{count, one_line};
+use crate::ui::text::count;
 use crate::world::World;
 use crate::{tui, ui};
 
@@ -22,7 +22,7 @@ use crate::{tui, ui};
 /// those that you choose. From then on each has a name, a switch for every session, times and a
 /// history. `--undo` gives them all back.
 #[derive(Debug, clap::Args)]
-pub struct AdoptArgs {
+pub struct Adopt {
     /// Move every hook that can be moved
     #[arg(long, conflicts_with_all = ["only", "undo"])]
     all: bool,
@@ -46,7 +46,7 @@ pub struct AdoptArgs {
     json: bool,
 }
 
-impl AdoptArgs {
+impl Adopt {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         if self.undo {
             return self.give_back(world);
@@ -57,22 +57,23 @@ impl AdoptArgs {
             self.list(world, &found);
             return Ok(ExitCode::SUCCESS);
         }
-        let mut names = if is_chosen {
-            self.named(&found)?
+        let mut names = if says {
+            self.said(&found)?
         } else {
             self.list(world, &found);
-            let answer = ui::ask("Which? Numbers, all or none [none] ")?;
-            let names = chosen(answer.trim(), &found)?;
-            if names.is_empty() {
-                return Ok(ExitCode::SUCCESS);
+            match chosen(
+                ui::ask("Which? Numbers, all or none [none] ")?.trim(),
+                &found,
+            )? {
+                names if names.is_empty() => return Ok(ExitCode::SUCCESS),
+                names => names,
             }
-            names
         };
         if !self.dry_run {
             world.refuse_inside_claude("adopt")?;
         }
-        must_be_registered(&found, &names)?;
-        if self.built_in || (!is_chosen && wants_built_ins(&found, &names)?) {
+        can_be_heard(&found, &names)?;
+        if self.built_in || (!says && wants_built_ins(&found, &names)?) {
             found.take_built_ins(world, &mut names);
         }
         let left = self.leave_the_projects(&found, &mut names)?;
@@ -93,7 +94,7 @@ impl AdoptArgs {
                 .map(|moved| report_of(moved, self.dry_run))
                 .collect();
             report["left"] = json!(left);
-            report["needs_trust"] = json!(needing_trust(&found, &hooks));
+            report["needs_trust"] = json!(resting(&found, &hooks));
             report["dry_run"] = json!(self.dry_run);
             anstream::println!("{report}");
         } else if self.dry_run {
@@ -104,7 +105,7 @@ impl AdoptArgs {
             tell_of_rest(&left, &resting(&found, &hooks));
         } else {
             moved.iter().for_each(tell);
-            tell_left(&left, &needing_trust(&found, &hooks));
+            tell_of_rest(&left, &resting(&found, &hooks));
             tell_next(&moved);
         }
         Ok(ExitCode::SUCCESS)
@@ -124,7 +125,7 @@ impl AdoptArgs {
             Some(Obstacle::Unregistered(why)) => Some(why),
             _ => None,
         });
-        match unregistered {
+        match unheard {
             Some(why) => anstream::println!("{WARN}{why}{WARN:#}: run `becket init` first"),
             None if nothing_to_choose(found) || tui::suits_terminal() => {}
             None => anstream::println!(
@@ -147,7 +148,7 @@ impl AdoptArgs {
         }
         for name in &self.only {
             let Some(hook) = found.hooks.iter().find(|hook| hook.name == *name) else {
-                let what = format!("no hook in the list is called `{}`", one_line(name));
+                let what = format!("no hook in the list is called {name:?}");
                 let failure = Failure::new(Code::Missing, what);
                 return Err(failure.hint("`becket adopt` lists the names").into());
             };
@@ -159,9 +160,8 @@ impl AdoptArgs {
         Ok(self.only.iter().cloned().collect())
     }
 
-    /// Removes the project's hooks from `names`, unless the user agrees to move them: they do not run until the project
-    /// is trusted. Returns the removed names.
-    fn leave_project_hooks(
+    /// A project's hooks rest until somebody trusts it: nobody shall find that out later.
+    fn leave_the_projects(
         &self,
         found: &ForeignHooks,
         names: &mut BTreeSet<String>,
@@ -171,7 +171,7 @@ impl AdoptArgs {
         let left: Vec<String> = found
             .hooks
             .iter()
-            .filter(|hook| hook.scope != Scope::User && names.contains(&hook.name))
+            .filter(is_meant)
             .map(|hook| hook.name.clone())
             .collect();
         if left.is_empty() || (self.yes && !self.dry_run) {
@@ -272,7 +272,7 @@ fn can_be_heard(found: &ForeignHooks, names: &BTreeSet<String>) -> Result<()> {
         Some(Obstacle::Unregistered(why)) => Some((hook, why)),
         _ => None,
     });
-    let Some((hook, why)) = unregistered else {
+    let Some((hook, why)) = unheard else {
         return Ok(());
     };
     let what = format!("{} would not run: {why}", hook.name);
@@ -317,19 +317,19 @@ fn tell(moved: &Adoption) {
     }
 }
 
-/// Names the hooks that stay in the settings, and those that need a trusted project.
-fn tell_left(left: &[String], needing_trust: &[&str]) {
+/// What stays, and what will not run everywhere.
+fn tell_of_rest(left: &[String], resting: &[&str]) {
     if !left.is_empty() {
         anstream::println!(
             "left where they are: {}; --yes moves them too",
             left.join(", ")
         );
     }
-    if !needing_trust.is_empty() {
-        let many = count(needing_trust.len(), "hook starts", "hooks start");
+    if !resting.is_empty() {
+        let many = count(resting.len(), "hook starts", "hooks start");
         anstream::println!(
             "{many} files or tools of the session's project, and run only in projects that you trust (`becket trust`): {}",
-            needing_trust.join(", ")
+            resting.join(", ")
         );
     }
 }

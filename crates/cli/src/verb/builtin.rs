@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use becket_engine::hooks::builtin::{BuiltIn, Call, options_from_json};
+use becket_engine::hooks::builtin::{BuiltIn, BuiltinCall, options_from_json};
 use becket_wire::Head;
 use becket_wire::id::parse_uuid;
 use tempfile::TempDir;

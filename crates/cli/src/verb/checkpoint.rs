@@ -222,7 +222,7 @@ fn diff(git: &Git, format: &[&str], from: &str, to: &str) -> Result<Vec<u8>> {
     Ok(git.run(&[&COMMAND[..], format, &[from, to, "--"]].concat())?)
 }
 
-fn change_json(status: Status, path: &OsStr) -> Value {
+fn change_json(status: FileStatus, path: &OsStr) -> Value {
     json!({"path": path.to_string_lossy(), "status": word(status)})
 }
 
@@ -345,11 +345,11 @@ impl CheckpointRestore {
 
     /// Returns true if the checkpoint holds the paths of the command line.
     fn has_paths(&self, git: &Git, one: &engine::Checkpoint, world: &World) -> Result<bool> {
-        Ok(self.paths.is_empty() || engine::holds(git, one, &world.cwd, &self.paths)?)
+        Ok(self.paths.is_empty() || engine::contains_any(git, one, &world.cwd, &self.paths)?)
     }
 
     /// Asks the user, and returns true on yes. Fails without a terminal.
-    fn ask(&self, plan: &Plan, one: &engine::Checkpoint) -> Result<bool> {
+    fn ask(&self, plan: &RestorePlan, one: &engine::Checkpoint) -> Result<bool> {
         if self.yes {
             return Ok(true);
         }
@@ -369,7 +369,7 @@ impl CheckpointRestore {
     }
 
     /// Restores the files. Returns the name of the checkpoint with the state before.
-    fn carry_out(&self, git: &Git, plan: &Plan) -> Result<String> {
+    fn carry_out(&self, git: &Git, plan: &RestorePlan) -> Result<String> {
         let session = std::env::var("CLAUDE_CODE_SESSION_ID").ok();
         let request = CheckpointRequest {
             session: session.as_deref().filter(|id| !id.is_empty()),
@@ -398,10 +398,10 @@ impl CheckpointRestore {
         Ok(kept)
     }
 
-    fn tell(&self, plan: &Plan) {
+    fn tell(&self, plan: &RestorePlan) {
         for (status, path) in &plan.write {
             match status {
-                Status::Added => tell_path("bring back", path),
+                FileStatus::Added => tell_path("bring back", path),
                 _ => tell_path("write     ", path),
             }
         }
@@ -417,7 +417,7 @@ impl CheckpointRestore {
         }
     }
 
-    fn print_json(&self, one: &engine::Checkpoint, plan: &Plan, kept: Option<&str>) {
+    fn print_json(&self, one: &engine::Checkpoint, plan: &RestorePlan, kept: Option<&str>) {
         let (deleted, stays): (&[OsString], &[OsString]) = if self.exact {
             (&plan.later, &[])
         } else {

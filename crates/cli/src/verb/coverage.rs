@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::client::Client;
 use crate::coverage::{A_DAY, CoverageScope, SessionCoverage, compare};
-use crate::run::short;
+use crate::hook_runs::short;
 use crate::session::words::projects;
 use crate::ui::style::{BAD, BOLD, DIM, Look, WARN};
 use crate::ui::table::{Cell, Column, grid};

@@ -110,7 +110,7 @@ pub fn end(world: &World) -> Result<bool> {
     let status = client.status()?;
     client.execute(Ask::Stop)?;
     // The next event may start another daemon at once, so this looks at the process, not at the lock alone.
-    let until = Instant::now() + life::DRAIN + Duration::from_secs(15);
+    let until = Instant::now() + lifecycle::DRAIN + Duration::from_secs(15);
     while is_daemon(world, status.pid) {
         if Instant::now() > until {
             return Err(Failure::new(Code::TimedOut, "the daemon did not end")

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use becket_daemon::lifecycle::now_ms;
-use becket_wire::rpc::{Ask, EventQuery, Response, Shown, Told};
+use becket_wire::rpc::{Ask, EventQuery, FollowCursor, Response, Told};
 
 use crate::client::{Client, is_unreachable, refusal, unexpected_reply};
 use crate::event_line::{EventPrinter, LineFormat};
@@ -118,7 +118,7 @@ fn through_daemon(world: &World, mut query: EventQuery, printer: &mut EventPrint
 fn stream(
     client: &mut Client,
     query: &EventQuery,
-    shown: &mut Shown,
+    shown: &mut FollowCursor,
     printer: &mut EventPrinter,
 ) -> Result<()> {
     if query.follow {

@@ -225,7 +225,7 @@ impl HooksArgs {
         } else {
             anstream::print!("{}", table(&rows, &Look::of_stdout()));
             let is_resting =
-                |row: &HookRow<'_>| matches!(row, HookRow::Named(_, State::NotTrusted));
+                |row: &HookRow<'_>| matches!(row, HookRow::Named(_, HookState::NotTrusted));
             if rows.iter().any(is_resting)
                 && let Some(rest) = resting(world, &project)
             {
@@ -304,7 +304,7 @@ fn switches(world: &World, meant: &SwitchTarget) -> Switches {
 
 /// One line of the list.
 enum HookRow<'a> {
-    Named(&'a Hook, State),
+    Named(&'a Hook, HookState),
     /// A built-in that no config names.
     Unnamed(&'static BuiltIn),
 }
@@ -379,7 +379,7 @@ const COLUMNS: [Column; 4] = [
 fn table(rows: &[HookRow<'_>], look: &Look) -> String {
     let cells = |row: &HookRow<'_>| {
         let style = match row {
-            HookRow::Named(_, State::Enabled) => GOOD,
+            HookRow::Named(_, HookState::Enabled) => GOOD,
             HookRow::Named(..) => WARN,
             HookRow::Unnamed(_) => DIM,
         };

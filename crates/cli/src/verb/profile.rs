@@ -70,7 +70,7 @@ impl ProfileArgs {
 
 /// None if the person does not want to wait any more.
 fn measure(
-    bench: &Bench<'_>,
+    bench: &TrialSetup<'_>,
     hook: &Hook,
     times: u32,
     bar: &mut ProgressBar,

@@ -10,7 +10,7 @@ use becket_engine::session::json;
 
 use crate::failure::{Code, Failure};
 use crate::launch::{Launch, NoObserver, RestartPolicy, window};
-use crate::session::source::Source;
+use crate::session::source::SessionSource;
 use crate::world::World;
 
 /// Start Claude Code in this terminal and know its session
@@ -58,7 +58,7 @@ pub struct RunArgs {
 impl RunArgs {
     pub fn run(mut self, world: &World) -> Result<ExitCode> {
         if let Some(order) = &self.order {
-            return window::carry_out(order);
+            return window::exec_command_file(order);
         }
         let session_folder = self.find_session(world)?;
         let cwd = match (&self.cwd, session_folder) {

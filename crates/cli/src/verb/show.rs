@@ -9,9 +9,9 @@ use becket_wire::session::SessionRow;
 use serde::Serialize;
 
 use crate::launch::launch_file;
-use crate::session::full::{self, full};
-use crate::session::history::{History, Past};
-use crate::session::source::Source;
+use crate::session::details::{self, details};
+use crate::session::history::{History, Timeline};
+use crate::session::source::SessionSource;
 use crate::ui::style::Look;
 use crate::world::{World, the_session};
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use becket_engine::statusline::{Line, answer, beneath, figures};
+use becket_engine::statusline::{StatusLineContent, answer, beneath, figures};
 use becket_wire::Registration;
 use becket_wire::rpc::{BESIDE, Envelope, EventRequest, Request, SHOWN, WRONG};
 
@@ -81,7 +81,7 @@ fn print_both(world: &World, mut envelope: Envelope, payload: &[u8]) {
 fn without_daemon(world: &World, envelope: &Envelope, payload: &[u8], why: &str) -> Vec<u8> {
     let figures = figures(payload);
     let cwd = figures.as_ref().ok().and_then(|it| it.cwd.clone());
-    let mut line = Line::of(figures);
+    let mut line = StatusLineContent::of(figures);
     let why = match why {
         "busy" => "becket: the daemon is busy",
         "refused" => "becket: the daemon has another version",

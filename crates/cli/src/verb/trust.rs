@@ -11,7 +11,8 @@ use anyhow::{Context, Result};
 use becket_engine::config::{Level, Loader, Origin, Problem, Setting, Snapshot};
 use becket_engine::hooks::{Action, Hook};
 use becket_engine::trust::{
-    self, Approval, Book, BookError, Change, How, Pins, Trust, names_project_file,
+    self, Approval, PinChange, PinChangeKind, Pins, Trust, TrustStore, TrustStoreError,
+    names_project_file,
 };
 use becket_wire::event::EventName;
 use serde_json::{Value as Json, json};
@@ -128,7 +129,7 @@ impl ProjectHere {
         let now = Loader::for_project(&world.place, &self.folder).current();
         let loader = Loader::for_project(&world.place, &self.folder);
         let then = loader.as_if_approved(self.pins.clone()).current();
-        let book = Book::read(&world.place).unwrap_or_default();
+        let book = TrustStore::read(&world.place).unwrap_or_default();
         let before = book.projects.get(&self.key);
         Ok(TrustReport {
             before: now.project.as_ref().map_or(Trust::No, |it| it.trust),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use becket_daemon::tmux::{Server, clean};
+use becket_daemon::tmux::{TmuxServer, clean};
 
 use becket_wire::session::{SessionQuery, SessionRow};
 use serde_json::json;
@@ -15,11 +15,10 @@ use super::daemon;
 use super::init::{
     ScopeArgs, commands_json, print_command_diffs, report, tell_backup, tell_left_alone,
 };
-use crate::adopt;
 use crate::commands::{self, CommandFile};
-use crate::session::stored::sessions_without_daemon;
+use crate::session::source::sessions_without_daemon;
 use crate::settings::{self, EntryState, Outcome, Scope};
-use crate::tmux::{Here, conf};
+use crate::tmux::{CurrentTmux, conf};
 use crate::ui::style::WARN;
 use crate::ui::text::visible;
 use crate::world::World;
@@ -119,7 +118,7 @@ fn end_for_good(world: &World) -> bool {
         .filter_map(|row| row.tmux_socket.map(PathBuf::from));
     let sockets: BTreeSet<PathBuf> = known.chain(CurrentTmux::read().socket).collect();
     for socket in sockets {
-        let server = Server::new(socket);
+        let server = TmuxServer::new(socket);
         // A server that has ended needs no cleaning.
         drop(clean(&server).and_then(|()| conf::unload(&server)));
     }

@@ -10,7 +10,7 @@ use becket_engine::hooks::name::{self, Match};
 use becket_engine::program;
 use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 
-use crate::doctor::registration::send_canary;
+use crate::doctor::settings_checks::send_canary;
 use crate::event_line::{EventPrinter, LineFormat};
 use crate::failure::{Code, Failure};
 use crate::settings::{self, Outcome, Scope, StatusLine, Strict};
@@ -119,7 +119,7 @@ impl UpArgs {
         );
         step("sent an event through, and found it in the database", &took);
         let mut lines = EventPrinter::new(LineFormat::Person);
-        lines.print(&flight.row)?;
+        lines.print(&canary.row)?;
         lines.flush()?;
         if let Some(set) = notices(world, self.notice)? {
             step(&set, &world.place.config().display().to_string());

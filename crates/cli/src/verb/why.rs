@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use becket_daemon::store::{LoggedRun, RunQuery};
-use becket_engine::hooks::switch::{State, Switches, state};
+use becket_engine::hooks::switch::{HookState, Switches, state};
 use becket_engine::matcher::concerns;
 use becket_wire::event::EventName;
 use becket_wire::rpc::EventRow;
@@ -51,7 +51,7 @@ impl WhyArgs {
 
 fn last(runs: &Runs<'_>, session: Option<String>) -> Result<EventId> {
     let session = runs.session(session.or_else(own_session).as_deref())?;
-    let told = runs.last_explainable(session.as_deref())?;
+    let told = runs.last_told(session.as_deref())?;
     let last = told.or_else(|| runs.last_begun(session.as_deref()));
     last.ok_or_else(|| {
         let whose = session.map_or_else(String::new, |id| format!(" in the session {id}"));

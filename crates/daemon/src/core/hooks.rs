@@ -165,7 +165,7 @@ impl Core {
             return;
         };
         if let Some(applied) = &open.applied {
-            (self.registry).record_decision(applied, &open.record, Decided::Pending);
+            (self.registry).record_outcome(applied, &open.record, EventOutcome::Pending);
         }
         open.record.hooks_pending = true;
         let record = open.record.clone();
@@ -235,7 +235,7 @@ impl Core {
             } else {
                 EventOutcome::Passed
             };
-            self.registry.record_decision(applied, &record, decided);
+            self.registry.record_outcome(applied, &record, outcome);
         }
         self.reply(record, doubles.into_iter().chain([(shim, output)]));
     }

@@ -49,8 +49,8 @@ impl Core {
                 };
                 let (envelope, project) = (record.envelope(), record.project.as_deref());
                 if let Some(done) = registry.apply(database, &head, envelope, project, None) {
-                    let decided = record.decision_state();
-                    registry.record_decision(&done, record, decided);
+                    let outcome = record.outcome();
+                    registry.record_outcome(&done, record, outcome);
                     record_effort_message(registry, record);
                     let event = record.event_name();
                     let is_stop = matches!(event, EventName::Stop | EventName::SubagentStop);
@@ -64,7 +64,7 @@ impl Core {
                 record_effort_message(registry, record);
                 changes.extend(
                     registry
-                        .record_late_decision(record)
+                        .record_late_outcome(record)
                         .map(|change| (change, None)),
                 );
             }

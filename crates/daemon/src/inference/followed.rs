@@ -127,7 +127,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Describes the lines of a transcript that cannot be read. Returns none if there are none.
-pub(crate) fn unreadable(unread: Unread) -> Option<String> {
+pub(crate) fn unreadable(unread: UnreadLines) -> Option<String> {
     let mut parts = Vec::new();
     for (count, fault) in [(unread.broken, "broken"), (unread.too_long, "too long")] {
         match count {

@@ -58,7 +58,7 @@ impl Registry {
     }
 
     /// Returns the session that ended by `/clear` in this process last.
-    fn cleared(&self, id: &str, moment: &Moment<'_>) -> Option<String> {
+    fn cleared(&self, id: &str, moment: &SessionEvent<'_>) -> Option<String> {
         let process = (Some(moment.envelope.pid), moment.envelope.pid_start);
         self.sessions
             .iter()

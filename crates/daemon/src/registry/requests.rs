@@ -111,7 +111,7 @@ impl Registry {
     fn seen(&mut self, database: &Connection, at: &SeenAt, now: i64) -> Told {
         match at {
             SeenAt::Session(prefix) => match self.complete(database, prefix) {
-                Ok(id) => self.update_session(&id, |session| session.seen(now)),
+                Ok(id) => self.update_session(&id, |session| session.mark_seen(now)),
                 Err(told) => return told,
             },
             SeenAt::Pane { tmux_socket, pane } => {
@@ -125,7 +125,7 @@ impl Registry {
                     .map(|(id, _)| id.clone())
                     .collect();
                 for id in there {
-                    self.update_session(&id, |session| session.seen(now));
+                    self.update_session(&id, |session| session.mark_seen(now));
                 }
             }
         }

@@ -180,7 +180,7 @@ impl EventRecord {
     }
 
     /// Returns the state of its decision, for its session.
-    pub(crate) fn decision_state(&self) -> Decided {
+    pub(crate) fn outcome(&self) -> EventOutcome {
         let is_stop = matches!(self.event.as_deref(), Some("Stop" | "SubagentStop"));
         let is_blocked = self.decision.as_ref().is_some_and(|decision| {
             if is_stop {
@@ -190,11 +190,11 @@ impl EventRecord {
             }
         });
         if is_blocked {
-            Decided::Blocked
+            EventOutcome::Blocked
         } else if self.hooks_pending {
-            Decided::Pending
+            EventOutcome::Pending
         } else {
-            Decided::Passed
+            EventOutcome::Passed
         }
     }
 
@@ -574,7 +574,7 @@ mod tests {
             let payload = format!(r#"{{"hook_event_name":"{event}","session_id":"s"}}"#);
             let mut record = record_of(1, envelope(1), payload.as_bytes());
             (record.decision, record.hooks_pending) = (decision, held);
-            record.decision_state()
+            record.outcome()
         };
         let block = || Some(decision("block"));
         let ends = Decision {

@@ -819,7 +819,7 @@ mod tests {
     }
 
     /// What sessions hear when these are taken in one after the other.
-    fn heard(payload: &[u8], files: &[SpoolDetails]) -> Vec<Decided> {
+    fn heard(payload: &[u8], files: &[SpoolDetails]) -> Vec<EventOutcome> {
         let mut daemon = Daemon::new();
         leave(&daemon.home.place, &envelope(7), payload, &undecided()).unwrap();
         daemon.take_in();
@@ -827,7 +827,7 @@ mod tests {
         for left in files {
             leave(&daemon.home.place, &envelope(7), payload, left).unwrap();
             let done = daemon.take_in();
-            heard.extend(done.completed.iter().map(EventRecord::decision_state));
+            heard.extend(done.completed.iter().map(EventRecord::outcome));
         }
         heard
     }
@@ -837,8 +837,8 @@ mod tests {
         let stop = br#"{"hook_event_name":"Stop","session_id":"s"}"#;
         let block = || details(900, Some("block"));
         let twice = [details(900, None), details(950, None)];
-        assert_eq!(heard(stop, &twice), [Decided::Passed]);
-        assert_eq!(heard(stop, &[block(), block()]), [Decided::Blocked]);
+        assert_eq!(heard(stop, &twice), [EventOutcome::Passed]);
+        assert_eq!(heard(stop, &[block(), block()]), [EventOutcome::Blocked]);
         assert_eq!(heard(stop, &[undecided()]), [], "not yet");
         for outcome in [CUT_OFF, CANCELLED] {
             let ended = SpoolDetails::with_runs(vec![ran(7, "judge", outcome)]);

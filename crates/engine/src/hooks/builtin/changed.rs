@@ -86,7 +86,7 @@ impl Baseline {
 }
 
 /// From now on, this is the last stop.
-pub fn remember(memory: &Path, agent: Option<&str>, state: &State) -> io::Result<()> {
+pub fn remember(memory: &Path, agent: Option<&str>, state: &ProjectState) -> io::Result<()> {
     store(&place(memory, agent), &serde_json::to_vec(state)?, MOST)
 }
 

@@ -10,27 +10,27 @@ use becket_wire::Place;
 use becket_wire::session::{SessionRow, Status};
 
 use super::child::{self, Process};
-use super::launch_file::LaunchFile;
+use crate::launch::launch_file::LaunchFile;
 use crate::tui::feed::Message;
-use crate::ui::time;
+use crate::ui::time::lasted;
 
-/// The time after a limit's end until becket acts. Claude Code 2.1.325 goes on by itself after about 100 seconds
-/// (measured).
+/// The time after the end of a rate limit before becket acts. Claude Code 2.1.325 continues by itself
+/// after about 100 seconds (measured).
 pub const AFTER_RESET: Duration = Duration::from_secs(300);
-/// The time in which a turn that handed its context over may end by itself.
+/// The time for a turn that handed its context over to end by itself.
 pub const HANDOVER_GRACE: Duration = Duration::from_secs(5);
-/// The longest pause between two looks at the clock: a limit's end may be hours away, and the machine may sleep.
+/// The interval in which the clock is checked: a machine may sleep before the end of a limit.
 pub const TICK: Duration = Duration::from_secs(60);
-/// The precision of a limit's message, which is rounded down to the minute, in milliseconds.
+/// A minute in milliseconds. The message about a limit rounds its end down to the minute.
 const MINUTE: i64 = 60_000;
 
-/// Receives the begin and the end of every session of a launch, one after the other.
+/// An observer of the sessions of a launch, one after the other.
 pub trait Observer: Send {
     fn began(&mut self, row: &SessionRow);
     fn ended(&mut self, session_id: &str, at: i64);
 }
 
-/// The observer of a launch without other records.
+/// The observer of a launch of which no other record is kept.
 #[derive(Debug)]
 pub struct NoObserver;
 
@@ -39,27 +39,27 @@ impl Observer for NoObserver {
     fn ended(&mut self, _: &str, _: i64) {}
 }
 
-/// The state of a launch when its Claude Code has ended.
+/// The result of following a launch.
 #[derive(Debug, Default)]
 pub struct Followed {
     pub session: Option<String>,
-    /// The reason in the SessionEnd event.
+    /// The reason that SessionEnd gave.
     pub reason: Option<String>,
-    /// The reason why there is no session, or no launch file.
+    /// The reason why there is no session or no launch file.
     pub trouble: Option<String>,
     /// True if the session has a transcript, so that it can be resumed.
     pub resumable: bool,
     /// True if the last turn did not end by itself.
     pub cut_off: bool,
-    /// The end of the rate limit that the last turn ran into: milliseconds since 1970.
+    /// The end of the rate limit of the last turn, in milliseconds since 1970.
     pub limit: Option<i64>,
-    /// True if Claude Code was ended to go on after that limit.
+    /// True if Claude Code was ended to continue after that limit.
     pub limit_over: bool,
     /// True if the context of the effort was handed over to a fresh Claude Code.
     pub handover: bool,
 }
 
-/// The follower of one launch.
+/// Follows one launch.
 #[derive(Debug)]
 pub struct Follower<'a> {
     pub place: &'a Place,
@@ -68,41 +68,41 @@ pub struct Follower<'a> {
     pub cwd: &'a Path,
     pub agent_id: Option<String>,
     pub establish_timeout: Duration,
-    /// True if the session goes on after a rate limit.
+    /// True if the session is continued after a rate limit.
     pub resumes: bool,
-    /// The time from the limit's end until the session is resumed.
+    /// The time after the end of the limit before the session is continued.
     pub after_reset: Duration,
-    /// True if a Claude Code whose context was handed over is ended.
+    /// True if a Claude Code whose context was handed over is replaced.
     pub starts_fresh: bool,
-    /// The time from the handover until that end.
+    /// The time after the handover before Claude Code is ended.
     pub handover_grace: Duration,
 }
 
 struct FollowState {
     file: LaunchFile,
     followed: Followed,
-    /// The time limit for the first session.
+    /// The deadline for the first session.
     establish: Option<Instant>,
-    /// The begin of the current session.
+    /// The start of the current session.
     began: i64,
-    /// The status of the current session in the launch file.
+    /// The status that was last written.
     status: &'static str,
-    /// True if the session was working at its last message.
+    /// True if the session was working in its last live row.
     works: bool,
     /// The message about the rate limit of the last turn.
     limited: Option<String>,
-    /// The time at which a Claude Code whose context was handed over is ended.
+    /// The time at which a Claude Code is ended whose context was handed over.
     fresh_at: Option<Instant>,
-    /// The reason why there is no connection to the daemon.
+    /// The reason why the daemon cannot be reached.
     lost: Option<String>,
 }
 
 impl Follower<'_> {
-    /// Follows the launch until `Leave` tells that Claude Code has ended. `last_rows` returns the rows that the
-    /// daemon's stream may not have delivered by then.
+    /// Follows until `Leave` arrives, because Claude Code has ended. `last_rows` returns the rows that the
+    /// stream of the daemon may not have sent by then.
     pub fn run(
         &self,
-        messages: &Receiver<Message>,
+        heard: &Receiver<Message>,
         observer: &mut dyn Observer,
         last_rows: impl FnOnce() -> Vec<SessionRow>,
     ) -> Followed {
@@ -118,18 +118,20 @@ impl Follower<'_> {
             lost: None,
         };
         loop {
-            match messages.recv_timeout(self.next_look(&state)) {
-                Ok(Message::All(rows)) => self.apply_all(rows, &mut state, observer),
-                Ok(Message::One(row)) => self.apply_all(vec![*row], &mut state, observer),
-                Ok(Message::Lost(why)) => state.lost = Some(why),
+            match heard.recv_timeout(self.time_to_deadline(&state)) {
+                Ok(Message::Sessions(rows)) => self.receive_rows(rows, &mut state, observer),
+                Ok(Message::SessionChanged(row)) => {
+                    self.receive_rows(vec![*row], &mut state, observer)
+                }
+                Ok(Message::Disconnected(why)) => state.lost = Some(why),
                 Ok(Message::Leave) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             }
-            self.check_deadlines(&mut state);
+            self.handle_deadlines(&mut state);
         }
-        self.apply_all(last_rows(), &mut state, observer);
+        self.receive_rows(last_rows(), &mut state, observer);
         drop(std::fs::remove_file(self.place.launch(self.launcher.pid)));
-        // The transcript has the limit's end to the second, but is written after the event.
+        // The transcript has the exact end, but is written after the event.
         let exact = state.file.transcript_path.as_deref().and_then(limit_in);
         state.followed.limit = exact.or(state.followed.limit).filter(|at| *at > now_ms());
         let transcript = state.file.transcript_path.as_deref();
@@ -155,8 +157,7 @@ impl Follower<'_> {
         }
     }
 
-    /// Applies the rows that belong to this launch.
-    fn apply_all(
+    fn receive_rows(
         &self,
         mut rows: Vec<SessionRow>,
         state: &mut FollowState,
@@ -166,11 +167,11 @@ impl Follower<'_> {
         rows.retain(|row| (row.pid, row.pid_start) == child);
         rows.sort_by_key(|row| row.started_at);
         for row in &rows {
-            self.apply(row, state, observer);
+            self.receive_row(row, state, observer);
         }
     }
 
-    fn apply(&self, row: &SessionRow, state: &mut FollowState, observer: &mut dyn Observer) {
+    fn receive_row(&self, row: &SessionRow, state: &mut FollowState, observer: &mut dyn Observer) {
         let known = state.followed.session.as_ref() == Some(&row.session_id);
         // This is the session before `/clear`.
         if !known && row.ended_at.is_some() && row.started_at <= state.began {
@@ -186,19 +187,18 @@ impl Follower<'_> {
         }
         let ended = row.ended_at.is_some();
         state.followed.reason = row.end_reason.clone().filter(|_| ended);
-        note_limit(row, state);
+        update_limit(row, state);
         let handover = row.effort.as_ref().is_some_and(|effort| effort.handover);
         // The row of an ended session may lack its effort.
         state.followed.handover = handover || (ended && state.followed.handover);
-        state.fresh_at = if !state.followed.handover || !self.starts_fresh {
+        state.fresh_at = if !(state.followed.handover && self.starts_fresh) {
             None
         } else if row.status == Status::Idle && state.works {
             // Other hooks of the Stop may still run.
             Instant::now().checked_add(self.handover_grace / 3)
         } else {
-            state
-                .fresh_at
-                .or_else(|| Instant::now().checked_add(self.handover_grace))
+            let at = state.fresh_at;
+            at.or_else(|| Instant::now().checked_add(self.handover_grace))
         };
         if !ended {
             state.works = row.status != Status::Idle;
@@ -220,22 +220,21 @@ impl Follower<'_> {
             trouble: None,
             ..state.file.clone()
         };
-        self.keep(state);
+        self.write_file(state);
     }
 
-    /// Writes the launch file. If it cannot be written, the session goes on without it.
-    fn keep(&self, state: &mut FollowState) {
+    /// Writes the launch file. If that fails, the session goes on without it.
+    fn write_file(&self, state: &mut FollowState) {
         if let Err(why) = state.file.write(self.place, self.launcher.pid) {
             let file = self.place.launch(self.launcher.pid);
             state.followed.trouble = Some(format!("could not write {}: {why}", file.display()));
         }
     }
 
-    /// Returns the time until the next deadline, one minute at most.
-    fn next_look(&self, state: &FollowState) -> Duration {
-        let now = Instant::now();
-        let establish = state.establish.map(|at| at.saturating_duration_since(now));
-        let fresh = state.fresh_at.map(|at| at.saturating_duration_since(now));
+    fn time_to_deadline(&self, state: &FollowState) -> Duration {
+        let from_now = |at: Instant| at.saturating_duration_since(Instant::now());
+        let establish = state.establish.map(from_now);
+        let fresh = state.fresh_at.map(from_now);
         let resume = state.followed.limit.map(|at| until(at) + self.after_reset);
         [establish, fresh, resume]
             .into_iter()
@@ -243,11 +242,10 @@ impl Follower<'_> {
             .fold(TICK, Duration::min)
     }
 
-    /// Acts on the deadlines that have passed.
-    fn check_deadlines(&self, state: &mut FollowState) {
+    fn handle_deadlines(&self, state: &mut FollowState) {
         if state.establish.is_some_and(|at| at <= Instant::now()) {
             state.establish = None;
-            let span = time::lasted(self.establish_timeout.as_millis() as i64);
+            let span = lasted(self.establish_timeout.as_millis() as i64);
             let why = state
                 .lost
                 .as_ref()
@@ -256,7 +254,7 @@ impl Follower<'_> {
             let trouble = format!("no session yet after {span}{why}");
             state.followed.trouble = Some(trouble.clone());
             state.file.trouble = Some(trouble);
-            self.keep(state);
+            self.write_file(state);
         }
         if state.fresh_at.is_some_and(|at| at <= Instant::now()) {
             state.fresh_at = None;
@@ -265,10 +263,9 @@ impl Follower<'_> {
         if state.limited.is_some() && state.followed.limit.is_none() {
             state.followed.limit = state.file.transcript_path.as_deref().and_then(limit_in);
         }
-        let is_due = (state.followed.limit)
-            .is_some_and(|at| now_ms() - at >= self.after_reset.as_millis() as i64);
-        let is_stuck = state.limited.is_some() && state.status == Status::Idle.word();
-        if self.resumes && is_stuck && is_due {
+        let stays = state.limited.is_some() && state.status == Status::Idle.word();
+        let due = |at: i64| now_ms() - at >= self.after_reset.as_millis() as i64;
+        if self.resumes && stays && state.followed.limit.is_some_and(due) {
             state.limited = None;
             state.followed.limit_over = true;
             child::end(self.child);
@@ -276,12 +273,10 @@ impl Follower<'_> {
     }
 }
 
-/// Notes the end of the rate limit that the last turn ran into, and forgets it after any other event.
-fn note_limit(row: &SessionRow, state: &mut FollowState) {
-    let error = row
-        .error
-        .as_deref()
-        .filter(|error| limit::is_limit(error.split(':').next().unwrap_or_default()));
+/// Updates the rate limit from the error of the last turn.
+fn update_limit(row: &SessionRow, state: &mut FollowState) {
+    let is_limit = |error: &&str| limit::is_limit(error.split(':').next().unwrap_or_default());
+    let error = row.error.as_deref().filter(is_limit);
     if error == state.limited.as_deref() {
         return;
     }
@@ -291,12 +286,12 @@ fn note_limit(row: &SessionRow, state: &mut FollowState) {
     state.followed.limit = at.map(|at| at + MINUTE);
 }
 
-/// Returns the end of the limit that the last answer of a transcript names.
+/// Returns the end of the limit in the last answer of a transcript.
 fn limit_in(transcript: &str) -> Option<i64> {
     limit::at_end(Path::new(transcript))
 }
 
-/// Returns the time from now until then.
+/// Returns the time until `at`.
 pub fn until(at: i64) -> Duration {
     Duration::from_millis(u64::try_from(at - now_ms()).unwrap_or(0))
 }
@@ -314,7 +309,6 @@ mod tests {
 
     use becket_wire::effort::EffortBrief;
 
-    use super::super::launch_file::start_of;
     use super::*;
     use crate::launch::launch_file::start_of;
 
