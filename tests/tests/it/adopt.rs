@@ -77,7 +77,7 @@ fn fails(world: &World, args: &[&str], code: i32, said: &str) {
 }
 
 #[test]
-fn everything_goes_and_comes_back() {
+fn adopt_all_moves_every_hook_and_undo_restores_them() {
     let (world, before) = registered(SETTINGS);
     let listed = json(&world, &["adopt", "--json"]);
     assert_eq!(names(&listed), ["guard", "say-stop", "log-it", "notifier"]);
@@ -143,7 +143,7 @@ const CLAUDEKIT: &str = r#"{"hooks": {
 }}"#;
 
 #[test]
-fn claudekits_hooks_have_their_names_and_beckets_own_are_offered() {
+fn claudekit_hooks_keep_their_names_and_built_ins_are_offered() {
     let (world, before) = registered(CLAUDEKIT);
     let listed = json(&world, &["adopt", "--json"]);
     assert_eq!(
@@ -196,7 +196,7 @@ fn claudekits_hooks_have_their_names_and_beckets_own_are_offered() {
 }
 
 #[test]
-fn only_what_was_named_goes() {
+fn adopt_only_moves_the_named_hooks() {
     let (world, before) = registered(SETTINGS);
     fails(&world, &["adopt", "--only", "nobody"], 3, "\"nobody\"");
     fails(
@@ -275,7 +275,7 @@ fn without_a_registration_nothing_is_moved() {
 }
 
 #[test]
-fn after_uninit_the_very_bytes_come_back_too() {
+fn undo_after_uninit_restores_the_settings_byte_for_byte() {
     let (world, _) = registered(SETTINGS);
     world.run(&["adopt", "--only", "say-stop", "guard"]);
     world.run(&["adopt", "--all"]);
@@ -306,7 +306,7 @@ fn after_uninit_the_very_bytes_come_back_too() {
 }
 
 #[test]
-fn a_hook_that_the_config_has_already_is_not_said_to_be_moved() {
+fn a_hook_already_in_the_config_is_not_reported_as_moved() {
     let (world, _) = registered(
         r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "one it"}]}]}}"#,
     );
@@ -323,11 +323,11 @@ fn a_hook_that_the_config_has_already_is_not_said_to_be_moved() {
 }
 
 #[test]
-fn in_a_terminal_it_asks() {
+fn adopt_asks_in_a_terminal() {
     let (world, before) = registered(SETTINGS);
     let terminal = match Terminal::of(&world.becket(["adopt"]), (100, 30)) {
         Ok(terminal) => terminal,
-        Err(why) => return skip("in_a_terminal_it_asks", &why),
+        Err(why) => return skip("adopt_asks_in_a_terminal", &why),
     };
     let screen = terminal.wait_text("Which? Numbers, all or none");
     assert!(
@@ -344,7 +344,7 @@ fn in_a_terminal_it_asks() {
 }
 
 #[test]
-fn where_no_hook_is_configured_each_answer_names_adopt() {
+fn without_hooks_each_verb_hints_at_adopt() {
     let world = World::new();
     for (args, code) in [
         (&["recent"][..], 0),

@@ -106,7 +106,7 @@ fn reason(called: &Called) -> String {
 }
 
 #[test]
-fn a_built_in_that_is_none_is_told_and_blocks_nothing() {
+fn an_unknown_built_in_is_reported_and_blocks_nothing() {
     let world = World::new();
     let called = call(world.becket(["builtin", "typechek"]), b"{}");
     assert_eq!(called.code, Some(3), "{called:?}");
@@ -124,7 +124,7 @@ fn a_built_in_that_is_none_is_told_and_blocks_nothing() {
 }
 
 #[test]
-fn a_session_that_is_no_uuid_leaves_nothing_behind() {
+fn a_session_id_that_is_not_a_uuid_leaves_no_files() {
     let project = Project::new(&[("a.txt", "x\n")]);
     let options = json!({"command": "echo wrong; exit 1"});
     let payload = json!({"hook_event_name": "PostToolUse", "tool_name": "Write",
@@ -158,7 +158,7 @@ fn a_session_that_is_no_uuid_leaves_nothing_behind() {
 }
 
 #[test]
-fn tools_are_started_in_the_project_that_was_approved_and_in_no_other() {
+fn tools_start_in_the_approved_project_only() {
     let project = Project::new(&[
         ("a.txt", "x\n"),
         ("inner/.git/HEAD", ""),
@@ -192,7 +192,7 @@ fn tools_are_started_in_the_project_that_was_approved_and_in_no_other() {
 
 /// Whoever reads the one answer of several hooks needs each name, and needs it once.
 #[test]
-fn claude_reads_the_name_of_a_built_in_once() {
+fn an_answer_names_each_built_in_once() {
     let project = Project::new(&[("a.txt", "x\n")]);
     let config = "[hooks.lint-changed]\ncommand = \"echo wrong; exit 1\"\n";
     fs::create_dir_all(&project.world.becket_home).expect("a home");
@@ -212,7 +212,7 @@ fn claude_reads_the_name_of_a_built_in_once() {
 }
 
 #[test]
-fn a_tool_that_is_missing_is_told_to_the_log_only() {
+fn a_missing_tool_is_reported_in_the_log_only() {
     let project = Project::new(&[
         ("package.json", "{}"),
         ("eslint.config.js", ""),

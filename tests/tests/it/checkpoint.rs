@@ -172,7 +172,7 @@ fn a_patch_can_be_applied() {
 }
 
 #[test]
-fn restore_brings_files_back_and_keeps_what_was_there() {
+fn restore_brings_files_back_and_keeps_the_previous_ones() {
     let repo = Repo::new();
     repo.write("a.txt", "then\n");
     repo.write("gone.txt", "then\n");
@@ -211,7 +211,7 @@ fn restore_brings_files_back_and_keeps_what_was_there() {
 }
 
 #[test]
-fn what_goes_wrong_is_said() {
+fn errors_are_reported_with_hints() {
     let repo = Repo::new();
     repo.write("a.txt", "1");
     let name = repo.keep();
@@ -236,7 +236,7 @@ fn what_goes_wrong_is_said() {
 
 /// git itself runs what a repository's settings name, so these built-ins wait for trust.
 #[test]
-fn no_program_of_a_strange_repository_runs_at_a_stop() {
+fn no_program_of_an_untrusted_repository_runs_at_a_stop() {
     let repo = Repo::new();
     let mark = repo.world.home.join("mark");
     let config = "[hooks.self-review]\n[hooks.create-checkpoint]\n";
@@ -274,7 +274,7 @@ fn no_program_of_a_strange_repository_runs_at_a_stop() {
 }
 
 #[test]
-fn in_a_terminal_it_asks() {
+fn restore_asks_in_a_terminal() {
     let repo = Repo::new();
     repo.write("a.txt", "then\n");
     let name = repo.keep();
@@ -290,7 +290,7 @@ fn in_a_terminal_it_asks() {
         let terminal = match Terminal::of(&line, (100, 30)) {
             Ok(terminal) => terminal,
             Err(why) => {
-                skip("in_a_terminal_it_asks", &why);
+                skip("restore_asks_in_a_terminal", &why);
                 return None;
             }
         };

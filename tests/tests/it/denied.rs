@@ -156,7 +156,7 @@ fn an_open_view_and_coverage_show_at_once_that_a_denied_call_ran() {
 }
 
 #[test]
-fn a_denial_is_remembered_whoever_gave_it_and_whoever_gets_the_result() {
+fn a_denial_is_remembered_across_daemon_and_standalone() {
     let world = world();
     world.start_daemon();
     let cases = [
@@ -178,7 +178,7 @@ fn a_denial_is_remembered_whoever_gave_it_and_whoever_gets_the_result() {
 }
 
 #[test]
-fn what_may_run_is_no_fault() {
+fn an_allowed_call_that_ran_is_not_reported() {
     let world = world();
     world.start_daemon();
     // A denied call, and the retry that a person allowed.

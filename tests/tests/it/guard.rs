@@ -81,7 +81,7 @@ fn a_guard_holds_with_the_daemon_alive_stopped_and_dead() {
 }
 
 #[test]
-fn what_a_strict_parser_refuses_is_judged_all_the_same() {
+fn guards_read_json_that_a_strict_parser_refuses() {
     let world = world_with("[guards.no-deploy]\nprompt = [\"deploy\"]\n");
     let send = |event: &str, fields: &str, with_daemon: bool| {
         let mut shim = world.shim(event);
@@ -332,7 +332,7 @@ fn no_code_is_offered_for_a_session_that_has_ended() {
 }
 
 #[test]
-fn ask_becomes_deny_where_nobody_attends_and_warn_goes_to_the_model() {
+fn ask_becomes_deny_in_an_unattended_session_and_warn_reaches_the_model() {
     let world = world_with(
         "[guards.a]\npatterns = [\"one\"]\nanswer = \"ask\"\nreason = \"R\"\n[guards.w]\npatterns = [\"two\"]\nanswer = \"warn\"\nreason = \"W\"\n",
     );
@@ -358,7 +358,7 @@ fn ask_becomes_deny_where_nobody_attends_and_warn_goes_to_the_model() {
 }
 
 #[test]
-fn hooks_off_tells_how_to_switch_a_guard_off() {
+fn hooks_off_hints_at_switching_a_guard_off() {
     let world = World::new();
     let off = world.output(&["hooks", "off", "delete-home"]);
     assert_eq!(off.status.code(), Some(3));
@@ -371,7 +371,7 @@ fn hooks_off_tells_how_to_switch_a_guard_off() {
 }
 
 #[test]
-fn a_guard_that_cannot_be_judged_fails_as_it_says() {
+fn a_guard_that_cannot_be_judged_follows_its_fail_key() {
     let world = world_with("[guards.g]\ncommand = \"psql\"\nfail = \"closed\"\n");
     for daemon in [true, false] {
         let mut shim = world.shim("PreToolUse");
@@ -420,7 +420,7 @@ fn prompts_are_blocked_and_a_session_keeps_its_hooks() {
 }
 
 #[test]
-fn a_command_is_tried_and_the_history_judged_again() {
+fn guard_test_and_backtest_judge_commands() {
     let world = world_with("");
     world.start_daemon();
     let tried: Value =

@@ -125,7 +125,7 @@ fn told() -> World {
 }
 
 #[test]
-fn show_tells_turns_files_and_neighbours() {
+fn show_lists_turns_files_and_related_sessions() {
     let world = told();
     let shown = show(&world, FIRST);
     let turns = shown["turns"].as_array().expect("turns");
@@ -188,7 +188,7 @@ fn show_tells_turns_files_and_neighbours() {
 
 /// Claude Code keeps the case of the id that `--session-id` gives.
 #[test]
-fn an_id_may_be_typed_in_upper_case() {
+fn ids_are_accepted_in_upper_case() {
     let world = told();
     std::fs::write(world.home.join("t.jsonl"), "").expect("a transcript");
     let upper = "ABCDEF66-0000-4000-8000-000000000004";
@@ -221,7 +221,7 @@ fn an_id_may_be_typed_in_upper_case() {
 }
 
 #[test]
-fn stats_add_up_what_sessions_did() {
+fn stats_add_up_all_sessions() {
     let world = told();
     let all = parsed(&world, &["sessions", "--stats", "--json"]);
     let expected = json!({
@@ -264,7 +264,7 @@ fn stats_add_up_what_sessions_did() {
 }
 
 #[test]
-fn what_an_event_lacks_is_kept_and_shown_and_changes_nothing() {
+fn events_with_missing_or_wrong_fields_are_kept_and_shown() {
     let world = World::new();
     world.run(&["init"]);
     world.start_daemon();

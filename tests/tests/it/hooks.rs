@@ -152,7 +152,7 @@ fn a_hook_of_the_users_own_denies_a_call() {
 }
 
 #[test]
-fn an_event_that_no_hook_wants_is_answered_with_silence() {
+fn an_event_without_a_matching_hook_gets_an_empty_answer() {
     let ship = Ship::new(DENIES);
     let event = ship.event(
         "PreToolUse",
@@ -165,7 +165,7 @@ fn an_event_that_no_hook_wants_is_answered_with_silence() {
 }
 
 #[test]
-fn a_hook_gets_the_event_and_the_environment_of_whoever_asked() {
+fn a_hook_gets_the_event_and_the_environment_of_its_shim() {
     let ship = Ship::new(
         r#"
 [hooks.look]
@@ -204,7 +204,7 @@ run = ["PROJECT/look", "an argument"]
 }
 
 #[test]
-fn what_is_switched_off_does_not_run_in_this_session_alone() {
+fn a_disabled_hook_is_off_in_its_own_session_only() {
     let ship = Ship::new(DENIES);
     let disable = ["disable", "no-bash", "--session", SESSION];
     let mut command = ship.world.becket(disable);
@@ -234,7 +234,7 @@ fn a_change_of_the_config_takes_effect_with_the_next_event() {
 }
 
 #[test]
-fn a_hook_that_nobody_waits_for_answers_nothing_and_is_recorded() {
+fn an_async_hook_answers_nothing_and_is_recorded() {
     let ship = Ship::new(
         r#"
 [hooks.slow]

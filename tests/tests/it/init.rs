@@ -77,7 +77,7 @@ fn is_broken(world: &World, what: &str, mend: &str) {
 }
 
 #[test]
-fn a_healthy_world_is_well() {
+fn doctor_reports_a_healthy_world_as_ok() {
     let world = World::bare();
     world.run(&["init"]);
     assert_eq!(broken(&world), []);
@@ -109,7 +109,7 @@ fn a_healthy_world_is_well() {
 }
 
 #[test]
-fn what_is_registered_is_what_works() {
+fn doctor_trusts_only_entries_that_claude_code_would_run() {
     let world = with_settings(SETTINGS);
     world.run(&["init"]);
     // As Claude Code reads it: comments and trailing commas are its own business.
@@ -139,7 +139,7 @@ fn what_is_registered_is_what_works() {
 }
 
 #[test]
-fn uninit_gives_back_the_very_bytes() {
+fn uninit_restores_the_settings_byte_for_byte() {
     for before in [SETTINGS, "{}", "{ }\n", "", "\u{feff}{\r\n}\r\n"] {
         let world = with_settings(before);
         world.run(&["init", "--strict"]);
@@ -178,7 +178,7 @@ fn doctor_warns_of_the_plugin_alone_until_init() {
 }
 
 #[test]
-fn only_our_entries_go_after_other_edits() {
+fn uninit_after_edits_removes_only_beckets_entries() {
     let world = with_settings(SETTINGS);
     world.run(&["init"]);
     let edited = text(&world).replace("\"opus\"", "\"sonnet\"");
@@ -188,7 +188,7 @@ fn only_our_entries_go_after_other_edits() {
 }
 
 #[test]
-fn a_file_that_init_made_goes_again() {
+fn uninit_deletes_a_file_that_init_made() {
     let world = World::bare();
     world.run(&["init"]);
     let mode = fs::metadata(settings(&world))
@@ -215,7 +215,7 @@ fn a_dry_run_shows_the_difference_and_changes_nothing() {
 }
 
 #[test]
-fn a_link_stays_a_link_and_a_mode_a_mode() {
+fn init_keeps_symbolic_links_and_file_modes() {
     let world = World::bare();
     let dotfiles = world.home.join("dotfiles");
     fs::create_dir(&dotfiles).expect("a folder");
@@ -240,7 +240,7 @@ fn a_link_stays_a_link_and_a_mode_a_mode() {
 }
 
 #[test]
-fn settings_that_do_not_parse_are_not_touched() {
+fn init_leaves_invalid_settings_unchanged() {
     let cases = [
         ("{\n  \"model\": opus\n}\n", ":2:12: "),
         ("{\"hooks\": {", ":1:11: "),
@@ -273,7 +273,7 @@ fn settings_that_do_not_parse_are_not_touched() {
 }
 
 #[test]
-fn what_doctor_says_mends_it() {
+fn the_fixes_of_doctor_work() {
     let world = with_settings(SETTINGS);
     world.run(&["init"]);
     assert_eq!(broken(&world), []);
@@ -309,7 +309,7 @@ fn what_doctor_says_mends_it() {
 }
 
 #[test]
-fn doctor_finds_what_makes_hooks_void() {
+fn doctor_finds_settings_that_switch_hooks_off() {
     let world = with_settings("{\"disableAllHooks\": true}");
     let output = world.output(&["init"]);
     assert!(stderr(&output).contains("disableAllHooks"), "{output:?}");
@@ -333,7 +333,7 @@ fn doctor_finds_what_makes_hooks_void() {
 }
 
 #[test]
-fn doctor_finds_a_shim_that_is_missing_or_another() {
+fn doctor_finds_a_missing_or_different_shim() {
     let world = World::bare();
     world.run(&["init"]);
     let shim = world.programs.join("becket-hook");
@@ -358,7 +358,7 @@ fn a_new_user_is_told_where_to_begin() {
 }
 
 #[test]
-fn a_wrong_config_is_told_with_its_place_and_the_last_good_copy_holds() {
+fn a_wrong_config_is_reported_with_its_place_and_the_last_good_copy_applies() {
     let world = World::bare();
     world.start_daemon();
     let config = world.path("config.toml");
@@ -393,7 +393,7 @@ fn a_wrong_config_is_told_with_its_place_and_the_last_good_copy_holds() {
 }
 
 #[test]
-fn without_a_daemon_the_canary_is_said_to_be_judged_so() {
+fn doctor_names_the_host_that_judged_its_test_event() {
     let world = World::bare();
     world.run(&["init"]);
     let canary = |variables: &[(&str, &str)]| {

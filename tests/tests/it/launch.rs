@@ -144,7 +144,7 @@ fn a_signal_to_becket_reaches_claude_code() {
 }
 
 #[test]
-fn a_claude_code_that_says_nothing_is_reported_and_not_harmed() {
+fn a_silent_claude_code_is_reported_and_left_running() {
     let world = World::new();
     stand_in(
         &world,
@@ -356,7 +356,7 @@ fn bad_input_gets_a_clear_error_and_a_hint() {
 }
 
 #[test]
-fn a_launch_in_a_tmux_window_is_for_scripts() {
+fn a_script_launches_in_a_tmux_window() {
     let world = World::new();
     stand_in(
         &world,
@@ -408,7 +408,7 @@ fn a_launch_in_a_tmux_window_is_for_scripts() {
 }
 
 #[test]
-fn a_document_is_listed_and_shown_anywhere_but_written_in_a_terminal() {
+fn a_document_is_started_only_in_a_terminal() {
     let world = World::new();
     let prd = |args: &[&str]| {
         let mut prd = world.becket(["prd"]);

@@ -59,7 +59,7 @@ fn written(world: &World, name: &str) -> String {
 const WRITES: &str = r#"command = 'cd; { env | grep ^BECKET_NOTICE | sort; cat; } > notice.new; mv notice.new notice; echo told'"#;
 
 #[test]
-fn nothing_is_told_unless_it_is_wanted() {
+fn no_notice_is_sent_without_a_setting() {
     let world = World::new();
     prompts(&world, SESSION);
     assert!(asks(&world, SESSION).is_silent());
@@ -67,7 +67,7 @@ fn nothing_is_told_unless_it_is_wanted() {
 }
 
 #[test]
-fn the_answer_rings_when_a_session_begins_to_need_its_person() {
+fn the_answer_carries_a_bell_when_a_session_starts_to_wait_for_its_user() {
     let world = world("on = \"attention\"");
     let bell = "{\"terminalSequence\":\"\\u0007\"}";
     prompts(&world, SESSION);
@@ -98,7 +98,7 @@ fn the_answer_rings_when_a_session_begins_to_need_its_person() {
 }
 
 #[test]
-fn the_answer_rings_when_long_work_is_done_and_lets_it_be_done() {
+fn the_answer_carries_a_notice_when_long_work_is_done() {
     let world = world("on = \"done\"\nhow = \"osc9\"\nafter = \"0s\"");
     prompts(&world, SESSION);
     assert!(asks(&world, SESSION).is_silent());
@@ -129,7 +129,7 @@ fn the_answer_rings_when_long_work_is_done_and_lets_it_be_done() {
 }
 
 #[test]
-fn without_a_daemon_questions_ring_and_nothing_else_does() {
+fn without_a_daemon_only_questions_carry_a_bell() {
     let world = world("on = \"all\"\nafter = \"0s\"");
     let alone = |event: &str| {
         let payload = json!({"hook_event_name": event, "session_id": SESSION, "tool_name": "Bash", "tool_input": {}});
@@ -150,7 +150,7 @@ fn without_a_daemon_questions_ring_and_nothing_else_does() {
 }
 
 #[test]
-fn where_the_terminal_is_not_reached_a_command_runs() {
+fn a_command_notifies_when_the_terminal_is_not_reachable() {
     let world = world(&format!("on = \"all\"\nafter = \"0s\"\n{WRITES}"));
     prompts(&world, SESSION);
     let failed = send(
@@ -188,7 +188,7 @@ fn where_the_terminal_is_not_reached_a_command_runs() {
 }
 
 #[test]
-fn what_no_event_says_is_told_too() {
+fn an_error_found_in_the_transcript_sends_a_notice() {
     let world = world(&format!("on = \"all\"\nafter = \"0s\"\n{WRITES}"));
     let transcript = world.home.join("transcript.jsonl");
     fs::write(&transcript, "").expect("a transcript");
@@ -204,7 +204,7 @@ fn what_no_event_says_is_told_too() {
 }
 
 #[test]
-fn what_was_judged_alone_is_told_by_the_next_daemon() {
+fn the_next_daemon_sends_the_notice_of_an_event_judged_standalone() {
     let world = world(&format!("on = \"attention\"\nhow = \"command\"\n{WRITES}"));
     let payload = json!({
         "hook_event_name": "PermissionRequest", "session_id": SESSION,
@@ -222,7 +222,7 @@ fn what_was_judged_alone_is_told_by_the_next_daemon() {
 }
 
 #[test]
-fn a_command_ends_with_the_daemon() {
+fn a_notice_command_ends_with_the_daemon() {
     let world =
         world("on = \"all\"\nhow = \"command\"\ncommand = 'cd; sleep 600 & echo $! > pid; wait'");
     prompts(&world, SESSION);
@@ -235,7 +235,7 @@ fn a_command_ends_with_the_daemon() {
 }
 
 #[test]
-fn a_command_that_fails_is_told_until_one_does_well() {
+fn a_failed_notice_command_is_reported_until_one_succeeds() {
     let world = world("on = \"all\"\nhow = \"command\"\ncommand = [\"/nowhere/to/be/found\"]");
     let troubles = |what: &str| {
         let said = wait::until(PATIENCE, || {
@@ -273,7 +273,7 @@ fn a_command_that_fails_is_told_until_one_does_well() {
 }
 
 #[test]
-fn what_the_daemon_starts_is_found_by_the_path_that_init_saw() {
+fn the_daemon_finds_programs_by_the_path_of_init() {
     let world = world("on = \"all\"\nhow = \"command\"\ncommand = [\"tell\"]");
     let folder = |name: &str, body: &str| {
         let folder = world.root().join(name);

@@ -51,14 +51,14 @@ fn all_fixtures_come_back(world: &World, source: &str) {
 }
 
 #[test]
-fn every_recorded_payload_comes_back_unchanged() {
+fn every_recorded_payload_is_stored_unchanged() {
     let world = World::new();
     world.start_daemon();
     all_fixtures_come_back(&world, "daemon");
 }
 
 #[test]
-fn and_without_a_daemon_too() {
+fn every_recorded_payload_is_stored_unchanged_without_a_daemon() {
     let world = World::new();
     let fixtures = fixtures();
     for (name, payload) in &fixtures {
@@ -89,7 +89,7 @@ fn and_without_a_daemon_too() {
 }
 
 #[test]
-fn the_bytes_are_kept_as_they_came() {
+fn payload_bytes_are_stored_unchanged() {
     let world = World::new();
     // Odd layout, escapes, a number that no float holds, a name that no event has.
     let payload = "{\"hook_event_name\" :\t\"FromTheFuture\",\"session_id\":\"s\\u00e9\", \"n\":12345678901234567890123.0100,\n \"deep\":[[[{}]]]}";
@@ -113,7 +113,7 @@ fn the_first_event_starts_the_daemon() {
 }
 
 #[test]
-fn a_large_payload_is_compressed_and_whole() {
+fn a_large_payload_is_compressed_and_complete() {
     let world = World::new();
     let content = "fn main() { println!(\"hello\"); }\n".repeat(10_000);
     let payload = json!({"hook_event_name": "PreToolUse", "session_id": "s", "tool_name": "Write", "tool_input": {"content": content}});
@@ -133,7 +133,7 @@ fn a_large_payload_is_compressed_and_whole() {
 }
 
 #[test]
-fn events_can_be_asked_for_by_what_they_are() {
+fn events_can_be_filtered() {
     let world = World::new();
     for (session, tool) in [("aaaa-1", "Bash"), ("aaaa-2", "Read"), ("bbbb-1", "Bash")] {
         world.send(
@@ -175,7 +175,7 @@ fn events_can_be_asked_for_by_what_they_are() {
 }
 
 #[test]
-fn the_same_event_from_two_registrations_counts_once() {
+fn an_event_from_two_registrations_counts_once() {
     let world = World::new();
     let payload = json!({"hook_event_name": "PreToolUse", "session_id": "s", "tool_use_id": "t1", "tool_name": "Bash"}).to_string();
     world.send("PreToolUse", &payload);
@@ -258,7 +258,7 @@ fn an_event_whose_sender_has_hung_up_is_only_recorded() {
 }
 
 #[test]
-fn a_person_who_asks_the_shim_gets_an_answer_and_no_event() {
+fn the_shim_started_by_hand_explains_itself_and_sends_no_event() {
     let world = World::new();
     let shim = world.programs.join("becket-hook");
     for (arg, said) in [
@@ -317,7 +317,7 @@ fn goes_by(config: &str) {
 }
 
 #[test]
-fn payloads_go_by_age_and_by_size_and_their_rows_stay() {
+fn old_and_excess_payloads_are_deleted_and_their_rows_kept() {
     goes_by("[store]\nkeep_days = 0\n");
     goes_by("[store]\nkeep_bytes = 1\n");
 }

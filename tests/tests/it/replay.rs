@@ -108,7 +108,7 @@ fn files(folder: &Path) -> String {
 }
 
 #[test]
-fn a_session_is_played_as_lines_and_nothing_of_ours_changes() {
+fn a_session_is_played_as_lines_and_stored_state_is_unchanged() {
     let recorded = Recorded::new();
     let before = recorded.state();
     // Without a terminal it is the same as with --plain.
@@ -145,7 +145,7 @@ fn a_session_is_played_as_lines_and_nothing_of_ours_changes() {
 }
 
 #[test]
-fn a_session_is_run_through_one_hook_and_nothing_of_ours_changes() {
+fn a_session_runs_through_one_hook_and_stored_state_is_unchanged() {
     let recorded = Recorded::new();
     let before = recorded.state();
     let called = recorded.replay(&[SESSION, "--hook", "no-psql", "--json"]);
@@ -178,7 +178,7 @@ fn a_session_is_run_through_one_hook_and_nothing_of_ours_changes() {
 }
 
 #[test]
-fn a_hook_of_a_project_that_is_not_trusted_is_not_run() {
+fn a_hook_of_an_untrusted_project_is_not_run() {
     let recorded = Recorded::new();
     let folder = recorded.project.join(".becket");
     fs::create_dir(&folder).expect("a folder");
@@ -189,7 +189,7 @@ fn a_hook_of_a_project_that_is_not_trusted_is_not_run() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_are_reported_with_hints() {
     let recorded = Recorded::new();
     recorded.world.tell(OTHER, "Stop", &json!({}));
     recorded.refuses(&["nobody"], 3, "hint: becket sessions --all");

@@ -132,7 +132,7 @@ fn log_tools_logs_each_call() {
 }
 
 #[test]
-fn approve_by_rule_allows_what_its_rule_says() {
+fn approve_by_rule_allows_calls_that_match_its_rule() {
     story(|given| {
         let calls = tools([bash("mkdir made"), bash("touch file; mkdir other")]);
         let story = begin(given.on("work", [calls, say("done")]))?;

@@ -95,7 +95,7 @@ fn registered_with(world: &World, payload: &str) -> Called {
 }
 
 #[test]
-fn a_line_is_printed_and_nothing_is_kept() {
+fn a_status_line_is_printed_and_nothing_is_stored() {
     let world = World::new();
     world.start_daemon();
     assert_eq!(line(&world, payload()), format!("{LINE}\n"));
@@ -116,7 +116,7 @@ fn a_line_is_printed_and_nothing_is_kept() {
 }
 
 #[test]
-fn what_is_no_json_is_told_in_the_line() {
+fn the_line_reports_input_that_is_not_json() {
     let world = World::new();
     world.start_daemon();
     for (odd, told) in [
@@ -141,7 +141,7 @@ fn what_is_no_json_is_told_in_the_line() {
 }
 
 #[test]
-fn what_the_config_says_is_shown() {
+fn the_line_follows_the_config() {
     let world = World::new();
     world.start_daemon();
     let config = world.path("config.toml");
@@ -167,7 +167,7 @@ fn what_the_config_says_is_shown() {
 }
 
 #[test]
-fn a_config_that_is_wrong_is_told() {
+fn the_line_reports_a_wrong_config() {
     let world = World::new();
     world.start_daemon();
     fs::write(world.path("config.toml"), "[store]\nkeep_days = 'x'\n").expect("config");
@@ -178,7 +178,7 @@ fn a_config_that_is_wrong_is_told() {
 }
 
 #[test]
-fn a_daemon_that_hangs_is_told_and_not_called_slow() {
+fn the_line_reports_a_hung_daemon_and_does_not_mark_it_slow() {
     let world = World::new();
     world.start_daemon();
     world.signal_daemon(Signal::STOP);
@@ -209,7 +209,7 @@ fn without_a_daemon_the_json_itself_is_shown() {
 }
 
 #[test]
-fn the_daemon_is_started_by_a_status_line() {
+fn a_status_line_starts_the_daemon() {
     let world = World::new();
     line(&world, payload());
     let shown = wait::until(PATIENCE, || {
@@ -220,7 +220,7 @@ fn the_daemon_is_started_by_a_status_line() {
 }
 
 #[test]
-fn a_shim_without_becket_says_so() {
+fn a_shim_without_becket_reports_it() {
     let world = World::new();
     fs::remove_file(world.programs.join("becket")).expect("remove");
     for args in [&[][..], &["--beside"]] {
@@ -234,7 +234,7 @@ fn a_shim_without_becket_says_so() {
 }
 
 #[test]
-fn the_one_that_was_there_stands_above_ours() {
+fn the_users_own_status_line_is_shown_above_beckets() {
     let world = beside("printf '\\033[2Jyours %s %s' \"$COLUMNS\" \"$PWD\"; cut -c1-13");
     let shown = registered(&world);
     let above = format!("yours 120 {}{{\"context_win\n", world.home.display());
@@ -383,7 +383,7 @@ fn a_refresh_starts_no_daemon_that_was_stopped() {
 }
 
 #[test]
-fn one_that_hangs_takes_nothing_with_it() {
+fn a_hung_status_line_of_the_user_does_not_stop_beckets() {
     let world = beside("sleep 600 & echo $! > pid; echo first; wait");
     let shown = registered(&world);
     assert_eq!(
@@ -402,7 +402,7 @@ fn one_that_hangs_takes_nothing_with_it() {
 }
 
 #[test]
-fn doctor_looks_at_it() {
+fn doctor_checks_the_status_line() {
     let state = |world: &World| {
         let (_, told) = world.doctor();
         let checks = told["checks"].as_array().expect("checks").clone();

@@ -172,8 +172,8 @@ fn next_and_jump_lead_to_the_pane() {
 }
 
 #[test]
-fn a_pane_that_is_gone_and_a_tmux_that_is_absent_are_said() {
-    let name = "a_pane_that_is_gone_and_a_tmux_that_is_absent_are_said";
+fn a_missing_pane_and_a_missing_tmux_are_errors_with_hints() {
+    let name = "a_missing_pane_and_a_missing_tmux_are_errors_with_hints";
     told(name, |scene| {
         scene.has("gone", "%9", Display::Done, 1);
         scene
@@ -197,9 +197,9 @@ fn a_pane_that_is_gone_and_a_tmux_that_is_absent_are_said() {
 }
 
 #[test]
-fn the_lines_of_init_bind_the_key_and_tell_what_is_seen() {
+fn the_lines_of_init_bind_the_key_and_mark_panes_as_seen() {
     told(
-        "the_lines_of_init_bind_the_key_and_tell_what_is_seen",
+        "the_lines_of_init_bind_the_key_and_mark_panes_as_seen",
         |scene| {
             let conf = scene.world.home.join("a tmux.conf");
             fs::write(&conf, "set -g status-right mine").expect("a file");
@@ -235,8 +235,8 @@ fn the_lines_of_init_bind_the_key_and_tell_what_is_seen() {
 }
 
 #[test]
-fn paint_is_asked_of_the_daemon_for_this_server() {
-    told("paint_is_asked_of_the_daemon_for_this_server", |scene| {
+fn paint_asks_the_daemon_for_this_server() {
+    told("paint_asks_the_daemon_for_this_server", |scene| {
         for (args, on) in [
             (&["tmux", "paint"][..], true),
             (&["tmux", "paint", "--off"], false),
@@ -249,7 +249,7 @@ fn paint_is_asked_of_the_daemon_for_this_server() {
 }
 
 #[test]
-fn status_is_a_few_characters() {
+fn tmux_status_prints_a_few_characters() {
     let (world, daemon) = (World::new(), Daemon::default());
     let _fake = daemon.listen(&world);
     assert_eq!(world.run(&["tmux", "status"]), "\n");
@@ -279,7 +279,7 @@ fn status_is_a_few_characters() {
 }
 
 #[test]
-fn outside_tmux_there_is_nothing_to_paint() {
+fn paint_and_seen_need_tmux_or_an_explicit_pane() {
     let world = World::new();
     fails(&world.output(&["tmux", "paint"]), 1, "not inside tmux");
     fails(&world.output(&["tmux", "seen"]), 1, "not inside tmux");
@@ -297,7 +297,7 @@ fn outside_tmux_there_is_nothing_to_paint() {
 }
 
 #[test]
-fn init_touches_only_the_file_that_was_named() {
+fn init_changes_only_the_named_file() {
     let world = World::new();
     let printed = world.run(&["init", "--tmux"]);
     assert!(printed.contains("bind-key B"), "{printed}");

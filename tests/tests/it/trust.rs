@@ -181,7 +181,7 @@ fn a_hostile_repository_does_nothing_before_trust_and_relaxes_nothing_after_it()
 }
 
 #[test]
-fn an_unattended_session_is_not_told_and_standalone_tells_too() {
+fn trust_is_mentioned_to_attended_sessions_only_also_standalone() {
     let hostile = Hostile::new();
     assert!(hostile.start("0").is_silent());
     let alone = Hostile::new();
@@ -226,7 +226,7 @@ fn a_program_in_place_of_yours_is_shown() {
 }
 
 #[test]
-fn a_script_that_changed_is_not_trusted_and_told() {
+fn a_changed_script_is_not_trusted_and_is_reported() {
     let hostile = Hostile::new();
     hostile.becket(&["trust", "--yes"]);
     assert!(
@@ -260,7 +260,7 @@ fn a_script_that_changed_is_not_trusted_and_told() {
 }
 
 #[test]
-fn a_guarding_hook_that_changed_is_told_of_and_denies_if_it_fails_closed() {
+fn a_changed_guarding_hook_is_reported_and_denies_if_it_fails_closed() {
     for (host, fail) in [("0", "closed"), ("0", "open"), ("1", "closed")] {
         let hostile = Hostile::new();
         let config = format!(
@@ -296,7 +296,7 @@ fn a_guarding_hook_that_changed_is_told_of_and_denies_if_it_fails_closed() {
 }
 
 #[test]
-fn a_project_that_is_not_trusted_is_told_which_built_ins_rest() {
+fn a_project_without_trust_names_its_inactive_built_ins() {
     let hostile = Hostile::new();
     fs::remove_dir_all(hostile.project.join(".becket")).expect("it goes");
     let own = "[hooks.lint-changed]\n[hooks.test-changed]\n[hooks.check-todos]\n";
@@ -329,7 +329,7 @@ fn a_project_that_is_not_trusted_is_told_which_built_ins_rest() {
 }
 
 #[test]
-fn in_ci_a_hash_is_trusted_and_no_other() {
+fn in_ci_only_the_given_hash_is_trusted() {
     let hostile = Hostile::new();
     let hash = hash(&hostile.becket(&["trust"]));
     let wrong = hostile.becket(&["trust", "--hash", "abc"]);
@@ -373,7 +373,7 @@ fn a_worktree_shares_trust_while_it_holds_the_same() {
 
 /// A file that nobody can read to its end: a pipe, and what `/proc` offers.
 #[test]
-fn a_file_of_the_project_that_never_ends_stops_nobody() {
+fn an_endless_project_file_delays_no_session() {
     let hostile = Hostile::new();
     let pipe = hostile.project.join("pipe");
     mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
@@ -445,7 +445,7 @@ fn program(path: &Path, line: &str) {
 }
 
 #[test]
-fn a_users_hook_that_names_a_file_of_an_untrusted_project_rests() {
+fn a_users_hook_that_names_a_file_of_an_untrusted_project_does_not_run() {
     let hostile = Hostile::new();
     let own = "[hooks.list]\non = \"SessionStart\"\nrun = [\"scripts/mark\", \"list\"]\n\
         [hooks.line]\non = \"SessionStart\"\nrun = \"./scripts/mark line\"\n";
@@ -489,7 +489,7 @@ fn no_variable_leads_a_users_hook_into_an_untrusted_project() {
 }
 
 #[test]
-fn what_is_for_the_user_only_refuses_where_claude_codes_variables_are_set() {
+fn verbs_for_the_user_refuse_to_run_inside_claude_code() {
     let hostile = Hostile::new();
     let own = r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "own"}]}]}}"#;
     write(&hostile.world.home.join(".claude/settings.json"), own);
@@ -523,7 +523,7 @@ fn what_is_for_the_user_only_refuses_where_claude_codes_variables_are_set() {
 
 /// A fresh home knows no session: the one that the settings register does.
 #[test]
-fn another_home_does_not_hide_the_claude_code_above() {
+fn another_home_does_not_hide_the_parent_claude_code() {
     let hostile = Hostile::new();
     let world = &hostile.world;
     let other = world.root().join("other");

@@ -65,7 +65,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn everything_that_was_placed_goes_and_nothing_else() {
+fn uninstall_removes_only_installed_files() {
     let (world, prefix) = installed();
     assert!(files(&prefix).len() > 20, "{:?}", files(&prefix));
     let mut daemon = world.command(prefix.join("bin/becket"));
@@ -84,7 +84,7 @@ fn everything_that_was_placed_goes_and_nothing_else() {
 }
 
 #[test]
-fn it_goes_only_when_no_project_needs_it_or_by_force() {
+fn uninstall_refuses_while_a_project_needs_becket() {
     let (world, prefix) = installed();
     let project = world.home.join("shop");
     fs::create_dir_all(project.join(".git")).expect("a project");
@@ -109,7 +109,7 @@ fn it_goes_only_when_no_project_needs_it_or_by_force() {
 }
 
 #[test]
-fn adopted_hooks_come_back_first() {
+fn uninstall_restores_adopted_hooks() {
     let (world, prefix) = installed();
     let settings = world.home.join(".claude/settings.json");
     let mine = r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "mine"}]}]}}"#;

@@ -9,7 +9,7 @@ use becket_tests::world::{World, call, write_program};
 use crate::notice::{SESSION, asks};
 
 #[test]
-fn up_does_nothing_for_a_hook_that_becket_does_not_bring() {
+fn up_refuses_an_unknown_built_in_hook_and_changes_nothing() {
     let world = World::bare();
     let refused = world.output(&["up", "--hooks", "check-todos,chek-todos"]);
     let stderr = String::from_utf8_lossy(&refused.stderr);
@@ -23,7 +23,7 @@ fn up_does_nothing_for_a_hook_that_becket_does_not_bring() {
 }
 
 #[test]
-fn up_writes_what_was_chosen_and_asks_nobody_who_is_not_there() {
+fn up_writes_the_chosen_hooks_and_asks_nothing_without_a_terminal() {
     let world = World::bare();
     world.run(&["up"]);
     assert!(!world.path("config.toml").exists());
@@ -247,7 +247,7 @@ fn a_demo_plays_in_its_own_home_and_leaves_nothing() {
 }
 
 #[test]
-fn the_picture_is_the_same_each_time() {
+fn the_demo_picture_is_reproducible() {
     let world = World::bare();
     let draw = |name: &str| {
         let file = world.root().join(name);
@@ -260,7 +260,7 @@ fn the_picture_is_the_same_each_time() {
 }
 
 #[test]
-fn without_a_terminal_nothing_is_drawn() {
+fn without_a_terminal_the_demo_draws_nothing() {
     let world = World::bare();
     let called = call(world.becket::<&str>([]), b"");
     let said = called.stdout.clone();

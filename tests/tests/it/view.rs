@@ -179,8 +179,8 @@ fn colours(view: &Terminal) -> usize {
 }
 
 #[test]
-fn without_a_session_it_says_why_as_sessions_does() {
-    let name = "without_a_session_it_says_why_as_sessions_does";
+fn without_a_session_the_view_gives_the_same_reason_as_sessions() {
+    let name = "without_a_session_the_view_gives_the_same_reason_as_sessions";
     let world = World::new();
     let Some(view) = viewed(name, &world, WIDE, &[]) else {
         return;
@@ -202,7 +202,7 @@ fn without_a_session_it_says_why_as_sessions_does() {
 }
 
 #[test]
-fn without_a_terminal_and_a_session_it_says_why() {
+fn without_a_terminal_and_a_session_the_view_gives_a_reason() {
     let world = World::new();
     let is_other = |said: &str| said.contains("without becket's hooks");
     for daemon in [false, true] {
@@ -221,10 +221,10 @@ fn without_a_terminal_and_a_session_it_says_why() {
 }
 
 #[test]
-fn one_session_comes_works_and_goes_while_somebody_looks() {
+fn the_view_follows_a_session_from_start_to_end() {
     let world = World::new();
     world.start_daemon();
-    let name = "one_session_comes_works_and_goes_while_somebody_looks";
+    let name = "the_view_follows_a_session_from_start_to_end";
     let Some(view) = viewed(name, &world, WIDE, &[]) else {
         return;
     };
@@ -300,13 +300,13 @@ fn without_colour_and_without_unicode() {
 }
 
 #[test]
-fn keys_filter_help_and_leave_the_terminal_as_it_was() {
+fn keys_filter_and_help_work_and_quitting_restores_the_terminal() {
     let world = World::new();
     eight(&world);
     let script = "stty -g > before; echo as it was; becket; code=$?; stty -g > after; \
                   cmp before after && echo left with $code; read wait";
     let script = format!("cd {}; {script}", world.root().display());
-    let name = "keys_filter_help_and_leave_the_terminal_as_it_was";
+    let name = "keys_filter_and_help_work_and_quitting_restores_the_terminal";
     let view = match open(&world, &["/bin/sh", "-c", &script], WIDE, &[]) {
         Ok(view) => view,
         Err(why) => return skip(name, &why),

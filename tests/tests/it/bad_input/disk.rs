@@ -91,9 +91,9 @@ impl Drop for Disk<'_> {
 }
 
 #[test]
-fn a_disk_that_fills_up_disturbs_nobody_and_what_is_lost_is_counted() {
+fn a_disk_that_fills_up_disturbs_no_call_and_lost_events_are_counted() {
     let world = super::registered();
-    let test = "a_disk_that_fills_up_disturbs_nobody_and_what_is_lost_is_counted";
+    let test = "a_disk_that_fills_up_disturbs_no_call_and_lost_events_are_counted";
     let Some(disk) = Disk::mount(&world, test) else {
         return;
     };
@@ -122,10 +122,9 @@ fn a_disk_that_fills_up_disturbs_nobody_and_what_is_lost_is_counted() {
 }
 
 #[test]
-fn a_disk_that_is_full_from_the_start_disturbs_nobody() {
+fn a_full_disk_disturbs_no_call() {
     let world = super::registered();
-    let Some(disk) = Disk::mount(&world, "a_disk_that_is_full_from_the_start_disturbs_nobody")
-    else {
+    let Some(disk) = Disk::mount(&world, "a_full_disk_disturbs_no_call") else {
         return;
     };
     disk.fill();
@@ -147,9 +146,12 @@ fn a_disk_that_is_full_from_the_start_disturbs_nobody() {
 }
 
 #[test]
-fn a_full_disk_without_a_daemon_leaves_no_halves() {
+fn a_full_disk_without_a_daemon_leaves_no_partial_file() {
     let world = World::new();
-    let Some(disk) = Disk::mount(&world, "a_full_disk_without_a_daemon_leaves_no_halves") else {
+    let Some(disk) = Disk::mount(
+        &world,
+        "a_full_disk_without_a_daemon_leaves_no_partial_file",
+    ) else {
         return;
     };
     assert!(call(alone(&world), numbered(1).as_bytes(), BOUND).is_silent());
@@ -169,9 +171,10 @@ fn a_full_disk_without_a_daemon_leaves_no_halves() {
 }
 
 #[test]
-fn a_read_only_home_disturbs_nobody_and_can_be_read() {
+fn a_read_only_home_disturbs_no_call_and_is_readable() {
     let world = super::registered();
-    let Some(disk) = Disk::mount(&world, "a_read_only_home_disturbs_nobody_and_can_be_read") else {
+    let Some(disk) = Disk::mount(&world, "a_read_only_home_disturbs_no_call_and_is_readable")
+    else {
         return;
     };
     world.start_daemon();
@@ -200,12 +203,9 @@ fn a_read_only_home_disturbs_nobody_and_can_be_read() {
 }
 
 #[test]
-fn a_read_only_home_without_anything_in_it_disturbs_nobody() {
+fn an_empty_read_only_home_disturbs_no_call() {
     let world = super::registered();
-    let Some(disk) = Disk::mount(
-        &world,
-        "a_read_only_home_without_anything_in_it_disturbs_nobody",
-    ) else {
+    let Some(disk) = Disk::mount(&world, "an_empty_read_only_home_disturbs_no_call") else {
         return;
     };
     disk.forbid_writing();

@@ -36,7 +36,7 @@ fn is_served(world: &World) {
 }
 
 #[test]
-fn what_is_left_in_the_run_folder_is_replaced() {
+fn leftover_files_in_the_run_folder_are_replaced() {
     let world = World::new();
     drop(UnixListener::bind(socket_in(&world)).expect("a socket"));
     // A pid that lives, and is no daemon: the kernel has given it to another process.
@@ -50,7 +50,7 @@ fn what_is_left_in_the_run_folder_is_replaced() {
 }
 
 #[test]
-fn a_start_that_hangs_is_not_waited_for() {
+fn the_shim_does_not_wait_for_a_hung_start() {
     let world = World::new();
     let _run = socket_in(&world);
     let starter = File::create(world.path("run/start.lock")).expect("a lock");
@@ -63,7 +63,7 @@ fn a_start_that_hangs_is_not_waited_for() {
 }
 
 #[test]
-fn a_lock_held_by_somebody_who_does_not_answer_means_alone() {
+fn a_lock_without_an_answering_daemon_makes_the_shim_go_standalone() {
     let world = super::registered();
     let _run = socket_in(&world);
     let hung = File::create(world.path("run/daemon.lock")).expect("a lock");
@@ -93,7 +93,7 @@ fn the_environment_cannot_lead_the_hook_elsewhere() {
 }
 
 #[test]
-fn without_any_home_it_says_so_and_goes() {
+fn without_a_home_the_shim_reports_it_and_exits() {
     let world = World::new();
     let mut shim = world.command(world.programs.join("becket-hook"));
     shim.args(["--event", "PreToolUse"]).env_clear();
@@ -104,7 +104,7 @@ fn without_any_home_it_says_so_and_goes() {
 }
 
 #[test]
-fn a_home_too_long_for_a_socket_has_it_elsewhere() {
+fn a_home_too_long_for_a_socket_address_uses_the_temporary_folder() {
     let mut world = World::new();
     world.becket_home = world.home.join("long".repeat(50)).join("long".repeat(50));
     world.run(&["init"]);
@@ -171,7 +171,7 @@ fn without_becket_the_event_goes_into_the_spool() {
 }
 
 #[test]
-fn a_running_daemon_needs_no_becket() {
+fn a_running_daemon_works_without_the_becket_program() {
     let world = World::new();
     let (becket, kept) = (world.programs.join("becket"), world.programs.join("kept"));
     world.start_daemon();
@@ -183,7 +183,7 @@ fn a_running_daemon_needs_no_becket() {
 }
 
 #[test]
-fn a_secret_that_the_shim_left_is_masked_when_it_is_taken_in() {
+fn a_secret_spooled_by_the_shim_is_masked_by_the_daemon() {
     let world = World::new();
     let secret = format!("{}_{}", "ghp", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
     let (becket, kept) = (world.programs.join("becket"), world.programs.join("kept"));
@@ -199,7 +199,7 @@ fn a_secret_that_the_shim_left_is_masked_when_it_is_taken_in() {
 }
 
 #[test]
-fn a_database_that_is_deleted_or_replaced_under_the_daemon_is_begun_anew_and_told() {
+fn a_database_deleted_under_the_daemon_is_created_again_and_reported() {
     let world = super::registered();
     let database = world.path("becket.db");
     send(&world, numbered(1).as_bytes());
@@ -222,7 +222,7 @@ fn a_database_that_is_deleted_or_replaced_under_the_daemon_is_begun_anew_and_tol
 }
 
 #[test]
-fn a_log_of_the_database_that_is_deleted_under_the_daemon_takes_no_event_with_it() {
+fn a_deleted_database_log_loses_no_event() {
     let world = super::registered();
     send(&world, numbered(1).as_bytes());
     fs::remove_file(world.path("becket.db-wal")).expect("a log");
@@ -256,7 +256,7 @@ fn files_with(folder: &Path, text: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn no_secret_reaches_the_disk_beside_the_payload_either() {
+fn secrets_outside_of_the_payload_are_not_stored() {
     const NONE: [PathBuf; 0] = [];
     let world = World::new();
     let secret = format!("{}_{}", "ghp", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
@@ -326,7 +326,7 @@ fn no_secret_reaches_the_disk_beside_the_payload_either() {
 }
 
 #[test]
-fn a_home_made_by_hand_is_closed_to_others_and_that_is_said() {
+fn a_home_open_to_others_is_closed_with_a_message() {
     let mode = |world: &World| {
         let home = fs::metadata(&world.becket_home).expect("a home");
         home.permissions().mode() & 0o777

@@ -71,7 +71,7 @@ fn is_not_judged(called: &Called) {
 }
 
 #[test]
-fn a_closed_guard_denies_where_no_file_may_grow_and_the_event_is_counted() {
+fn a_closed_guard_denies_under_a_file_size_limit_and_the_event_is_counted() {
     for config in [CLOSED, NAMED] {
         let world = world(config);
         let limited = limited("-f 0", &alone(&world));
@@ -84,7 +84,7 @@ fn a_closed_guard_denies_where_no_file_may_grow_and_the_event_is_counted() {
 }
 
 #[test]
-fn a_closed_guard_denies_within_the_smallest_address_space_that_the_guide_names() {
+fn a_closed_guard_denies_within_the_smallest_documented_address_space() {
     let world = world(CLOSED);
     let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/guides/guards.md");
     let guide = fs::read_to_string(guide).expect("the guide");
@@ -115,7 +115,7 @@ fn a_closed_guard_denies_within_the_smallest_address_space_that_the_guide_names(
 
 /// The shim waits for the start lock on a thread, of which `RUST_MIN_STACK` must not set the stack.
 #[test]
-fn a_repositorys_stack_size_does_not_keep_the_shim_from_waiting() {
+fn a_repositorys_stack_size_does_not_stop_the_shim_from_waiting() {
     let world = world(CLOSED);
     fs::create_dir_all(world.path("run")).expect("a folder");
     let lock = fs::File::create(world.path("run/start.lock")).expect("a lock");
@@ -128,7 +128,7 @@ fn a_repositorys_stack_size_does_not_keep_the_shim_from_waiting() {
 }
 
 #[test]
-fn a_standalone_judge_that_dies_is_told_and_its_event_kept() {
+fn a_standalone_becket_that_dies_is_reported_and_its_event_kept() {
     let world = world(CLOSED);
     let becket = world.programs.join("becket");
     let aside = world.programs.join("aside");
@@ -156,7 +156,7 @@ fn hostile(world: &World, shim: &mut Command) {
 }
 
 #[test]
-fn a_repositorys_variables_reach_named_hooks_and_not_the_judge() {
+fn a_repositorys_variables_reach_named_hooks_and_not_becket() {
     let hook = "\n[hooks.tells]\non = \"PreToolUse\"\nrun = \"tr '\\\\0' '\\\\n' < /proc/self/environ > told\"\n";
     let world = world(&format!("{CLOSED}{hook}"));
     let mut shim = alone(&world);
@@ -191,7 +191,7 @@ run = "touch ran; echo Production is off limits >&2; exit 2"
 "#;
 
 #[test]
-fn a_closed_hook_decides_where_the_daemon_can_start_no_thread() {
+fn a_closed_hook_decides_when_the_daemon_cannot_start_a_thread() {
     let world = world(NAMED);
     let pid = world.start_daemon();
     // Its other threads begin before the limit.
@@ -217,7 +217,7 @@ fn a_closed_hook_decides_where_the_daemon_can_start_no_thread() {
 }
 
 #[test]
-fn a_daemon_without_descriptors_says_so_once() {
+fn a_daemon_without_file_descriptors_reports_it_once() {
     let world = World::new();
     let pid = world.start_daemon();
     let open = fs::read_dir(format!("/proc/{pid}/fd")).expect("descriptors");

@@ -26,7 +26,7 @@ fn after_the_event(bytes: Vec<u8>) -> Treat {
 }
 
 #[test]
-fn what_is_no_answer_means_standalone() {
+fn an_invalid_answer_makes_the_shim_go_standalone() {
     let mut newer = Version::current();
     newer.major += 1;
     let mut other_protocol = answer().to_frame().expect("a frame");
@@ -59,7 +59,7 @@ fn what_is_no_answer_means_standalone() {
 }
 
 #[test]
-fn busy_without_reading_the_event_means_alone() {
+fn a_busy_daemon_makes_the_shim_go_standalone() {
     // An event that does not fit into the socket's buffer: sending it breaks before it is whole.
     let world = World::new();
     let fake = Fake::new(&world, |mut stream| say(&mut stream, &Response::Busy));
@@ -94,7 +94,7 @@ fn goes_alone(why: &str, treat: Treat) -> (String, World) {
 
 /// A named hook that has begun may not start a second time.
 #[test]
-fn a_broken_hold_means_standalone_without_the_hooks_that_began() {
+fn a_broken_hold_means_standalone_without_the_started_hooks() {
     for (why, begun, for_ms) in [
         ("broken", true, 60_000),
         ("broken", false, 60_000),
@@ -121,7 +121,7 @@ fn a_broken_hold_means_standalone_without_the_hooks_that_began() {
 }
 
 #[test]
-fn an_answer_in_pieces_is_an_answer() {
+fn an_answer_in_pieces_is_accepted() {
     let world = World::new();
     let fake = Fake::new(&world, |mut stream| {
         event(&mut stream);
@@ -142,7 +142,7 @@ fn an_answer_in_pieces_is_an_answer() {
 }
 
 #[test]
-fn held_it_waits_on_and_hands_over_its_environment() {
+fn a_held_shim_waits_and_sends_its_environment() {
     let world = World::new();
     let (environments, heard) = channel();
     let fake = Fake::new(&world, move |mut stream| {
@@ -182,7 +182,7 @@ fn held_it_waits_on_and_hands_over_its_environment() {
 }
 
 #[test]
-fn an_older_daemon_of_another_protocol_makes_room() {
+fn an_older_daemon_of_another_protocol_is_replaced() {
     let world = World::new();
     let fake = Fake::new(&world, |mut stream| {
         let version = Version::from_bits(1);
@@ -202,7 +202,7 @@ fn an_older_daemon_of_another_protocol_makes_room() {
 }
 
 #[test]
-fn a_missed_deadline_shortens_the_next_wait() {
+fn a_missed_deadline_shortens_the_waits_of_later_shims() {
     let world = super::registered();
     let (waits, waited) = channel();
     let fake = Fake::new(&world, move |mut stream| {

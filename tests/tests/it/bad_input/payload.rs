@@ -72,7 +72,7 @@ fn are_kept_and_named(world: &World, source: &str) {
 }
 
 #[test]
-fn what_is_no_event_is_kept_raw_and_named() {
+fn invalid_events_are_stored_raw_with_their_fault() {
     let world = super::registered();
     world.start_daemon();
     for (payload, fault) in faulty() {
@@ -88,7 +88,7 @@ fn what_is_no_event_is_kept_raw_and_named() {
 }
 
 #[test]
-fn and_without_a_daemon_too() {
+fn invalid_events_are_stored_raw_without_a_daemon() {
     let world = World::new();
     for (payload, fault) in faulty() {
         let called = call(alone(&world), &payload, BOUND);
@@ -105,7 +105,7 @@ fn fields(line: &str) -> BTreeMap<String, Box<RawValue>> {
 }
 
 #[test]
-fn depth_is_no_danger() {
+fn deeply_nested_json_is_stored() {
     let world = World::new();
     let payload = format!(
         "{{\"hook_event_name\":\"Deep\",\"x\":{}{},\"session_id\":\"deep\"}}",
@@ -128,7 +128,7 @@ fn depth_is_no_danger() {
 }
 
 #[test]
-fn an_event_may_be_as_large_as_the_bound_and_no_larger() {
+fn events_up_to_the_size_bound_are_accepted() {
     let world = super::registered();
     world.start_daemon();
     let of_size = |size: usize| {
@@ -175,7 +175,7 @@ fn tree(folder: &Path, without: &Path) -> BTreeSet<PathBuf> {
 }
 
 #[test]
-fn an_id_is_data_and_never_a_path() {
+fn an_id_is_never_used_as_a_path() {
     let world = World::new();
     let ids = [
         "../x",
@@ -237,7 +237,7 @@ fn never_ends(shim: Command, beginning: &[u8]) -> Called {
 }
 
 #[test]
-fn a_stdin_that_never_ends_is_taken_as_far_as_it_came() {
+fn a_stdin_that_never_ends_is_read_up_to_a_silence() {
     let world = super::registered();
     world.start_daemon();
     let cases: [(&[u8], &str); 3] = [
@@ -288,7 +288,7 @@ fn talkative() -> World {
 }
 
 #[test]
-fn an_answer_that_nobody_reads_changes_nothing() {
+fn an_unread_answer_changes_nothing() {
     let world = talkative();
     let payload = json!({"hook_event_name": "SessionStart", "session_id": "s"}).to_string();
     let answer = call(world.shim("SessionStart"), payload.as_bytes(), BOUND);
@@ -323,7 +323,7 @@ fn an_answer_that_nobody_reads_changes_nothing() {
 }
 
 #[test]
-fn whoever_has_read_enough_of_the_log_hears_no_complaint() {
+fn a_closed_output_pipe_is_not_an_error() {
     let world = World::new();
     world.start_daemon();
     world.tell("s", "Stop", &json!({}));

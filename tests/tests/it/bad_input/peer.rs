@@ -35,7 +35,7 @@ fn frame(kind: Kind, body: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn garbage_is_counted_and_cut_off() {
+fn a_client_that_sends_garbage_is_counted_and_disconnected() {
     let world = super::registered();
     let pid = world.start_daemon();
     let endless = b"bk\x01\x01\xff\xff\xff\xff".to_vec();
@@ -70,7 +70,7 @@ fn garbage_is_counted_and_cut_off() {
 }
 
 #[test]
-fn another_protocol_is_refused_with_our_version() {
+fn a_client_of_another_protocol_is_refused_with_the_version() {
     let world = World::new();
     world.start_daemon();
     let mut event = frame(Kind::EVENT, b"in words of tomorrow");
@@ -83,7 +83,7 @@ fn another_protocol_is_refused_with_our_version() {
 }
 
 #[test]
-fn whoever_begins_a_frame_and_stops_holds_nobody_up() {
+fn a_half_sent_frame_delays_no_other_client() {
     let world = World::new();
     world.start_daemon();
     let head = FrameHead::encode(Kind::EVENT, MAX_BODY).expect("a head");
@@ -105,7 +105,7 @@ fn whoever_begins_a_frame_and_stops_holds_nobody_up() {
 }
 
 #[test]
-fn large_frames_that_never_come_do_not_use_up_the_daemon() {
+fn half_sent_large_frames_do_not_exhaust_the_daemon() {
     let world = super::registered();
     world.start_daemon();
     let head = FrameHead::encode(Kind::EVENT, MAX_BODY).expect("a head");
@@ -165,8 +165,8 @@ fn open_to_all(path: &Path) {
 }
 
 #[test]
-fn another_user_cannot_even_reach_the_socket() {
-    if !root_or_skip("another_user_cannot_even_reach_the_socket") {
+fn another_user_cannot_reach_the_socket() {
+    if !root_or_skip("another_user_cannot_reach_the_socket") {
         return;
     }
     let world = World::new();
@@ -180,8 +180,8 @@ fn another_user_cannot_even_reach_the_socket() {
 }
 
 #[test]
-fn another_users_connection_gets_no_word() {
-    if !root_or_skip("another_users_connection_gets_no_word") {
+fn another_users_connection_gets_no_answer() {
+    if !root_or_skip("another_users_connection_gets_no_answer") {
         return;
     }
     let world = super::registered();
@@ -214,8 +214,8 @@ fn another_users_connection_gets_no_word() {
 }
 
 #[test]
-fn another_user_cannot_pass_for_the_daemon() {
-    if !root_or_skip("another_user_cannot_pass_for_the_daemon") {
+fn the_shim_rejects_a_daemon_of_another_user() {
+    if !root_or_skip("the_shim_rejects_a_daemon_of_another_user") {
         return;
     }
     let world = super::registered();
@@ -255,8 +255,8 @@ fn another_user_cannot_pass_for_the_daemon() {
 }
 
 #[test]
-fn another_users_folder_for_the_socket_is_not_taken() {
-    if !root_or_skip("another_users_folder_for_the_socket_is_not_taken") {
+fn a_socket_folder_of_another_user_is_not_used() {
+    if !root_or_skip("a_socket_folder_of_another_user_is_not_used") {
         return;
     }
     let mut world = World::new();

@@ -55,7 +55,7 @@ fn is_inert(what: &str, text: &str) {
 }
 
 #[test]
-fn a_folder_of_the_users_own_hides_no_character() {
+fn verbs_print_no_hidden_character_of_a_folder_name() {
     let world = World::new();
     let project = world.home.join("sh\u{200b}op");
     let home = project.join(".becket");
@@ -96,7 +96,7 @@ fn view(name: &str, world: &World) -> Option<Terminal> {
 const NASTY: &str = "\u{1b}]2;HACKED\u{7}\u{1b}[2J\u{9b}31mred\u{202e}\r\n\t日本語\u{0}\u{7f}end";
 
 #[test]
-fn no_text_of_anybodys_is_obeyed_by_the_terminal() {
+fn no_verb_prints_control_characters_of_foreign_text() {
     let world = World::new();
     let daemon = world.start_daemon();
     let start = json!({
@@ -169,7 +169,7 @@ fn no_text_of_anybodys_is_obeyed_by_the_terminal() {
 }
 
 #[test]
-fn the_status_line_obeys_no_text_either() {
+fn the_status_line_prints_no_control_characters_of_foreign_text() {
     let world = World::new();
     let daemon = world.start_daemon();
     let payload = json!({
@@ -189,13 +189,16 @@ fn the_status_line_obeys_no_text_either() {
 }
 
 #[test]
-fn the_view_obeys_no_text_either() {
+fn the_view_prints_no_control_characters_of_foreign_text() {
     let world = World::new();
     let daemon = world.start_daemon();
     let start = json!({"source": "startup", "session_title": NASTY, "cwd": NASTY});
     tell(&world, "s1", "SessionStart", &start);
     tell(&world, "s1", "UserPromptSubmit", &json!({"prompt": NASTY}));
-    let Some(view) = view("the_view_obeys_no_text_either", &world) else {
+    let Some(view) = view(
+        "the_view_prints_no_control_characters_of_foreign_text",
+        &world,
+    ) else {
         return;
     };
     let screen = view.wait_for("the title and the events", |screen| {
@@ -208,7 +211,7 @@ fn the_view_obeys_no_text_either() {
 }
 
 #[test]
-fn a_title_of_a_megabyte_is_cut() {
+fn a_title_of_a_megabyte_is_shortened() {
     let world = World::new();
     let daemon = world.start_daemon();
     for (id, long) in [("s1", "x".repeat(1 << 20)), ("s2", "語".repeat(1 << 19))] {
@@ -286,7 +289,7 @@ fn says(world: &World, id: &str, trouble: &str) {
 }
 
 #[test]
-fn a_line_that_is_cut_is_waited_for_or_told() {
+fn a_partial_transcript_line_is_awaited_or_reported() {
     let world = World::new();
     let daemon = world.start_daemon();
     let path = at_work(&world, "cut");
@@ -309,7 +312,7 @@ fn a_line_that_is_cut_is_waited_for_or_told() {
 }
 
 #[test]
-fn two_hundred_megabytes_are_not_read_at_once() {
+fn a_transcript_of_200_megabytes_is_read_in_parts() {
     let world = World::new();
     let daemon = world.start_daemon();
     let path = at_work(&world, "huge");
@@ -338,7 +341,7 @@ fn two_hundred_megabytes_are_not_read_at_once() {
 }
 
 #[test]
-fn what_is_no_transcript_is_told_and_forgotten_once_it_is_one() {
+fn an_invalid_transcript_is_reported_until_it_is_valid() {
     let world = World::new();
     let daemon = world.start_daemon();
     let binary = at_work(&world, "binary");

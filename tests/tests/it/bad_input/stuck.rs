@@ -15,7 +15,7 @@ use super::{numbered, registered};
 const SOON: Duration = Duration::from_secs(12);
 
 #[test]
-fn verbs_say_soon_that_the_daemon_is_stopped() {
+fn verbs_report_a_stopped_daemon_within_their_bound() {
     let world = registered();
     world.start_daemon();
     let pid = world.signal_daemon(Signal::STOP).expect("a daemon");
@@ -66,7 +66,7 @@ fn says_that_it_is_stopped(world: &World, pid: u32, args: &[&str]) -> Called {
 }
 
 #[test]
-fn doctor_waits_for_no_device() {
+fn doctor_does_not_block_on_a_device_file() {
     let world = registered();
     let project = world.home.join("project");
     let settings = project.join(".claude/settings.local.json");
@@ -90,7 +90,7 @@ fn doctor_waits_for_no_device() {
 }
 
 #[test]
-fn the_daemon_writes_through_no_link() {
+fn the_daemon_follows_no_symbolic_link_when_writing() {
     let world = World::new();
     let precious = world.home.join("precious");
     let put = |name: &str| {

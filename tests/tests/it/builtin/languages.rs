@@ -18,7 +18,7 @@ fn javascript_project(name: &str, files: &[(&str, &str)]) -> Option<Project> {
     let modules = match node_modules() {
         Ok(modules) => modules,
         Err(why) => {
-            skip(&format!("builtin::javascript::{name}"), &why);
+            skip(&format!("builtin::languages::{name}"), &why);
             return None;
         }
     };
@@ -29,7 +29,7 @@ fn javascript_project(name: &str, files: &[(&str, &str)]) -> Option<Project> {
 }
 
 #[test]
-fn types() {
+fn typescript_errors_are_reported() {
     let files = [
         ("package.json", r#"{"type": "module"}"#),
         ("tsconfig.json", TSCONFIG),
@@ -39,7 +39,7 @@ fn types() {
             "import { price } from \"./price.js\";\nprice(3);\n",
         ),
     ];
-    let Some(project) = javascript_project("types", &files) else {
+    let Some(project) = javascript_project("typescript_errors_are_reported", &files) else {
         return;
     };
     assert_eq!(project.edit("typecheck-changed", "src/price.ts"), "");
@@ -77,7 +77,7 @@ fn types() {
 
 #[test]
 #[ignore = "needs a download: ./test --all"]
-fn eslint() {
+fn eslint_errors_are_reported() {
     let files = [
         ("package.json", r#"{"type": "module"}"#),
         (
@@ -89,7 +89,7 @@ fn eslint() {
             "const a = 1;\nif (a == 2) { throw a; }\nlet b = 3;\n",
         ),
     ];
-    let Some(project) = javascript_project("eslint", &files) else {
+    let Some(project) = javascript_project("eslint_errors_are_reported", &files) else {
         return;
     };
     assert_eq!(
@@ -107,7 +107,7 @@ fn eslint() {
 
 #[test]
 #[ignore = "needs a download: ./test --all"]
-fn vitest() {
+fn vitest_failures_are_reported() {
     let files = [
         (
             "package.json",
@@ -121,7 +121,7 @@ fn vitest() {
              test(\"three\", () => {\n  console.log(\"noise\");\n  expect(price(3)).toBe(\"3\");\n});\n",
         ),
     ];
-    let Some(project) = javascript_project("vitest", &files) else {
+    let Some(project) = javascript_project("vitest_failures_are_reported", &files) else {
         return;
     };
     assert_eq!(project.edit("test-changed", "src/price.ts"), "");
@@ -152,9 +152,9 @@ fn vitest() {
 }
 
 #[test]
-fn a_script_of_the_package() {
+fn a_failing_package_script_is_reported() {
     let Some(project) = javascript_project(
-        "a_script_of_the_package",
+        "a_failing_package_script_is_reported",
         &[
             (
                 "package.json",
@@ -200,7 +200,7 @@ fn python_project(name: &str) -> Option<Project> {
     let programs = match python() {
         Ok(programs) => programs,
         Err(why) => {
-            skip(&format!("builtin::python::{name}"), &why);
+            skip(&format!("builtin::languages::{name}"), &why);
             return None;
         }
     };
@@ -213,8 +213,8 @@ fn python_project(name: &str) -> Option<Project> {
 
 #[test]
 #[ignore = "needs a download: ./test --all"]
-fn mypy() {
-    let Some(project) = python_project("mypy") else {
+fn mypy_errors_are_reported() {
+    let Some(project) = python_project("mypy_errors_are_reported") else {
         return;
     };
     assert_eq!(
@@ -235,8 +235,8 @@ fn mypy() {
 
 #[test]
 #[ignore = "needs a download: ./test --all"]
-fn ruff() {
-    let Some(project) = python_project("ruff") else {
+fn ruff_errors_are_reported() {
+    let Some(project) = python_project("ruff_errors_are_reported") else {
         return;
     };
     let told = "shop/price.py:1:8: F401 [*] `os` imported but unused";
@@ -252,8 +252,8 @@ fn ruff() {
 
 #[test]
 #[ignore = "needs a download: ./test --all"]
-fn pytest() {
-    let Some(project) = python_project("pytest") else {
+fn pytest_failures_are_reported() {
+    let Some(project) = python_project("pytest_failures_are_reported") else {
         return;
     };
     let told = "tests/test_price.py:5: test_three: AssertionError: assert 3 == '3'\n  +  where 3 = price(3)";
@@ -290,10 +290,15 @@ fn go_files() -> [(&'static str, &'static str); 4] {
 
 #[test]
 #[ignore = "needs a download: ./test --all"]
-fn vet_and_test() {
+fn go_vet_and_test_failures_are_reported() {
     let programs = match go() {
         Ok(programs) => programs,
-        Err(why) => return skip("builtin::go::vet_and_test", &why),
+        Err(why) => {
+            return skip(
+                "builtin::languages::go_vet_and_test_failures_are_reported",
+                &why,
+            );
+        }
     };
     // What is compiled once serves the next run too.
     let cache = programs.join("../../build-cache");
@@ -378,7 +383,7 @@ fn rust_project() -> Option<Project> {
 const PRICE: &str = "crates/shop/src/price.rs";
 
 #[test]
-fn what_changed() {
+fn rust_errors_in_a_changed_file_are_reported() {
     let Some(project) = rust_project() else {
         return;
     };
@@ -445,7 +450,7 @@ fn what_changed() {
 }
 
 #[test]
-fn the_whole_project() {
+fn rust_errors_in_the_project_are_reported() {
     let Some(project) = rust_project() else {
         return;
     };

@@ -74,7 +74,7 @@ fn an_idle_daemon_ends_and_the_next_event_starts_it() {
 }
 
 #[test]
-fn kills_lose_nothing_and_double_nothing() {
+fn kills_lose_and_duplicate_no_event() {
     let world = World::new();
     let mut chance = Chance::new();
     let kills = rounds(20);
@@ -99,7 +99,7 @@ fn kills_lose_nothing_and_double_nothing() {
 }
 
 #[test]
-fn what_a_killed_daemon_left_is_read_without_one_too() {
+fn the_log_of_a_killed_daemon_is_readable_without_a_daemon() {
     let world = World::new();
     world.start_daemon();
     let sent: Vec<_> = (0..5).map(|number| load::send(&world, number)).collect();

@@ -140,7 +140,7 @@ fn says(child: &mut Child) -> Option<String> {
 const WAITS: &str = "the daemon was stopped; waiting for an event or for `becket daemon start`\n";
 
 #[test]
-fn a_daemon_that_was_stopped_does_not_come_back_by_whoever_follows() {
+fn a_follower_does_not_restart_a_stopped_daemon() {
     let world = World::new();
     world.start_daemon();
     let mut follower = Follower::start(&world);

@@ -31,7 +31,7 @@ const TURN: [(&str, &str); 7] = [
 ];
 
 #[test]
-fn kills_change_nothing_that_a_person_can_see() {
+fn kills_change_no_visible_session() {
     let world = World::new();
     let mut chance = Chance::new();
     let next: Vec<AtomicU64> = (0..SESSIONS).map(|_| AtomicU64::new(0)).collect();
@@ -48,7 +48,7 @@ fn kills_change_nothing_that_a_person_can_see() {
 }
 
 #[test]
-fn what_no_event_says_outlives_every_end_too() {
+fn names_and_figures_without_an_event_survive_kills_and_stops() {
     let world = World::new();
     send(&world, 0, 0);
     let id = sessions(&world)[0]["session_id"].clone();

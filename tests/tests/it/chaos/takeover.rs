@@ -77,7 +77,7 @@ fn an_equal_or_older_build_does_not_take_over() {
 }
 
 #[test]
-fn a_shim_that_is_newer_replaces_the_daemon_by_itself() {
+fn a_newer_shim_replaces_the_daemon() {
     let world = World::new();
     assert_eq!(start_as(&world, "0.0.1"), Notice::Ready);
     let old = world.daemon_pid().expect("a daemon");

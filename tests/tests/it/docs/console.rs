@@ -354,7 +354,7 @@ fn rust_that_a_reader_pastes_names_no_home() {
 }
 
 #[test]
-fn what_is_shown_must_fit() {
+fn shown_output_must_match() {
     let lines = |text: &str| -> Vec<String> { text.lines().map(str::to_owned).collect() };
     let fit = |shown: &str, said: &str| fits(&lines(shown), &lines(said));
     assert!(fit("a…c\n…\nz", "abc\nx\ny\nz"));

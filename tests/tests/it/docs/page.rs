@@ -84,7 +84,7 @@ fn between<'a>(text: &'a str, open: &str, close: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn every_link_leads_somewhere() {
+fn every_link_has_a_target() {
     let mut all = pages();
     all.extend(["ARCHITECTURE.md", "CHANGELOG.md"].map(page));
     let mut dead = Vec::new();
@@ -138,7 +138,7 @@ fn has(text: &str, anchor: &str) -> bool {
 }
 
 #[test]
-fn every_file_that_is_named_exists() {
+fn every_named_file_exists() {
     let mut missing = Vec::new();
     let mut looked = 0;
     for Page { name, text } in ["ARCHITECTURE.md", "CONTRIBUTING.md"].map(page) {

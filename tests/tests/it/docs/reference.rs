@@ -80,7 +80,7 @@ fn documented(lines: &[&str]) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn the_command_line_is_all_there() {
+fn the_command_line_is_documented() {
     let world = World::new();
     let page = page("docs/reference/cli.md");
     let everywhere = documented(&page.text.lines().collect::<Vec<_>>()[..20]);
@@ -115,7 +115,7 @@ fn the_command_line_is_all_there() {
 }
 
 #[test]
-fn the_keys_of_the_configuration_are_all_there() {
+fn the_keys_of_the_configuration_are_documented() {
     let world = World::new();
     let schema: Value = serde_json::from_str(&world.run(&["config", "schema"])).expect("JSON");
     let mut keys = BTreeMap::new();
@@ -194,7 +194,7 @@ fn parsed(text: &str) -> Vec<Value> {
 }
 
 #[test]
-fn the_fields_of_the_json_are_all_there() {
+fn the_fields_of_the_json_are_documented() {
     let world = World::new();
     let page = page("docs/reference/events-json.md");
     let agrees = |command: &str, more: &[&str]| {
@@ -229,7 +229,7 @@ fn the_fields_of_the_json_are_all_there() {
 }
 
 #[test]
-fn the_fields_of_the_runs_are_all_there() {
+fn the_fields_of_the_runs_are_documented() {
     let world = World::new();
     world.run(&["init"]);
     let hooks = r#"
@@ -266,7 +266,7 @@ fn the_fields_of_the_runs_are_all_there() {
 }
 
 #[test]
-fn every_line_of_doctors_that_is_quoted_can_be_said() {
+fn every_quoted_line_of_doctor_exists() {
     let sources = sources();
     let page = page("docs/troubleshooting.md");
     let table = rows(&page.section("## From the symptom"));
@@ -311,7 +311,7 @@ fn sources() -> String {
 }
 
 #[test]
-fn the_languages_and_their_tools_are_all_there() {
+fn the_languages_and_their_tools_are_documented() {
     let page = page("docs/reference/hooks.md");
     let tools = |language: &Language, kind| {
         let names: Vec<_> = language.tools_for(kind).map(|tool| tool.name).collect();
@@ -336,7 +336,7 @@ fn the_languages_and_their_tools_are_all_there() {
 }
 
 #[test]
-fn the_hooks_are_all_there() {
+fn the_hooks_are_documented() {
     let page = page("docs/reference/hooks.md");
     for (heading, starts_tools) in [
         ("## Built-ins that run tools", true),
@@ -381,7 +381,7 @@ fn row(hook: &BuiltIn) -> String {
 }
 
 #[test]
-fn the_slash_commands_are_all_there() {
+fn the_slash_commands_are_documented() {
     let page = page("docs/reference/commands.md");
     for verb in Verb::ALL {
         let row = format!(
@@ -451,7 +451,7 @@ fn table(heading: &str, columns: usize) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn every_event_is_there_with_what_matchers_see_and_how_long_it_waits() {
+fn every_event_is_documented_with_its_matcher_and_time_limit() {
     for (event, row) in EventName::ALL.iter().zip(table("## When they fire", 4)) {
         let compared = match event {
             // Claude Code compares nothing there, becket does.
@@ -471,7 +471,7 @@ fn every_event_is_there_with_what_matchers_see_and_how_long_it_waits() {
 }
 
 #[test]
-fn every_event_is_there_with_what_may_be_answered() {
+fn every_event_is_documented_with_its_answers() {
     for (event, row) in EventName::ALL
         .iter()
         .zip(table("## What may be answered", 4))

@@ -125,7 +125,7 @@ fn hooks_end_with_the_shim() {
 }
 
 #[test]
-fn an_event_that_a_daemon_takes_in_over_its_hooks_is_told_once_and_completed() {
+fn an_event_taken_in_while_its_hooks_run_is_shown_once_and_completed() {
     let ship = Ship::new(&format!("{COUNTS}{WAITS}"));
     let child = begins(ship.alone_from("settings"), &ship.bash("t1"));
     ship.wait_file("begun");
@@ -147,7 +147,7 @@ fn an_event_that_a_daemon_takes_in_over_its_hooks_is_told_once_and_completed() {
 }
 
 #[test]
-fn a_prompt_that_is_blocked_after_a_daemon_took_it_in_is_no_work() {
+fn a_prompt_blocked_after_a_daemon_took_it_in_leaves_the_session_idle() {
     let ship = Ship::new(
         r#"
 [hooks.blocks]
@@ -174,7 +174,7 @@ run = "echo $$ > begun; while [ ! -e go ]; do sleep 0.05; done; echo no >&2; exi
 }
 
 #[test]
-fn the_end_of_a_hook_that_nobody_waited_for_is_told() {
+fn the_end_of_an_async_hook_is_recorded() {
     let ship = Ship::new(BEHIND);
     let called = call(ship.alone_from("settings"), ship.bash("t1").as_bytes());
     assert!(called.is_silent(), "{called:?}");
@@ -198,7 +198,7 @@ fn the_end_of_a_hook_that_nobody_waited_for_is_told() {
 }
 
 #[test]
-fn the_end_is_told_where_a_daemon_took_in_the_beginning() {
+fn the_end_of_an_async_hook_is_recorded_after_a_daemon_took_in_its_start() {
     let ship = Ship::new(BEHIND);
     call(ship.alone_from("settings"), ship.bash("t1").as_bytes());
     ship.wait_file("begun");
@@ -218,7 +218,7 @@ fn the_end_is_told_where_a_daemon_took_in_the_beginning() {
 }
 
 #[test]
-fn what_is_killed_behind_is_an_orphan() {
+fn a_killed_async_hook_is_recorded_as_orphaned() {
     let ship = Ship::new(BEHIND);
     call(ship.alone_from("settings"), ship.bash("t1").as_bytes());
     let hook = ship.wait_file("begun");

@@ -82,7 +82,7 @@ const BAD: [Bad; 11] = [
 ];
 
 #[test]
-fn a_hook_that_misbehaves_ends_in_its_bound_and_is_named() {
+fn a_misbehaving_hook_ends_within_its_bound_and_is_named() {
     for bad in &BAD {
         // Whoever ends by itself has time for that on a loaded machine too.
         let timeout = if bad.outcome == "timed out" { 1 } else { 10 };
@@ -132,7 +132,7 @@ fn memory(pid: u32) -> u64 {
 }
 
 #[test]
-fn a_daemon_that_dies_while_a_hook_runs_does_not_make_it_run_twice() {
+fn a_hook_runs_once_if_the_daemon_dies_meanwhile() {
     let ship =
         Ship::new("[hooks.long]\non = \"PreToolUse\"\nrun = \"echo $$ >> begun; exec sleep 30\"\n");
     ship.world.start_daemon();
@@ -155,7 +155,7 @@ fn a_daemon_that_dies_while_a_hook_runs_does_not_make_it_run_twice() {
 }
 
 #[test]
-fn stuck_hooks_of_one_session_hold_up_no_other_and_itself_only_for_a_while() {
+fn stuck_hooks_delay_no_other_session_and_their_own_for_a_bounded_time() {
     let ship = Ship::new(
         "[hooks.stuck]\non = \"PreToolUse\"\ntimeout = \"60s\"\n\
          run = \"grep -q t-stuck || exit 0; echo >> stuck; exec sleep 1000\"\n",

@@ -19,7 +19,7 @@ fn types(ship: &Ship, prompt: &str, fields: &Value) -> String {
 }
 
 #[test]
-fn what_is_typed_switches_at_once_and_is_no_work() {
+fn a_typed_switch_acts_at_once_and_leaves_the_session_idle() {
     let ship = Ship::new(DENIES);
     let said = types(&ship, "/hook:disable bash", &json!({}));
     let said: Value = serde_json::from_str(&said).expect("JSON");
@@ -42,7 +42,7 @@ fn what_is_typed_switches_at_once_and_is_no_work() {
 }
 
 #[test]
-fn nobody_but_a_person_switches_anything() {
+fn only_prompts_typed_by_the_user_switch_hooks() {
     let ship = Ship::new(DENIES);
     for (prompt, fields) in [
         ("/hook:disable bash", json!({"source": "system"})),

@@ -43,7 +43,7 @@ pub(super) fn begins(shim: Command, event: &str) -> Child {
 }
 
 #[test]
-fn a_double_gets_the_same_refusal_and_runs_nothing() {
+fn a_duplicate_event_gets_the_same_refusal_and_runs_no_hook() {
     let ship = Ship::new(WAITS_AND_DENIES);
     ship.world.start_daemon();
     let begin = |from: &str| asks(&ship, from);
@@ -66,7 +66,7 @@ fn a_double_gets_the_same_refusal_and_runs_nothing() {
 }
 
 #[test]
-fn a_double_keeps_its_answer_when_the_first_who_asked_is_gone() {
+fn a_duplicate_event_is_answered_after_the_first_shim_was_killed() {
     let ship = Ship::new(WAITS_AND_DENIES);
     ship.world.start_daemon();
     let begin = |from: &str| asks(&ship, from);
@@ -87,7 +87,7 @@ fn a_double_keeps_its_answer_when_the_first_who_asked_is_gone() {
 }
 
 #[test]
-fn a_hook_ends_when_nobody_waits_for_it_any_more() {
+fn a_hook_ends_when_its_last_waiting_shim_is_gone() {
     let ship = Ship::new(LONG);
     ship.world.start_daemon();
     let mut child = begins(ship.shim("PreToolUse"), &ship.bash("t1"));
@@ -111,7 +111,7 @@ fn a_hook_ends_when_nobody_waits_for_it_any_more() {
 }
 
 #[test]
-fn hooks_that_nobody_waits_for_end_with_their_daemon() {
+fn async_hooks_end_with_their_daemon() {
     let ship = Ship::new(&format!("{LONG}async = true\n"));
     ship.world.start_daemon();
     assert!(ship.calls("t1").is_silent());
@@ -124,7 +124,7 @@ fn hooks_that_nobody_waits_for_end_with_their_daemon() {
 }
 
 #[test]
-fn and_alone_with_the_process_that_runs_them() {
+fn standalone_hooks_end_with_their_becket_process() {
     let ship = Ship::new(LONG);
     let mut child = begins(ship.alone("PreToolUse"), &ship.bash("t1"));
     ship.wait_file("begun");
@@ -135,7 +135,7 @@ fn and_alone_with_the_process_that_runs_them() {
 }
 
 #[test]
-fn what_goes_on_in_the_background_takes_nobodys_place() {
+fn background_hooks_use_up_no_place_of_waiting_shims() {
     let ship = Ship::new(
         r#"
 [hooks.behind]

@@ -78,7 +78,7 @@ fn wait_gone(pid: u32) {
 }
 
 #[test]
-fn what_a_killed_process_left_behind_ends_in_its_time() {
+fn hooks_of_a_killed_process_end_at_their_deadline() {
     let runners: [fn(&Ship, &str) -> Command; 2] = [Ship::shim, Ship::alone];
     for (runner, by_daemon) in runners.into_iter().zip([true, false]) {
         let ship = Ship::new(STUBBORN);
@@ -111,7 +111,7 @@ fn what_a_killed_process_left_behind_ends_in_its_time() {
 }
 
 #[test]
-fn what_has_time_left_goes_on_to_its_own_end() {
+fn hooks_of_a_killed_daemon_run_on_within_their_time() {
     let ship = Ship::new(PATIENT);
     ship.world.start_daemon();
     let child = begins(ship.shim("PreToolUse"), &ship.bash("t1"));
@@ -129,7 +129,7 @@ fn what_has_time_left_goes_on_to_its_own_end() {
 }
 
 #[test]
-fn what_goes_on_in_the_background_standalone_has_its_time_too() {
+fn standalone_background_hooks_end_at_their_deadline() {
     let ship = Ship::new(
         r#"
 [hooks.goes-on]
@@ -146,7 +146,7 @@ run = """echo '{"async": true, "asyncTimeout": 1000}'; echo $$ > begun; exec sle
 }
 
 #[test]
-fn a_daemon_that_is_stopped_takes_no_denial_away() {
+fn a_stopped_daemon_still_answers_with_a_denial() {
     let ship = Ship::new(WAITS_AND_DENIES);
     let old = ship.world.start_daemon();
     let child = begins(ship.shim("PreToolUse"), &ship.bash("t1"));
@@ -203,7 +203,7 @@ fn an_event_that_needs_hooks_goes_standalone_while_the_daemon_ends() {
 }
 
 #[test]
-fn hooks_that_outlast_the_daemons_time_are_cut_off_and_claude_code_hears_of_it() {
+fn hooks_that_outlast_the_ending_daemon_are_cut_off_with_an_error() {
     // Told once, with no time left; or told twice.
     for drain in ["0", "30"] {
         let ship = Ship::new(LONG);

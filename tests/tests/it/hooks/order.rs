@@ -39,7 +39,7 @@ fn hooks_of_one_event_run_side_by_side() {
 }
 
 #[test]
-fn those_that_rewrite_see_what_the_one_before_made_of_it() {
+fn each_rewriting_hook_sees_the_input_of_the_one_before() {
     let rewrite = |word: &str| {
         format!(
             r#"cat > in-{word}; command=$(sed 's/.*"command":"\([^"]*\)".*/\1/' in-{word}); printf '{{"hookSpecificOutput":{{"hookEventName":"PreToolUse","updatedInput":{{"command":"%s {word}"}}}}}}' "$command""#

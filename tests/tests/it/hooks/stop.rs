@@ -83,12 +83,12 @@ fn a_session_works_until_its_stop_is_let_through() {
 }
 
 #[test]
-fn and_works_on_if_it_is_not() {
+fn a_session_works_on_after_a_blocked_stop() {
     assert_eq!(displays(BLOCKS), ["working", "working"]);
 }
 
 #[test]
-fn the_same_where_the_hooks_run_without_the_daemon() {
+fn standalone_hooks_judge_a_stop_alike() {
     for (then, after) in [(LETS, "done"), (BLOCKS, "working")] {
         let ship = ship(then);
         let child = stops(&ship, Ship::alone);
@@ -102,7 +102,7 @@ fn the_same_where_the_hooks_run_without_the_daemon() {
 }
 
 #[test]
-fn the_same_where_the_daemon_is_stopped_over_them() {
+fn hooks_judge_a_stop_alike_while_the_daemon_is_being_stopped() {
     for (then, after) in [(LETS, "done"), (BLOCKS, "working")] {
         let ship = ship(then);
         let child = stops(&ship, Ship::shim);
@@ -117,7 +117,7 @@ fn the_same_where_the_daemon_is_stopped_over_them() {
 }
 
 #[test]
-fn a_daemon_that_is_killed_over_them_leaves_no_session_at_work() {
+fn a_daemon_killed_during_stop_hooks_leaves_no_session_working() {
     let ship = ship(BLOCKS);
     let child = stops(&ship, Ship::shim);
     ship.world.kill_daemon();
@@ -133,7 +133,7 @@ fn a_daemon_that_is_killed_over_them_leaves_no_session_at_work() {
 }
 
 #[test]
-fn nor_does_one_that_cuts_them_off() {
+fn a_daemon_that_cuts_off_stop_hooks_leaves_no_session_working() {
     let ship = ship(BLOCKS);
     let child = stops(&ship, Ship::shim);
     ship.world.signal_daemon(Signal::TERM).expect("a daemon");
@@ -147,7 +147,7 @@ fn nor_does_one_that_cuts_them_off() {
 }
 
 #[test]
-fn a_subagent_works_until_it_is_let_stop() {
+fn a_subagent_works_until_its_stop_is_let_through() {
     for (then, after) in [(LETS, "idle"), (BLOCKS, "working")] {
         let ship = ship(then);
         let agent = json!({"agent_id": "a1", "agent_type": "Explore"});
@@ -171,7 +171,7 @@ fn a_subagent_works_until_it_is_let_stop() {
 }
 
 #[test]
-fn nothing_rings_for_a_stop_that_does_not_come() {
+fn a_blocked_stop_sends_no_notice() {
     let ship = Ship::new(
         r#"
 [notice]

@@ -144,7 +144,7 @@ fn a_rewritten_input_is_what_runs() {
 }
 
 #[test]
-fn one_call_fires_its_events_in_order() {
+fn a_call_fires_its_events_in_order() {
     story(|given| {
         let story = given
             .on("say hi", [bash("echo hi there"), say("all done")])
@@ -240,7 +240,7 @@ fn a_large_write_reaches_the_hooks_whole() {
 
 #[test]
 #[ignore = "tests Claude Code itself: ./test --all"]
-fn tasks_are_told_when_made_and_when_done() {
+fn tasks_fire_events_when_created_and_completed() {
     story(|given| {
         let make = tool(
             "TaskCreate",
@@ -372,7 +372,7 @@ fn settings_on_the_command_line_join_those_of_the_files() {
 
 #[test]
 #[ignore = "tests Claude Code itself: ./test --all"]
-fn instructions_and_commands_are_told() {
+fn instructions_and_commands_fire_events() {
     story(|given| {
         let story = given
             .file("CLAUDE.md", "Be brief.\n")
@@ -425,7 +425,7 @@ fn leave_a_worktree_of_a_hook(given: Given) -> Result<(Story, String), Unavailab
 }
 
 #[test]
-fn becket_keeps_out_of_the_removal_of_worktrees() {
+fn becket_does_not_affect_the_removal_of_worktrees() {
     story(|given| {
         let honest = given.since("2.1.197", "word about a worktree that stayed");
         let (_, told) = leave_a_worktree_of_a_hook(honest)?;
@@ -436,7 +436,7 @@ fn becket_keeps_out_of_the_removal_of_worktrees() {
 
 #[test]
 #[ignore = "tests Claude Code itself: ./test --all"]
-fn changes_made_at_the_terminal_are_told() {
+fn changes_made_at_the_terminal_fire_events() {
     story(|given| {
         let story = given
             .on("first thing", [say("one is done")])
@@ -476,7 +476,7 @@ fn changes_made_at_the_terminal_are_told() {
 
 #[test]
 #[ignore = "tests Claude Code itself: ./test --all"]
-fn a_watched_file_that_changes_is_told() {
+fn a_changed_watched_file_fires_an_event() {
     story(|given| {
         let story = given
             .file("tide.env", "low")
@@ -561,7 +561,7 @@ enabled = false
 "#;
 
 #[test]
-fn a_strange_repository_runs_nothing_and_leads_us_nowhere() {
+fn an_untrusted_repository_runs_nothing_and_redirects_nothing() {
     story(|given| {
         let story = given
             .on("look around", [bash("echo hello"), say("done")])
@@ -597,7 +597,7 @@ fn a_strange_repository_runs_nothing_and_leads_us_nowhere() {
 
 #[test]
 #[ignore = "tests Claude Code itself: ./test --all"]
-fn a_version_that_cannot_hear_becket_goes_on_as_before() {
+fn a_claude_code_too_old_for_becket_works_as_before() {
     story(|given| {
         let story = given
             .on("say hi", [bash("echo hi there"), say("all done")])

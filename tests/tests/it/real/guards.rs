@@ -84,7 +84,7 @@ fn a_denial_holds_with_the_daemon_killed_or_stopped() {
 }
 
 #[test]
-fn silence_leaves_claude_codes_own_question() {
+fn without_a_guards_answer_claude_code_asks_itself() {
     story(|given| {
         let story = given
             .on("make it", [bash("touch made"), say("all done")])
@@ -194,7 +194,7 @@ const UNHOOKED: [(&str, &str); 11] = [
 ];
 
 #[test]
-fn a_claude_code_without_hooks_does_not_start_unasked() {
+fn starting_claude_code_without_hooks_is_asked_about() {
     let off = json!({"disableAllHooks": true}).to_string();
     for mode in ["default", "acceptEdits", "auto", "bypassPermissions"] {
         story(|given| {
@@ -315,7 +315,7 @@ fn odd_calls_are_denied_in_every_mode() {
 }
 
 #[test]
-fn what_is_unread_raises_the_dialog_in_every_mode() {
+fn a_command_that_is_not_readable_raises_the_dialog_in_every_mode() {
     for mode in ["default", "acceptEdits", "auto", "bypassPermissions"] {
         story(|given| {
             let story = odd_calls(given).begin()?;
@@ -474,7 +474,7 @@ fn a_project_that_switches_hooks_off_is_found_by_coverage() {
 
 /// Neither form of a command in a command file is a tool call: no guard can see it.
 #[test]
-fn what_a_command_file_runs_fires_no_pre_tool_use() {
+fn commands_in_a_command_file_fire_no_pre_tool_use() {
     story(|given| {
         let file = |body: &str| format!("---\nallowed-tools: Bash(*)\n---\nIt says: {body}\n");
         let story = given

@@ -38,7 +38,7 @@ fn launching(given: Given) -> Given {
 }
 
 #[test]
-fn a_launch_is_claude_code_as_ever_with_its_session_known() {
+fn a_launch_behaves_like_claude_code_and_knows_its_session() {
     story(|given| {
         let story = launching(given)
             .on("first thing", [bash("touch made"), say("done one")])
@@ -204,7 +204,7 @@ fn job_control_resizing_and_the_exit_code_are_those_of_claude_code() {
 }
 
 #[test]
-fn a_claude_that_the_session_starts_leaves_the_launch_alone() {
+fn a_claude_started_by_the_session_does_not_affect_the_launch() {
     story(|given| {
         let story = given.on("inner thing", [say("inner done")]).begin()?;
         let claude = story.claude.command()[0].to_string_lossy().into_owned();
@@ -235,7 +235,7 @@ fn a_claude_that_the_session_starts_leaves_the_launch_alone() {
 }
 
 #[test]
-fn eight_launches_at_once_are_not_mixed_up() {
+fn eight_concurrent_launches_are_told_apart() {
     story(|given| {
         let mut given = launching(given);
         for nth in 0..8 {
@@ -271,7 +271,7 @@ fn eight_launches_at_once_are_not_mixed_up() {
 }
 
 #[test]
-fn a_killed_launcher_leaves_a_file_that_counts_for_nothing() {
+fn the_file_of_a_killed_launcher_is_ignored() {
     story(|given| {
         let story = launching(given).on("a thing", [say("done")]).begin()?;
         let person = shell(&story)?;
@@ -310,7 +310,7 @@ fn a_killed_launcher_leaves_a_file_that_counts_for_nothing() {
 }
 
 #[test]
-fn a_claude_code_that_dies_goes_on_with_its_session() {
+fn a_claude_code_that_dies_is_restarted_on_its_session() {
     story(|given| {
         let story = launching(given)
             .on("first thing", [say("done one")])
@@ -443,7 +443,7 @@ fn sessions(story: &Story) -> Vec<String> {
 }
 
 #[test]
-fn a_document_is_begun_resumed_and_gone_on_with_without_its_transcript() {
+fn a_document_is_started_resumed_and_continued_without_its_transcript() {
     story(|given| {
         let story = given
             .registered(Becket::default().launched_only())

@@ -39,7 +39,7 @@ fn listens(story: &Story, person: &Person<'_>) {
 }
 
 #[test]
-fn a_dialog_rings_and_still_asks() {
+fn a_dialog_sends_a_notice_and_still_asks() {
     story(|given| {
         let given = given.on("touch it", [bash("touch made.txt"), say("it is made")]);
         let story = wishes(given, "on = \"attention\"\nhow = \"osc9\"")?;
@@ -67,7 +67,7 @@ fn a_dialog_rings_and_still_asks() {
 }
 
 #[test]
-fn long_work_that_ends_rings_and_ends() {
+fn the_end_of_long_work_sends_a_notice() {
     story(|given| {
         let given = given.on("be quick", [say("that was quick")]);
         let story = wishes(given, "on = \"done\"\nhow = \"osc777\"\nafter = \"0s\"")?;
@@ -91,7 +91,7 @@ fn long_work_that_ends_rings_and_ends() {
 }
 
 #[test]
-fn the_questions_of_a_tool_and_of_a_server_ring_too() {
+fn questions_of_a_tool_and_of_a_server_send_notices() {
     story(|given| {
         let question = json!({"questions": [{
             "question": "Which colour?", "header": "Colour", "multiSelect": false,
@@ -135,7 +135,7 @@ fn the_questions_of_a_tool_and_of_a_server_ring_too() {
 }
 
 #[test]
-fn the_status_line_is_on_the_screen_and_the_one_before_it_too() {
+fn the_status_line_and_the_users_own_are_on_the_screen() {
     story(|given| {
         let story = given
             .on("hello", [say("hello yourself").usage(50_000, 500)])

@@ -23,7 +23,7 @@ fn makes(file: &str) -> String {
 }
 
 #[test]
-fn every_answer_of_a_guard_holds_in_every_mode() {
+fn every_guard_answer_applies_in_every_mode() {
     let guards = ["deny", "ask", "warn", "once"].map(|answer| {
         format!("[guards.g-{answer}]\npatterns = [\"by-{answer}\"]\nanswer = \"{answer}\"\nreason = \"REASON\"\n")
     });

@@ -123,7 +123,7 @@ fn a_hook_is_off_in_this_session_alone_and_stays_so_after_clear() {
 
 /// Told of versions too that do not say which session goes on from which.
 #[test]
-fn a_hook_is_off_when_its_person_says_so_and_on_again() {
+fn the_user_switches_a_hook_off_and_on() {
     story(|story| {
         let story = given(story, Becket::default().config(TYPECHECK)).begin()?;
         let person = story.person_with(&["--permission-mode", "acceptEdits"])?;
@@ -139,7 +139,7 @@ fn a_hook_is_off_when_its_person_says_so_and_on_again() {
 }
 
 #[test]
-fn and_so_it_is_with_the_plugin_alone() {
+fn the_user_switches_a_hook_off_and_on_with_the_plugin_alone() {
     story(|story| {
         let story = given(story, Plugin::default())
             .since(SINCE.0, SINCE.1)
@@ -316,7 +316,7 @@ const HOSTILE: [&str; 9] = [
 ];
 
 #[test]
-fn what_is_typed_after_a_command_is_never_run() {
+fn text_after_a_slash_command_is_never_executed() {
     story(|given| {
         let story = given
             .since(SINCE.0, SINCE.1)
@@ -349,7 +349,7 @@ fn with_plugin(story: &Story, prompt: &str) -> becket_tests::claude::Finished {
 }
 
 #[test]
-fn the_plugin_alone_brings_events_and_switches() {
+fn the_plugin_alone_delivers_events_and_switches() {
     story(|given| {
         let plugin = Plugin::default();
         hook_that_counts(&plugin.world);
@@ -378,7 +378,7 @@ fn the_plugin_alone_brings_events_and_switches() {
 }
 
 #[test]
-fn the_plugin_beside_init_does_nothing_twice() {
+fn the_plugin_beside_init_duplicates_nothing() {
     story(beside_init);
 }
 

@@ -22,7 +22,7 @@ fn presses(view: &Terminal, key: &str, asks: &str) {
 }
 
 #[test]
-fn text_that_was_meant_for_a_session_neither_cancels_its_dialog_nor_ends_it() {
+fn text_sent_to_a_session_neither_cancels_its_dialog_nor_ends_it() {
     story(|given| {
         let story = given
             .on("touch it", [bash("touch made.txt"), say("made")])

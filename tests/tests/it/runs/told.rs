@@ -47,7 +47,7 @@ fn told_of_once(yard: &Yard, no_daemon: bool) {
 }
 
 #[test]
-fn what_ran_is_told_by_the_daemon_and_without_it() {
+fn runs_are_listed_with_and_without_the_daemon() {
     let yard = Yard::new();
     let called = yard.writes(SESSION);
     assert!(called.stdout.contains("not so"), "{called:?}");
@@ -57,7 +57,7 @@ fn what_ran_is_told_by_the_daemon_and_without_it() {
 }
 
 #[test]
-fn what_ran_alone_is_told_from_the_spool_and_nothing_is_written() {
+fn standalone_runs_are_read_from_the_spool_without_writing() {
     let yard = Yard::new();
     let mut shim = yard.world.shim("PostToolUse");
     shim.env("BECKET_NO_DAEMON", "1");
@@ -113,7 +113,7 @@ fn a_session_and_a_hook_can_be_chosen() {
 }
 
 #[test]
-fn before_any_hook_ran_it_is_said_what_to_do() {
+fn without_a_run_the_verbs_give_a_hint() {
     let yard = Yard::new();
     for verb in ["stats", "recent"] {
         let output = yard.output(&[verb]);
@@ -173,7 +173,7 @@ impl Drop for Follower {
 
 /// Two follow the log while a hook runs, and then decides: one from before, one who comes meanwhile.
 #[test]
-fn who_follows_sees_an_event_once_and_decided() {
+fn a_follower_sees_each_event_once_with_its_decision() {
     let yard = Yard::new();
     let slow = "[hooks.slow]\non = \"PostToolUse\"\n\
         run = \"touch began; while ! test -e go; do sleep 0.05; done; echo no >&2; exit 2\"\n";
@@ -215,7 +215,7 @@ fn who_follows_sees_an_event_once_and_decided() {
 }
 
 #[test]
-fn a_slash_command_is_nothing_to_ask_about() {
+fn why_skips_slash_commands() {
     for no_daemon in [false, true] {
         let yard = Yard::new();
         let shim = |event: &str| {
@@ -264,7 +264,7 @@ fn a_slash_command_is_nothing_to_ask_about() {
 }
 
 #[test]
-fn a_hook_that_is_called_like_a_part_of_becket_is_told_of() {
+fn a_hook_named_like_a_part_of_becket_is_reported() {
     for name in ["config", "trust", "switch", "notice"] {
         let yard = Yard::new();
         let hook = format!("[hooks.{name}]\non = \"PostToolUse\"\nrun = \"echo no >&2; exit 2\"\n");

@@ -49,7 +49,7 @@ fn a_hook_is_tried_on_a_file_and_on_a_recorded_event() {
 }
 
 #[test]
-fn a_hook_that_is_off_is_tried_and_it_is_said() {
+fn a_hook_that_is_off_is_tried_with_a_notice() {
     let yard = Yard::new();
     let tried = yard.json(&["try", "rests", "--json"]);
     assert_eq!(
@@ -76,7 +76,7 @@ fn a_hook_that_is_off_is_tried_and_it_is_said() {
 }
 
 #[test]
-fn what_is_not_there_or_not_trusted_is_not_tried() {
+fn an_unknown_or_untrusted_hook_is_not_tried() {
     let yard = Yard::new();
     let refused = |args: &[&str], code: i32, said: &str| {
         let output = yard.output(args);
@@ -121,7 +121,7 @@ fn what_is_not_there_or_not_trusted_is_not_tried() {
 }
 
 #[test]
-fn what_is_tried_is_what_was_approved() {
+fn try_runs_the_approved_program() {
     let yard = Yard::new();
     let foreign = yard.world.home.join("foreign");
     for (folder, word) in [(&yard.project, "good"), (&foreign, "evil")] {

@@ -34,7 +34,7 @@ fn pairs<const N: usize>(expected: [(&str, &str); N]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_hook_that_runs_is_told_of_before_it_ends() {
+fn a_running_hook_is_listed_before_it_ends() {
     let yard = Yard::new();
     fs::write(yard.world.path("config.toml"), HOOKS).expect("a config");
     yard.world.start_daemon();
@@ -104,7 +104,7 @@ fn a_hook_that_runs_is_told_of_before_it_ends() {
 }
 
 #[test]
-fn and_so_it_is_without_a_daemon() {
+fn a_running_hook_is_listed_without_a_daemon() {
     let yard = Yard::new();
     fs::write(yard.world.path("config.toml"), HOOKS).expect("a config");
     let mut shim = yard.world.shim("PostToolUse");

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::{all, ask, begin, claude, run};
 
 #[test]
-fn a_denied_call_does_not_run_and_the_model_is_told_why() {
+fn a_denied_call_does_not_run_and_the_model_gets_the_reason() {
     story(|given| {
         let story = begin(given.on("tidy up", [bash("rm -rf build"), say("could not")]))?;
         story.home.file("build/keep", "x");
@@ -74,7 +74,7 @@ fn a_stop_ends_the_turn() {
 
 /// A field that the SDK refuses reaches Claude Code by `raw`.
 #[test]
-fn a_raw_answer_is_sent_as_it_is() {
+fn a_raw_answer_is_sent_unchanged() {
     story(|given| {
         let story = begin(given.on("work", [bash("touch made"), say("done")]))?;
         let result = run(async {
@@ -182,7 +182,7 @@ fn a_blocked_stop_goes_on() {
 }
 
 #[test]
-fn the_permission_callback_decides_what_would_be_asked() {
+fn the_permission_callback_answers_permission_dialogs() {
     story(|given| {
         let calls = tools([
             bash("touch allowed"),
@@ -256,7 +256,7 @@ fn a_permission_request_hook_decides_too() {
 }
 
 #[test]
-fn a_matching_callback_is_told_where_the_call_is() {
+fn a_matching_callback_gets_the_context_of_its_call() {
     story(|given| {
         let story = begin(given.on("look", [bash("echo x"), say("done")]))?;
         let contexts: Arc<Mutex<Vec<Context>>> = Arc::default();
@@ -385,7 +385,7 @@ pub(super) fn hanging() -> (Hook, Calls) {
 }
 
 #[test]
-fn an_interrupt_cancels_the_callback_that_runs() {
+fn an_interrupt_cancels_the_running_callback() {
     story(|given| {
         let given = given.on("look", [bash("echo x"), say("done")]);
         let story = begin(given.on("again", [say("fine")]))?;
@@ -459,7 +459,7 @@ fn a_model_call_can_be_interrupted() {
 }
 
 #[test]
-fn mode_and_model_change_while_it_runs() {
+fn mode_and_model_change_during_a_session() {
     story(|given| {
         let given = given.on("first", [bash("touch one"), say("done")]);
         let story = begin(given.on("second", [bash("touch two"), say("done")]))?;

@@ -82,7 +82,7 @@ fn said(messages: &[Message]) -> Vec<String> {
 
 /// The turn that tells of the subagent runs when the prompt is given, and ends before the prompt's own.
 #[test]
-fn a_prompt_during_the_turn_that_tells_of_a_subagent_gets_its_own_answer() {
+fn a_prompt_during_the_turn_that_reports_a_subagent_gets_its_own_answer() {
     for mode in MODES {
         story(|given| {
             let story = begin(digging(given).on("second", [say("answer two")]))?;
@@ -154,7 +154,7 @@ fn dig_after_the_turn(builder: Builder, story: &Story) -> (Builder, mpsc::Unboun
 }
 
 #[test]
-fn query_returns_what_became_of_a_subagent_in_the_background() {
+fn query_returns_the_result_of_a_background_subagent() {
     for mode in MODES {
         story(|given| {
             let story = begin(digging(given))?;
@@ -177,7 +177,7 @@ fn query_returns_what_became_of_a_subagent_in_the_background() {
 }
 
 #[test]
-fn close_lets_a_subagent_in_the_background_finish() {
+fn close_lets_a_background_subagent_finish() {
     for mode in MODES {
         story(|given| {
             let story = begin(digging(given))?;
@@ -202,7 +202,7 @@ fn close_lets_a_subagent_in_the_background_finish() {
 
 /// A subagent that ends during the turn is told to the model in that turn. No other turn follows.
 #[test]
-fn query_does_not_wait_for_a_subagent_that_was_told_in_the_turn() {
+fn query_does_not_wait_for_a_subagent_reported_in_the_turn() {
     story(|given| {
         let given = given.since(SINCE, "agents in the background, unasked");
         let turns = [
@@ -241,7 +241,7 @@ fn query_does_not_wait_for_a_subagent_that_was_told_in_the_turn() {
 }
 
 #[test]
-fn past_the_bound_a_subagent_that_works_is_named() {
+fn past_the_bound_a_working_subagent_is_named() {
     story(|given| {
         let story = begin(digging(given))?;
         run(async {
@@ -283,7 +283,7 @@ cat > /dev/null"#;
 
 /// The same holds for a shell command in the background.
 #[test]
-fn query_waits_for_a_command_in_the_background() {
+fn query_waits_for_a_background_command() {
     story(|given| {
         let given = given.since(SINCE, "results that name their prompts");
         let command = json!({

@@ -247,7 +247,7 @@ fn an_interrupt_ends_beckets_named_hooks() {
 }
 
 #[test]
-fn becket_that_is_not_installed_is_an_error() {
+fn a_missing_becket_is_an_error() {
     run(async {
         let builder = becket_sdk::Claude::builder()
             .env("PATH", "/nonexistent")

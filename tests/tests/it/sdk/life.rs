@@ -209,7 +209,7 @@ fn further_options_reach_the_program() {
 
 /// `--resume -h` is the help.
 #[test]
-fn a_value_that_begins_with_a_hyphen_is_no_flag() {
+fn a_value_with_a_hyphen_is_not_read_as_a_flag() {
     story(|given| {
         let story = begin(given)?;
         run(async {
@@ -387,7 +387,7 @@ fn a_dropped_client_leaves_no_process() {
 }
 
 #[test]
-fn a_child_that_never_answers_is_given_up() {
+fn a_child_that_never_answers_times_out() {
     story(|given| {
         let story = begin(given)?;
         let silent = script(
@@ -448,7 +448,7 @@ fn a_program_that_cannot_start_is_named() {
 }
 
 #[test]
-fn output_that_is_cut_in_the_middle_of_a_line_is_an_error() {
+fn output_that_ends_within_a_line_is_an_error() {
     story(|given| {
         let story = begin(given.on("look", [say("x".repeat(40_000))]))?;
         // The answer to initialize passes whole, the model's words do not.
@@ -546,7 +546,7 @@ macro_rules! story_of {
 }
 
 #[test]
-fn a_panic_is_that_calls_failure() {
+fn a_panic_fails_its_call_only() {
     story(|given| {
         let story = story_of!(given);
         run_with(
@@ -631,7 +631,7 @@ fn an_open_hook_that_hangs_lets_the_call_go_on() {
 }
 
 #[test]
-fn garbage_is_not_sent() {
+fn invalid_answers_are_not_sent() {
     let wrong = [
         (
             Answer::json(json!("yes")),

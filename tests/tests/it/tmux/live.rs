@@ -119,8 +119,8 @@ impl Live {
 const PLAIN: [&str; 2] = ["default", "default"];
 
 #[test]
-fn a_session_stands_in_the_status_line_of_its_server_until_its_process_ends() {
-    let name = "a_session_stands_in_the_status_line_of_its_server_until_its_process_ends";
+fn a_session_is_in_the_tmux_status_line_until_its_process_ends() {
+    let name = "a_session_is_in_the_tmux_status_line_until_its_process_ends";
     told(name, |live| {
         live.tell("aaa", "%0", "UserPromptSubmit");
         live.counts("●1");
@@ -141,8 +141,8 @@ fn a_session_stands_in_the_status_line_of_its_server_until_its_process_ends() {
 }
 
 #[test]
-fn paint_colours_the_panes_and_is_taken_back() {
-    told("paint_colours_the_panes_and_is_taken_back", |live| {
+fn paint_colours_the_panes_and_off_restores_them() {
+    told("paint_colours_the_panes_and_off_restores_them", |live| {
         live.tell("aaa", "%0", "UserPromptSubmit");
         live.tell("bbb", "%1", "PermissionRequest");
         live.shows("%1", "waiting", PLAIN);
@@ -166,8 +166,8 @@ fn paint_colours_the_panes_and_is_taken_back() {
 }
 
 #[test]
-fn whoever_looks_at_a_pane_has_checked_it() {
-    told("whoever_looks_at_a_pane_has_checked_it", |live| {
+fn a_pane_in_view_counts_as_seen() {
+    told("a_pane_in_view_counts_as_seen", |live| {
         let conf = live.world.home.join("tmux.conf");
         fs::write(&conf, "").expect("a file");
         let conf = conf.to_string_lossy();
@@ -189,8 +189,8 @@ fn whoever_looks_at_a_pane_has_checked_it() {
 }
 
 #[test]
-fn nobody_is_led_anywhere_where_nobody_is_attached() {
-    let name = "nobody_is_led_anywhere_where_nobody_is_attached";
+fn jump_without_an_attached_terminal_is_an_error() {
+    let name = "jump_without_an_attached_terminal_is_an_error";
     told(name, |live| {
         live.tell("aaa", "%1", "UserPromptSubmit");
         let inside = live.becket(&["tmux", "jump", "aaa"]);

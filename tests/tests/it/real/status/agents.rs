@@ -19,7 +19,7 @@ fn child_is(status: &'static str) -> impl Fn(&Session) -> bool {
 }
 
 #[test]
-fn a_subagent_comes_works_and_goes() {
+fn a_subagent_starts_works_and_ends() {
     story(|given| {
         let story = given
             .on(
@@ -66,7 +66,7 @@ fn a_subagent_comes_works_and_goes() {
 }
 
 #[test]
-fn a_subagent_behind_asks_after_the_turn_of_its_parent() {
+fn a_background_subagent_asks_after_the_turn_of_its_parent() {
     story(|given| {
         let story = given
             .on(
@@ -167,21 +167,21 @@ fn child_asks(given: Given, front: bool, yes: bool) -> Result<(), Unavailable> {
 }
 
 #[test]
-fn a_subagent_in_front_that_is_given_its_permission_works_on() {
+fn a_foreground_subagent_works_on_when_allowed() {
     story(|given| child_asks(given, true, true));
 }
 
 #[test]
-fn a_subagent_in_front_that_is_refused_works_on() {
+fn a_foreground_subagent_works_on_when_refused() {
     story(|given| child_asks(given, true, false));
 }
 
 #[test]
-fn a_subagent_behind_that_is_given_its_permission_works_on() {
+fn a_background_subagent_works_on_when_allowed() {
     story(|given| child_asks(given, false, true));
 }
 
 #[test]
-fn a_subagent_behind_that_is_refused_works_on() {
+fn a_background_subagent_works_on_when_refused() {
     story(|given| child_asks(given, false, false));
 }

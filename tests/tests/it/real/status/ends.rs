@@ -13,7 +13,7 @@ use super::permissions::SOON;
 use super::{is, is_done};
 
 #[test]
-fn clear_keeps_the_line_and_its_title() {
+fn clear_keeps_the_row_and_its_title() {
     story(|given| {
         let story = given
             .on("first thing", [say("one is done")])
@@ -49,7 +49,7 @@ fn clear_keeps_the_line_and_its_title() {
 }
 
 #[test]
-fn a_session_that_was_left_is_history_until_it_is_resumed() {
+fn an_exited_session_is_history_until_it_is_resumed() {
     story(|given| {
         let story = given
             .on("first thing", [say("one is done")])
@@ -87,7 +87,7 @@ fn a_session_that_was_left_is_history_until_it_is_resumed() {
 }
 
 #[test]
-fn a_fork_goes_on_from_its_parent() {
+fn a_fork_continues_from_its_parent() {
     story(|given| {
         let story = given
             .on("first thing", [say("one")])
@@ -151,7 +151,7 @@ fn a_killed_claude_ends_its_session() {
 }
 
 #[test]
-fn a_claude_that_was_killed_while_no_daemon_was_there_is_gone() {
+fn a_claude_killed_without_a_daemon_is_gone() {
     story(|given| {
         let story = given
             .on("think hard", [gate("thinking").then(say("never said"))])
@@ -186,7 +186,7 @@ fn seen(session: &Session) -> Value {
 }
 
 #[test]
-fn a_killed_daemon_changes_nothing_that_is_seen() {
+fn a_killed_daemon_changes_no_displayed_session() {
     story(|given| {
         let story = given
             .on(
@@ -218,7 +218,7 @@ fn a_killed_daemon_changes_nothing_that_is_seen() {
 }
 
 #[test]
-fn a_claude_without_our_hooks_is_seen_as_that() {
+fn a_claude_without_beckets_hooks_is_listed_as_unhooked() {
     story(|given| {
         let story = given.on("first thing", [say("one is done")]).begin()?;
         let person = story.person_with(&["--settings", r#"{"disableAllHooks": true}"#])?;
@@ -287,7 +287,7 @@ fn break_off(
 }
 
 #[test]
-fn esc_before_the_first_word_is_seen() {
+fn esc_before_the_first_word_is_noticed() {
     story(|given| {
         let turn = gate("thinking").then(say("never said"));
         // Only Claude Code's own word tells, and that is found by its process.
@@ -299,7 +299,7 @@ fn esc_before_the_first_word_is_seen() {
 }
 
 #[test]
-fn esc_in_the_middle_of_the_words_is_seen() {
+fn esc_during_a_reply_is_noticed() {
     story(|given| {
         let turn = say("the first words of many\n\nand more").halfway("more");
         break_off(given, turn, |person| {
@@ -310,7 +310,7 @@ fn esc_in_the_middle_of_the_words_is_seen() {
 }
 
 #[test]
-fn esc_while_a_command_runs_is_seen() {
+fn esc_during_a_command_is_noticed() {
     story(|given| {
         let turn = bash("until [ -e go ]; do sleep 0.1; done");
         break_off(given, turn, |person| {
@@ -323,7 +323,7 @@ fn esc_while_a_command_runs_is_seen() {
 }
 
 #[test]
-fn esc_while_a_subagent_works_ends_it_too() {
+fn esc_during_a_subagent_ends_the_subagent() {
     story(|given| {
         let given = given
             .on("count the sheep", [gate("child").then(say("three"))])

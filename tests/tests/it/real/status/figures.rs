@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::is_done;
 
 #[test]
-fn the_status_line_brings_context_and_cost() {
+fn the_status_line_supplies_context_and_cost() {
     story(|given| {
         let story = given
             .on("hello", [say("hello yourself").usage(50_000, 500)])
@@ -34,7 +34,7 @@ fn the_status_line_brings_context_and_cost() {
 }
 
 #[test]
-fn where_nobody_attends_nobody_is_waited_for_and_the_transcript_tells_the_cost() {
+fn an_unattended_session_waits_for_no_user_and_its_transcript_has_the_cost() {
     story(|given| {
         let story = given
             .on(
@@ -83,7 +83,7 @@ fn where_nobody_attends_nobody_is_waited_for_and_the_transcript_tells_the_cost()
 }
 
 #[test]
-fn the_turns_of_a_session_are_told_with_their_cost_and_tokens() {
+fn show_lists_the_turns_of_a_session_with_cost_and_tokens() {
     story(|given| {
         let story = given
             .on(

@@ -54,7 +54,7 @@ fn learns_of_dialog(person: &Person<'_>, id: &str, prompt: &str) -> i64 {
 }
 
 #[test]
-fn a_permission_is_attention_at_once_and_work_when_it_is_given() {
+fn a_permission_dialog_is_waiting_at_once_and_working_when_allowed() {
     story(|given| {
         let story = given
             .on(
@@ -82,7 +82,7 @@ fn a_permission_is_attention_at_once_and_work_when_it_is_given() {
 }
 
 #[test]
-fn a_dialog_is_learned_of_within_200_ms() {
+fn a_dialog_is_noticed_within_200_ms() {
     story(|given| {
         let tries = ["touch one", "touch two", "touch three"];
         let given = tries.iter().fold(given, |given, prompt| {
@@ -107,7 +107,7 @@ fn a_dialog_is_learned_of_within_200_ms() {
 
 /// No event tells that the person has answered, as long as the call runs.
 #[test]
-fn a_permission_that_was_given_is_seen_while_the_call_runs() {
+fn an_allowed_permission_is_noticed_while_the_call_runs() {
     story(|given| {
         let run = bash("touch made.txt; until [ -e go ]; do sleep 0.1; done");
         let story = given
@@ -133,7 +133,7 @@ fn a_permission_that_was_given_is_seen_while_the_call_runs() {
 }
 
 #[test]
-fn a_permission_that_is_refused_ends_the_turn() {
+fn a_refused_permission_ends_the_turn() {
     story(|given| {
         let story = given
             .on("touch it", [bash("touch made.txt"), say("made")])
@@ -174,7 +174,7 @@ fn a_permission_that_is_refused_ends_the_turn() {
 }
 
 #[test]
-fn the_notification_knows_less_and_changes_nothing() {
+fn the_notification_after_a_dialog_changes_nothing() {
     story(|given| {
         let story = given
             .on("touch it", [bash("touch made.txt"), say("made")])
@@ -201,7 +201,7 @@ fn read(path: &Path) -> Turn {
 }
 
 #[test]
-fn the_end_of_another_call_hides_no_question() {
+fn the_end_of_another_call_does_not_hide_a_dialog() {
     story(|given| {
         let held = Hook::on("PreToolUse").held("inside");
         let story = given
@@ -240,7 +240,7 @@ fn the_end_of_another_call_hides_no_question() {
 
 /// Two dialogs wait in a row: the answer to the first passes for none to the second.
 #[test]
-fn the_answer_to_one_question_hides_no_other() {
+fn the_answer_to_one_dialog_does_not_hide_another() {
     story(|given| {
         let story = given.begin()?;
         let files = ["one/a.txt", "two/b.txt"].map(|name| story.home.root().join(name));
@@ -297,7 +297,7 @@ fn stands(story: &Story, reason: &'static str) {
 }
 
 #[test]
-fn a_question_waits_under_its_own_name() {
+fn a_question_is_shown_as_the_waiting_tool() {
     story(|given| {
         let options = json!([
             {"label": "High", "description": "the water is high"},
@@ -336,7 +336,7 @@ fn a_question_waits_under_its_own_name() {
 }
 
 #[test]
-fn a_plan_waits_under_its_own_name() {
+fn a_plan_is_shown_as_the_waiting_tool() {
     story(|given| {
         let plan = tool("ExitPlanMode", json!({"plan": "1. Wait for the tide."}));
         let story = given
@@ -360,7 +360,7 @@ fn a_plan_waits_under_its_own_name() {
 }
 
 #[test]
-fn the_way_into_planning_waits_under_its_own_name() {
+fn entering_plan_mode_is_shown_as_the_waiting_tool() {
     story(|given| {
         let enter = tool("EnterPlanMode", json!({}));
         let story = given
@@ -389,7 +389,7 @@ fn the_way_into_planning_waits_under_its_own_name() {
 }
 
 #[test]
-fn a_tool_server_that_asks_waits_under_its_own_name() {
+fn a_question_of_an_mcp_server_is_shown_with_its_server() {
     story(|given| {
         let story = given
             .on(
@@ -439,7 +439,7 @@ fn view(story: &Story) -> Result<Terminal, Unavailable> {
 }
 
 #[test]
-fn the_view_shows_who_waits_for_what() {
+fn the_view_shows_the_cause_of_each_wait() {
     story(|given| {
         let story = given
             .on(

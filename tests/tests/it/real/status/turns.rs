@@ -12,7 +12,7 @@ use super::permissions::SOON;
 use super::{is, is_done};
 
 #[test]
-fn a_compaction_by_hand_is_work_and_then_the_persons_turn() {
+fn a_manual_compaction_is_working_then_done() {
     story(|given| {
         let story = given
             .on("first thing", [bash("echo one"), say("one is done")])
@@ -39,7 +39,7 @@ fn a_compaction_by_hand_is_work_and_then_the_persons_turn() {
 }
 
 #[test]
-fn a_window_that_is_full_is_compacted_in_the_middle_of_the_work() {
+fn a_full_window_is_compacted_while_working() {
     story(|given| {
         let full = bash("echo one").usage(990_000, 500);
         let story = given
@@ -68,7 +68,7 @@ fn a_window_that_is_full_is_compacted_in_the_middle_of_the_work() {
 }
 
 #[test]
-fn a_turn_that_failed_is_an_error_until_the_next_prompt() {
+fn a_failed_turn_is_an_error_until_the_next_prompt() {
     story(|given| {
         let story = given
             .on(
@@ -100,7 +100,7 @@ fn a_turn_that_failed_is_an_error_until_the_next_prompt() {
 }
 
 #[test]
-fn a_tool_that_failed_is_counted_and_no_error() {
+fn a_failed_tool_is_counted_and_is_not_an_error() {
     story(|given| {
         let story = given
             .on(
@@ -126,7 +126,7 @@ fn a_tool_that_failed_is_counted_and_no_error() {
 }
 
 #[test]
-fn another_model_and_another_folder_are_shown() {
+fn changes_of_model_and_folder_are_shown() {
     story(|given| {
         let story = given
             .file("below/a.txt", "a")
@@ -161,7 +161,7 @@ fn another_model_and_another_folder_are_shown() {
 }
 
 #[test]
-fn after_a_denial_by_auto_mode_it_works_on() {
+fn a_session_works_on_after_a_denial_by_auto_mode() {
     story(|given| {
         let send = bash("curl -d @/etc/hostname http://127.0.0.1:9/");
         let story = given
@@ -186,7 +186,7 @@ fn after_a_denial_by_auto_mode_it_works_on() {
 }
 
 #[test]
-fn a_teammate_that_has_nothing_to_do_is_idle() {
+fn a_teammate_without_work_is_idle() {
     story(|given| {
         let bosun = json!({
             "description": "count",
@@ -228,7 +228,7 @@ fn a_teammate_that_has_nothing_to_do_is_idle() {
 }
 
 #[test]
-fn setup_is_work_before_the_session_starts() {
+fn setup_counts_as_working_before_the_session_starts() {
     story(|given| {
         let story = given
             .on("do it", [gate("word").then(say("done"))])
@@ -251,7 +251,7 @@ fn setup_is_work_before_the_session_starts() {
 }
 
 #[test]
-fn a_command_of_the_persons_own_is_work_while_it_is_expanded() {
+fn expanding_a_command_of_the_user_counts_as_working() {
     story(|given| {
         let story = given
             .file(".claude/commands/count.md", "count the $ARGUMENTS")
@@ -277,7 +277,7 @@ fn a_command_of_the_persons_own_is_work_while_it_is_expanded() {
 
 /// A call that somebody's hook denies has no end of its own: only the batch tells of it.
 #[test]
-fn a_batch_ends_the_calls_that_were_denied() {
+fn a_batch_ends_denied_calls() {
     story(|given| {
         let story = given
             .on(
@@ -306,7 +306,7 @@ fn a_batch_ends_the_calls_that_were_denied() {
 
 /// Somebody who does not come back is reminded after a minute, here sooner.
 #[test]
-fn a_reminder_that_it_is_the_persons_turn_is_no_attention() {
+fn an_idle_reminder_does_not_count_as_waiting() {
     story(|given| {
         let story = given
             .on("first thing", [say("one is done")])
@@ -341,7 +341,7 @@ fn a_reminder_that_it_is_the_persons_turn_is_no_attention() {
 
 /// Its event comes while the turn before runs, and none when its own begins.
 #[test]
-fn a_prompt_that_was_typed_during_a_turn_is_work_after_it() {
+fn a_prompt_typed_during_a_turn_is_working_after_it() {
     story(|given| {
         let story = given
             .on("first thing", [gate("one").then(say("one is done"))])
@@ -372,7 +372,7 @@ fn a_prompt_that_was_typed_during_a_turn_is_work_after_it() {
 }
 
 #[test]
-fn a_command_that_the_person_runs_is_work() {
+fn a_shell_command_of_the_user_counts_as_working() {
     story(|given| {
         let story = given
             .on("first thing", [say("one is done")])
@@ -400,7 +400,7 @@ fn a_command_that_the_person_runs_is_work() {
 
 /// Claude Code then says `shell` of itself, where it else says `idle`.
 #[test]
-fn esc_is_seen_while_a_command_runs_behind() {
+fn esc_is_noticed_while_a_background_command_runs() {
     story(|given| {
         let behind = json!({
             "command": "until [ -e go ]; do sleep 0.1; done",
@@ -440,7 +440,7 @@ fn esc_is_seen_while_a_command_runs_behind() {
 /// Nothing tells of that: Claude Code says `busy` of itself for as long as the subagent works, and
 /// writes nothing down. What is displayed is right all the same, for something works.
 #[test]
-fn esc_while_a_subagent_works_behind_is_seen_when_that_ends() {
+fn esc_beside_a_background_subagent_is_noticed_when_it_ends() {
     story(|given| {
         let story = given
             .on(
@@ -475,7 +475,7 @@ fn esc_while_a_subagent_works_behind_is_seen_when_that_ends() {
 }
 
 #[test]
-fn a_prompt_that_somebodys_hook_blocks_is_no_work() {
+fn a_prompt_blocked_by_a_users_hook_leaves_the_session_idle() {
     story(|given| {
         let story = given
             .on("first thing", [say("never said")])
@@ -495,7 +495,7 @@ fn a_prompt_that_somebodys_hook_blocks_is_no_work() {
 }
 
 #[test]
-fn a_turn_that_somebodys_hook_ends_is_over() {
+fn a_turn_ended_by_a_users_hook_is_over() {
     story(|given| {
         let enough = json!({"continue": false, "stopReason": "enough of it"});
         let story = given

@@ -12,7 +12,7 @@ const CANNOT_CHECK: &str = "Auto mode can't check actions in this session and ne
 /// Behind a gateway that does not pass the safety check on, no event but a notification tells of the
 /// dialogs.
 #[test]
-fn dialogs_of_auto_mode_are_waited_at() {
+fn a_session_waits_at_dialogs_of_auto_mode() {
     story(|given| {
         let becket = Becket::default();
         let notices = becket.world.path("notices");
@@ -64,7 +64,7 @@ fn dialogs_of_auto_mode_are_waited_at() {
 }
 
 #[test]
-fn a_subagents_question_that_was_looked_at_stays_in_sight() {
+fn a_subagents_question_stays_visible_after_it_was_seen() {
     story(|given| {
         let story = given
             .on(
