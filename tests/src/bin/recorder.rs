@@ -1,5 +1,5 @@
-//! A hook that is not becket: writes down what it was given and answers as told. What becket
-//! keeps is held against what this program saw.
+//! A hook that is independent of becket: records its payload and answers as its arguments say. Tests
+//! compare becket's log with its records.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-/// How often a held hook looks whether it may go on.
+/// The time between two checks of the hold file.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// A hook that nobody lets go ends by itself, so that no process outlives the tests.
+/// The longest time that a held hook waits, so that no process outlives the tests.
 const LONGEST: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
@@ -56,7 +56,7 @@ fn told() -> Told {
     told
 }
 
-/// One line a call, under a lock: the order of the lines is the order of arrival.
+/// Appends one line under a lock, so that the order of the lines is the order of arrival.
 fn record(told: &Told, payload: &[u8]) -> io::Result<()> {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)

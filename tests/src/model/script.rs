@@ -1,6 +1,6 @@
-//! The script, and how the turn for one request is chosen. It depends on nothing but the
-//! conversation in the request, so it survives resume, compaction, stop hooks that add
-//! messages, and subagents, whose prompt opens a conversation of their own.
+//! The script of the model and the choice of the turn for one request. The choice depends only on the
+//! conversation in the request, so it survives resume, compaction, stop hooks that add messages, and
+//! subagents, whose prompt opens a conversation of their own.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::Model;
 use super::serve::{Kind, text_of};
 use super::turn::{Reply, Turn, Usage, say};
 
-/// What the model does for which prompt.
+/// The turns of the model by prompt.
 #[derive(Debug, Clone, Default)]
 pub struct Script {
     rules: Vec<Rule>,
@@ -28,7 +28,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// For a conversation whose newest known user text contains `prompt`.
+    /// Creates a rule for conversations whose newest known user text contains `prompt`.
     pub fn on(prompt: &str) -> Self {
         Self {
             prompt: prompt.to_owned(),
@@ -39,21 +39,22 @@ impl Rule {
         }
     }
 
-    /// Only when the system prompt contains this.
+    /// Restricts the rule to requests whose system prompt contains `part`.
     #[must_use]
     pub fn system(mut self, part: &str) -> Self {
         part.clone_into(&mut self.system);
         self
     }
 
-    /// Only when the model's id contains this.
+    /// Restricts the rule to models whose id contains `part`.
     #[must_use]
     pub fn model(mut self, part: &str) -> Self {
         part.clone_into(&mut self.model);
         self
     }
 
-    /// For requests without tools (titles, summaries, prompt hooks), which rules else leave alone.
+    /// Makes the rule answer requests without tools (titles, summaries, prompt hooks), which rules
+    /// otherwise ignore.
     #[must_use]
     pub fn side(mut self) -> Self {
         self.side = true;
@@ -66,7 +67,7 @@ impl Rule {
         self
     }
 
-    /// Where the prompt stands in `text`, if this rule is for such a request at all.
+    /// Returns the position of the prompt in `text` if this rule applies to the request.
     fn at(&self, text: &str, about: &About) -> Option<usize> {
         let for_it = self.side != about.tools
             && about.system.contains(&self.system)
@@ -74,7 +75,7 @@ impl Rule {
         for_it.then(|| text.rfind(&self.prompt)).flatten()
     }
 
-    /// The turn after so many replies. A failure is no reply: it is passed over once it has
+    /// Returns the turn after `replies` replies. A failure is not a reply: it is skipped once it has
     /// happened as often as it should.
     fn turn(&mut self, mut replies: usize) -> Option<Turn> {
         for turn in &mut self.turns {
@@ -95,7 +96,7 @@ impl Rule {
     }
 }
 
-/// What a rule looks at besides the prompt.
+/// The properties of a request that a rule checks besides the prompt.
 struct About {
     system: String,
     model: String,
@@ -113,7 +114,7 @@ impl About {
 }
 
 impl Script {
-    /// The model's turns for a prompt that contains `prompt`.
+    /// Adds the turns for a prompt that contains `prompt`.
     #[must_use]
     pub fn on(self, prompt: &str, turns: impl IntoIterator<Item = Turn>) -> Self {
         self.rule(Rule::on(prompt).turns(turns))
@@ -125,21 +126,21 @@ impl Script {
         self
     }
 
-    /// What every turn says it has used, unless it says so itself.
+    /// Sets the usage of turns that set none.
     #[must_use]
     pub fn usage(mut self, input: u64, output: u64) -> Self {
         self.usage = Usage { input, output };
         self
     }
 
-    /// The text for side requests that no rule is for.
+    /// Sets the text for side requests without a rule.
     #[must_use]
     pub fn side(mut self, text: &str) -> Self {
         self.side = Some(text.to_owned());
         self
     }
 
-    /// The summary that compaction gets.
+    /// Sets the summary of a compaction.
     #[must_use]
     pub fn summary(mut self, text: &str) -> Self {
         self.summary = Some(text.to_owned());
@@ -159,7 +160,7 @@ impl Script {
         turn.usage.unwrap_or(self.usage)
     }
 
-    /// What this request is, and the turn it gets.
+    /// Classifies a request and chooses its turn.
     pub(super) fn choose(&mut self, body: &Value) -> (Kind, Turn) {
         if asks_for_summary(body) {
             return (Kind::Compaction, say(self.summary_text()));
@@ -178,7 +179,7 @@ impl Script {
         }
     }
 
-    /// The rule whose prompt is the newest in the conversation, and the replies since then.
+    /// Finds the rule whose prompt is the newest in the conversation, and counts the replies since.
     fn find(&self, body: &Value, about: &About) -> Option<(usize, usize)> {
         let mut replies = 0;
         for message in body["messages"].as_array()?.iter().rev() {
@@ -197,11 +198,11 @@ impl Script {
         None
     }
 
-    /// Claude Code may put several user texts into one message: the last one counts.
+    /// Finds the last known user text, since Claude Code may put several into one message.
     fn newest(&self, text: &str, about: &About) -> Option<usize> {
         let found = self.rules.iter().enumerate();
         let found = found.filter_map(|(index, rule)| Some((rule.at(text, about)?, index)));
-        // Of two rules for the same place the first one wins, as in a reading person's eyes.
+        // Of two rules for the same position the first one wins.
         found
             .max_by_key(|(at, index)| (*at, usize::MAX - index))
             .map(|(_, index)| index)
@@ -224,7 +225,7 @@ impl Script {
     }
 }
 
-/// Compaction is an ordinary request whose last user text asks for a summary.
+/// Returns true for a compaction: an ordinary request whose last user text asks for a summary.
 fn asks_for_summary(body: &Value) -> bool {
     let messages = body["messages"].as_array().map_or(&[][..], Vec::as_slice);
     let last = messages.iter().rev().find(|m| m["role"] == "user");

@@ -1,5 +1,4 @@
-//! `becket adopt` through the real program: what it shows, what it moves, what it gives back, and
-//! what it does with bad input.
+//! `becket adopt` through the real program: its list, its moves, its undo, and bad input.
 
 mod projects;
 
@@ -13,7 +12,7 @@ use becket_tests::terminal::Terminal;
 use becket_tests::world::World;
 use serde_json::{Value, json};
 
-/// Hooks of five tools, with comments and another's layout.
+/// Hooks of five tools, with comments and an unusual layout.
 const SETTINGS: &str = r#"{
    // mine, hands off
   "hooks": { "PreToolUse": [
@@ -38,7 +37,7 @@ fn text(file: &Path) -> String {
     fs::read_to_string(file).expect("a file")
 }
 
-/// A home with these settings, registered.
+/// Creates a registered home with these settings, and returns them as registered.
 fn registered(text: &str) -> (World, String) {
     let world = World::new();
     fs::write(settings(&world), text).expect("settings");
@@ -63,7 +62,7 @@ fn names(list: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// It fails with this code, says this, gives a hint, and changes nothing.
+/// Asserts that the verb fails with this code, message and a hint, and changes nothing.
 fn fails(world: &World, args: &[&str], code: i32, said: &str) {
     let before = (text(&settings(world)), config(world));
     let output = world.output(args);
@@ -163,7 +162,7 @@ fn claudekit_hooks_keep_their_names_and_built_ins_are_offered() {
         "{shown}"
     );
 
-    // Without asking for it, the command stays what it was.
+    // Without a request for it, the command stays.
     world.run(&["adopt", "--only", "claudekit-lint-changed"]);
     let own = config(&world).expect("a config");
     assert!(
@@ -285,7 +284,7 @@ fn undo_after_uninit_restores_the_settings_byte_for_byte() {
     assert!(said.contains("which is what it was"), "{said}");
     assert_eq!(text(&settings(&world)), SETTINGS);
 
-    // What somebody added meanwhile stays, and the hooks come back all the same.
+    // Later additions stay, and the hooks come back.
     world.run(&["init"]);
     world.run(&["adopt", "--all"]);
     world.run(&["uninit"]);

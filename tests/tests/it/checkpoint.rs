@@ -1,5 +1,4 @@
-//! `becket checkpoint` in a repository, as a person uses it. The checkpoints are made by the
-//! built-in, as on a Stop.
+//! `becket checkpoint` in a repository. The built-in makes the checkpoints, as on a Stop.
 
 use std::fs;
 use std::path::PathBuf;
@@ -75,7 +74,7 @@ impl Repo {
         String::from_utf8(output.stdout).expect("UTF-8")
     }
 
-    /// A checkpoint of what is there, at a moment that a test can name.
+    /// Makes a checkpoint with a fixed time in its name.
     fn keep(&self) -> String {
         self.keep_at(SESSION, "20010909T014640.000")
     }
@@ -109,7 +108,7 @@ impl Repo {
     }
 }
 
-/// What was said, without what differs from run to run.
+/// Replaces the parts of an output that differ from run to run.
 fn steady(text: &str) -> String {
     let is_hash =
         |word: &str| word.len() == 10 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -234,7 +233,7 @@ fn errors_are_reported_with_hints() {
     assert_eq!(repo.read("a.txt").as_deref(), Some("2"));
 }
 
-/// git itself runs what a repository's settings name, so these built-ins wait for trust.
+/// git runs programs that a repository's settings name, so these built-ins need trust.
 #[test]
 fn no_program_of_an_untrusted_repository_runs_at_a_stop() {
     let repo = Repo::new();
@@ -246,7 +245,7 @@ fn no_program_of_an_untrusted_repository_runs_at_a_stop() {
     repo.write(".git/info/attributes", "* filter=trap\n");
     repo.git(&["config", "filter.trap.clean", &trap]);
     let stop = |alone: bool| {
-        // Of the same size, so that git has to look into it.
+        // Of the same size, so that git has to read it.
         repo.write("a.txt", "COMMITTED\n");
         let event = json!({
             "session_id": SESSION, "hook_event_name": "Stop", "cwd": repo.root,
@@ -281,7 +280,7 @@ fn restore_asks_in_a_terminal() {
     repo.write("a.txt", "now\n");
     repo.write("later.txt", "now\n");
     let answer = |key: &str| {
-        // tmux may forget how a program ended, so a shell says it.
+        // tmux may forget how a program ended, so a shell prints it.
         let mut line = repo.world.command("/bin/sh");
         line.args(["-c", "\"$@\"; echo exit=$?", "sh"])
             .arg(repo.world.programs.join("becket"))

@@ -10,7 +10,7 @@ use becket_tests::world::{World, call};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// A transcript with these calls, in a Claude Code's config folder; each has ended well.
+/// Writes a transcript with these successful calls into Claude Code's config folder.
 fn transcript(world: &World, file: &str, agent: Option<&str>, calls: &[&str]) -> PathBuf {
     let path = world.home.join(".claude/projects/-home-you-api").join(file);
     let lines = calls.iter().flat_map(|id| {
@@ -104,7 +104,7 @@ fn calls_are_compared_for_each_agent_on_request_and_at_the_end() {
         troubles.contains("no guard saw 1 of its 4 tool calls"),
         "{troubles}"
     );
-    // Doctor and the live view tell of the last day.
+    // Doctor and the live view show the last day.
     let (_, told) = world.doctor();
     let checks = told["checks"].as_array().expect("checks");
     let check = checks

@@ -1,4 +1,4 @@
-//! The corpus of calls, judged over the command hook and over the SDK's callbacks.
+//! The corpus of calls, judged by the command hook and by the SDK's callbacks.
 
 use std::fs;
 
@@ -14,8 +14,8 @@ const SESSIONS: [&str; 2] = [
     "a1b2c3d4-0000-4000-8000-000000000002",
 ];
 
-/// Claude Code's side of the SDK: it registers the callbacks, then asks about one call after the other.
-/// The real Claude Code would run the calls that pass.
+/// The side of Claude Code in the SDK protocol: registers the callbacks, then asks about one call after the
+/// other. The real Claude Code would run the calls that pass.
 const CLAUDE: &str = r#"
 read -r hello
 id=$(printf '%s' "$hello" | sed 's/.*"request_id":"\([^"]*\)".*/\1/')

@@ -1,4 +1,4 @@
-//! What sessions did and cost, and events that lack what they should have.
+//! Turns and cost of sessions, and events with missing fields.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ const FIRST: &str = "aaaaaaaa-0000-4000-8000-000000000001";
 const NEXT: &str = "bbbbbbbb-0000-4000-8000-000000000002";
 const LINKED: &str = "cccccccc-0000-4000-8000-000000000003";
 
-/// A whole event of a session, as this process's Claude Code would send it.
+/// Sends an event of a session with all usual fields, as from this process's Claude Code.
 fn tell(world: &World, session: &str, event: &str, fields: &Value) -> Called {
     let mut shim = world.shim(event);
     shim.env("CLAUDE_PID", std::process::id().to_string());
@@ -49,7 +49,7 @@ fn prompt(world: &World, session: &str, prompt: &str) {
     );
 }
 
-/// The turn ends, and the status line tells what the session has cost.
+/// Ends the turn; the status line then reports the cost of the session.
 fn stop(world: &World, session: &str, cost: f64) {
     tell(world, session, "Stop", &json!({"stop_hook_active": false}));
     let mut line = world.command(world.programs.join("becket-hook"));
@@ -79,14 +79,14 @@ fn git(world: &World, words: &str) {
     assert!(git.status().expect("git").success(), "git {words}");
 }
 
-/// The branch and the worktree of a session.
+/// Returns the branch and the worktree of a session.
 fn of_git(rows: &[Value], id: &str) -> [Value; 2] {
     let row = rows.iter().find(|row| row["session_id"] == id);
     let row = row.unwrap_or_else(|| panic!("{rows:?}"));
     [row["git_branch"].clone(), row["git_worktree"].clone()]
 }
 
-/// A session of three turns that `/clear` ended, and the one after it.
+/// Creates a session of three turns that `/clear` ended, and the one after it.
 fn told() -> World {
     let world = World::new();
     std::fs::create_dir_all(world.home.join("work/api/.git")).expect("a project");

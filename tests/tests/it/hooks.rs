@@ -1,5 +1,5 @@
-//! Named hooks, from the shim through the daemon and back: what they get, what becomes of what they
-//! say, and that none of them can hold up a session.
+//! Named hooks, from the shim through the daemon and back: their input, the use of their output, and that
+//! none of them blocks a session.
 
 mod alone;
 mod bad;
@@ -26,7 +26,7 @@ struct Ship {
 }
 
 impl Ship {
-    /// `PROJECT` in the config is the project's folder.
+    /// Creates the world. `PROJECT` in the config is the project's folder.
     fn new(config: &str) -> Self {
         let world = World::new();
         let project = world.home.join("project");
@@ -37,7 +37,7 @@ impl Ship {
         Self { world, project }
     }
 
-    /// A program of the project's, in sh.
+    /// Writes a program in sh into the project.
     fn script(&self, name: &str, body: &str) -> PathBuf {
         script(&self.project.join(name), body)
     }
@@ -61,7 +61,7 @@ impl Ship {
         )
     }
 
-    /// Sends a Bash call as it is about to happen.
+    /// Sends a Bash call as a PreToolUse event.
     fn calls(&self, id: &str) -> Called {
         call(self.shim("PreToolUse"), self.bash(id).as_bytes())
     }
@@ -76,7 +76,7 @@ impl Ship {
         shim
     }
 
-    /// The runs that are over.
+    /// Returns the ended runs.
     fn recent(&self) -> Vec<Value> {
         let told = self.world.run(&["recent", "--json"]);
         let runs: Vec<Value> = serde_json::from_str(&told).expect("JSON");
@@ -84,7 +84,7 @@ impl Ship {
         runs.into_iter().filter(is_over).collect()
     }
 
-    /// What the one hook that ran did and cost.
+    /// Returns the statistics of the only hook that ran.
     fn stats(&self) -> Value {
         let told = self.world.run(&["stats", "--json"]);
         let hooks: Vec<Value> = serde_json::from_str(&told).expect("JSON");
@@ -92,7 +92,7 @@ impl Ship {
         hooks.into_iter().next().unwrap_or_default()
     }
 
-    /// Waits for a file of the project, and gives what is in it.
+    /// Waits for a file of the project, and returns its content.
     fn wait_file(&self, name: &str) -> String {
         wait_file(&self.project.join(name))
     }

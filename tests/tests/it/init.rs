@@ -1,5 +1,5 @@
-//! `becket init`, `uninit`, `doctor` and `config` through the real program: what they say, what they
-//! leave alone, and that what they mend is mended.
+//! `becket init`, `uninit`, `doctor` and `config` through the real program: their output, what they leave
+//! alone, and that their fixes work.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -9,7 +9,7 @@ use std::process::Output;
 use becket_tests::world::{World, call};
 use serde_json::{Value, json};
 
-/// Comments, odd indentation, another's hooks, a status line, keys that nobody knows.
+/// Settings with comments, odd indentation, foreign hooks, a status line and unknown keys.
 const SETTINGS: &str = r#"{
    // mine, hands off
       "model" : "opus",
@@ -39,7 +39,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The names in Claude Code's folder.
+/// Returns the names in Claude Code's folder.
 fn claude_folder(world: &World) -> Vec<String> {
     let entries = fs::read_dir(world.home.join(".claude")).expect("a folder");
     let names = entries
@@ -50,7 +50,7 @@ fn claude_folder(world: &World) -> Vec<String> {
     names
 }
 
-/// What doctor calls broken: what it says, and how to mend it.
+/// Returns the faults that doctor reports, with their fixes.
 fn broken(world: &World) -> Vec<(String, String)> {
     let (code, told) = world.doctor();
     let checks = told["checks"].as_array().expect("checks");
@@ -67,7 +67,7 @@ fn broken(world: &World) -> Vec<(String, String)> {
     broken
 }
 
-/// Doctor says this, and this mends it.
+/// Asserts that doctor reports a fault with this fix.
 fn is_broken(world: &World, what: &str, mend: &str) {
     let broken = broken(world);
     let found = broken
@@ -112,7 +112,7 @@ fn doctor_reports_a_healthy_world_as_ok() {
 fn doctor_trusts_only_entries_that_claude_code_would_run() {
     let world = with_settings(SETTINGS);
     world.run(&["init"]);
-    // As Claude Code reads it: comments and trailing commas are its own business.
+    // Comments and trailing commas are read as Claude Code reads them.
     let added = world.run(&["init", "--json"]);
     let report: Value = serde_json::from_str(&added).expect("JSON");
     assert_eq!(report["changed"], false);
@@ -253,7 +253,7 @@ fn init_leaves_invalid_settings_unchanged() {
         for verb in ["init", "uninit"] {
             let output = world.output(&[verb]);
             let said = stderr(&output);
-            // There is nothing of ours to take out of what is no list of ours.
+            // Invalid values in place of a list contain nothing of becket to remove.
             if verb == "init" || !place.is_empty() {
                 assert_eq!(output.status.code(), Some(1), "{verb} {before}: {output:?}");
                 assert!(
@@ -277,7 +277,7 @@ fn the_fixes_of_doctor_work() {
     let world = with_settings(SETTINGS);
     world.run(&["init"]);
     assert_eq!(broken(&world), []);
-    // An entry is gone.
+    // An entry is missing.
     let without = text(&world).replacen("becket-hook", "somebodys-hook", 1);
     fs::write(settings(&world), without).expect("settings");
     is_broken(&world, "of 30 events are not registered", "becket init");
@@ -285,7 +285,7 @@ fn the_fixes_of_doctor_work() {
     assert_eq!(broken(&world), []);
     fs::write(settings(&world), SETTINGS).expect("settings");
     world.run(&["init"]);
-    // An entry is not what it should be.
+    // An entry is different.
     let other = text(&world).replacen("\"--from\", \"settings\"", "\"--from\", \"elsewhere\"", 1);
     fs::write(settings(&world), other).expect("settings");
     is_broken(
@@ -365,7 +365,7 @@ fn a_wrong_config_is_reported_with_its_place_and_the_last_good_copy_applies() {
     let check = || world.output(&["config", "check"]);
     fs::write(&config, "[store]\nkeep_days = 7\n").expect("a config");
     assert_eq!(check().status.code(), Some(0));
-    // The daemon has seen the good one with this event.
+    // The daemon reads the good config with this event.
     world.send("Stop", "{\"session_id\":\"s\"}");
     fs::write(&config, "[store]\nkeep_days = \n").expect("a config");
     let output = check();
@@ -378,7 +378,7 @@ fn a_wrong_config_is_reported_with_its_place_and_the_last_good_copy_applies() {
     assert!(said.contains("config.toml:2:13"), "{said}");
     let shown: Value = serde_json::from_str(&world.run(&["config", "--json"])).expect("JSON");
     assert!(shown.to_string().contains("last"), "{shown:#}");
-    // Told once to whoever starts a session, and nothing stops.
+    // Reported once at the start of a session, and nothing stops.
     let start = json!({"hook_event_name": "SessionStart", "session_id": "s"}).to_string();
     let called = world.send("SessionStart", &start);
     assert_eq!(called.code, Some(0), "{called:?}");

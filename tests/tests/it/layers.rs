@@ -1,5 +1,5 @@
-//! The layers of the config that are no file: `BECKET_*` variables and `--set` on the command line. No
-//! variable of a session relaxes how its events are judged.
+//! The config layers that are not files: `BECKET_*` variables and `--set` on the command line. No variable
+//! of a session relaxes the rules for its events.
 
 use std::fs;
 use std::process::Output;
@@ -14,12 +14,12 @@ fn secret() -> String {
     format!("{}_{}", "ghp", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8")
 }
 
-/// A session's id, by its number.
+/// Returns a session id by number.
 fn id(number: u8) -> String {
     format!("7541ef66-cab1-4f90-8d34-c3e60bef32{number:02}")
 }
 
-/// A world with this for the user's config.
+/// Creates a world with this user config.
 fn world(config: &str) -> World {
     let world = World::new();
     fs::create_dir_all(&world.becket_home).expect("a home");
@@ -27,7 +27,7 @@ fn world(config: &str) -> World {
     world
 }
 
-/// An event of a session, from a Claude Code with this in its environment.
+/// Sends an event of a session, from a Claude Code with these variables.
 fn send(world: &World, session: u8, event: &str, variables: &[(&str, &str)]) -> Called {
     let payload = json!({
         "session_id": id(session),
@@ -40,7 +40,7 @@ fn send(world: &World, session: u8, event: &str, variables: &[(&str, &str)]) -> 
     call(shim, payload.to_string().as_bytes())
 }
 
-/// Of each event: its session, whose answer it got, and whether the secret can be read.
+/// Returns each event's session, who answered it, and whether the secret is readable.
 fn stored(world: &World) -> Vec<(String, String, bool)> {
     let text = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
     let rows = world.events().into_iter().map(|row| {

@@ -1,4 +1,4 @@
-//! Notices: by the answer where the terminal shows it, else by a command that the daemon runs.
+//! Notices: in the answer if the terminal shows it, else by a command that the daemon runs.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 pub const SESSION: &str = "4f9d1c02-6a3e-4b58-9c1d-2e7f80a1b3c4";
 
-/// A world with this in `[notice]`.
+/// Creates a world with this `[notice]` config.
 fn world(notice: &str) -> World {
     let world = World::new();
     fs::create_dir_all(&world.becket_home).expect("a home");
@@ -44,7 +44,7 @@ pub fn asks(world: &World, session: &str) -> Called {
     send(world, session, "PermissionRequest", &fields)
 }
 
-/// What the command wrote, once it has written something.
+/// Waits for the output of the command.
 fn written(world: &World, name: &str) -> String {
     let file = world.home.join(name);
     let found = wait::until(PATIENCE, || {
@@ -55,7 +55,7 @@ fn written(world: &World, name: &str) -> String {
     found.unwrap_or_else(|| panic!("no command wrote {name}"))
 }
 
-/// A command that writes its environment and its stdin down, and then says that it is there.
+/// A command that records its environment and stdin, and then creates a marker file.
 const WRITES: &str = r#"command = 'cd; { env | grep ^BECKET_NOTICE | sort; cat; } > notice.new; mv notice.new notice; echo told'"#;
 
 #[test]
@@ -162,7 +162,7 @@ fn a_command_notifies_when_the_terminal_is_not_reachable() {
     assert!(failed.is_silent(), "{failed:?}");
     let told = written(&world, "notice");
     let (variables, row) = told.trim_end().rsplit_once('\n').expect("a row");
-    // However long it took: the machine may be busy.
+    // The duration is not compared, since the machine may be busy.
     let took = variables.split("failed after ").nth(1).expect("a time");
     let took = took.split(':').next().expect("a time");
     assert!(took.ends_with(" s"), "{took}");
@@ -229,7 +229,7 @@ fn a_notice_command_ends_with_the_daemon() {
     asks(&world, SESSION);
     let pid: u32 = written(&world, "pid").trim().parse().expect("a pid");
     world.run(&["daemon", "stop"]);
-    // No other clock of it runs: that was the daemon's.
+    // The daemon was its only time limit.
     let gone = wait::until(PATIENCE, || (!is_alive(pid)).then_some(()));
     assert!(gone.is_some(), "{pid} lives on");
 }
@@ -305,7 +305,7 @@ fn the_daemon_finds_programs_by_the_path_of_init() {
     }
     let seen = format!("{} Asia/Tokyo {good}\n", world.home.display());
     assert_eq!(written(&world, "told"), seen);
-    // Where no `init` has run, PATH is a fixed one, and HOME that of the password database.
+    // Before any `init`, PATH is a fixed one, and HOME that of the password database.
     world.run(&["daemon", "stop"]);
     fs::remove_file(world.path("environment")).expect("a file");
     let mut shim = world.shim("Stop");

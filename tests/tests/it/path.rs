@@ -1,4 +1,4 @@
-//! The way of one event: shim, daemon, database, and back by `becket events`.
+//! The path of one event: shim, daemon, database, and back by `becket events`.
 
 use std::fs;
 use std::process::Command;
@@ -12,13 +12,13 @@ fn payload_of(events: &[Value], nth: usize) -> &Value {
     &events[nth]["payload"]
 }
 
-/// The one recorded payload that becket answers: a slash command of its own.
+/// Returns true for the only recorded payload that becket answers: one of its slash commands.
 fn is_answered(name: &str) -> bool {
     name == "UserPromptSubmit.slash_command.json"
 }
 
-/// The shim in the environment in which these payloads were recorded: that version says who attends,
-/// and so tells of a prompt before its expansion.
+/// Returns the shim in the environment of the recorded payloads: that version of Claude Code sets the
+/// variable for attended sessions, and so sends a prompt before its expansion.
 fn shim(world: &World, event: &str) -> Command {
     let mut shim = world.shim(event);
     shim.env("CLAUDE_CODE_SESSION_ATTENDED", "1");
@@ -91,7 +91,7 @@ fn every_recorded_payload_is_stored_unchanged_without_a_daemon() {
 #[test]
 fn payload_bytes_are_stored_unchanged() {
     let world = World::new();
-    // Odd layout, escapes, a number that no float holds, a name that no event has.
+    // Unusual layout, escapes, a number that no float holds, an unknown event name.
     let payload = "{\"hook_event_name\" :\t\"FromTheFuture\",\"session_id\":\"s\\u00e9\", \"n\":12345678901234567890123.0100,\n \"deep\":[[[{}]]]}";
     assert!(world.send("FromTheFuture", payload).is_silent());
     let event = &world.events()[0];
@@ -239,7 +239,7 @@ fn an_event_whose_sender_has_hung_up_is_only_recorded() {
     let world = World::new();
     world.start_daemon();
     world.signal_daemon(Signal::STOP);
-    // The daemon sleeps: the shim gives up on it after 50 ms, hangs up, and goes alone.
+    // The daemon sleeps: the shim gives up after 50 ms, hangs up, and goes standalone.
     fs::write(world.path("run/slow"), "").expect("a mark");
     let payload = json!({"hook_event_name": "Stop", "session_id": "s"}).to_string();
     assert!(world.send("Stop", &payload).is_silent());
@@ -274,7 +274,7 @@ fn the_shim_started_by_hand_explains_itself_and_sends_no_event() {
         assert!(called.stdout.contains(said), "{arg}: {called:?}");
     }
     assert!(world.daemon_pid().is_none(), "nobody needed a daemon");
-    // A registration with a word that some later becket may know is no question.
+    // A registration may have an argument that only a later becket knows.
     let mut command = world.shim("Stop");
     command.arg("--help");
     let called = call(command, br#"{"hook_event_name":"Stop","session_id":"s"}"#);

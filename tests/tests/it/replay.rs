@@ -1,5 +1,5 @@
-//! `becket replay`: a recorded session played again, or run through one hook. The becket that
-//! recorded it stays as it was.
+//! `becket replay`: a recorded session played again, or run through one hook. The stored state does not
+//! change.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,8 +24,8 @@ const HOOKS: &str = r#"
     run = "exit 7"
 "#;
 
-/// A becket that has recorded one session: seven events, two of them with Bash. The hooks come
-/// into its config after that.
+/// A world with one recorded session: seven events, two of them with Bash. The hooks are added to its
+/// config after that.
 struct Recorded {
     world: World,
     project: PathBuf,
@@ -60,7 +60,7 @@ impl Recorded {
         assert_eq!(called.code, Some(0), "{called:?}");
     }
 
-    /// `becket replay`, with a folder of its own for what is temporary.
+    /// Runs `becket replay` with its own temporary folder.
     fn replay(&self, args: &[&str]) -> Called {
         let mut command = self
             .world
@@ -75,12 +75,12 @@ impl Recorded {
         temp
     }
 
-    /// What a replay must not change.
+    /// Returns the stored state that a replay must not change.
     fn state(&self) -> [String; 4] {
         let run = |args: &[&str]| self.world.run(args);
         let sessions = run(&["sessions", "--all", "--json"]);
         let mut sessions: Vec<Value> = serde_json::from_str(&sessions).expect("JSON");
-        // Others on this machine may run Claude Code without becket.
+        // Other users of this machine may run Claude Code without becket.
         sessions.retain(|row| row["hooked"] == true);
         [
             json!(sessions).to_string(),
@@ -111,7 +111,7 @@ fn files(folder: &Path) -> String {
 fn a_session_is_played_as_lines_and_stored_state_is_unchanged() {
     let recorded = Recorded::new();
     let before = recorded.state();
-    // Without a terminal it is the same as with --plain.
+    // Without a terminal the output is that of --plain.
     for args in [
         &[SESSION, "--plain", "--speed", "10000"][..],
         &["7785", "--speed", "10000"],
@@ -170,7 +170,7 @@ fn a_session_runs_through_one_hook_and_stored_state_is_unchanged() {
             && told(lines[3], &["7 events, 5 not wanted"]),
         "{lines:#?}"
     );
-    // A hook that fails ends so.
+    // A failed hook gives this exit code.
     let failed = recorded.replay(&[SESSION, "--hook", "breaks"]);
     assert_eq!(failed.code, Some(1), "{failed:?}");
     assert!(failed.stdout.contains("failed (7)"), "{failed:?}");

@@ -1,5 +1,5 @@
-//! The status line through the real programs: what is printed, and that a bad day of the daemon's, of
-//! the JSON's or of the person's own command never takes it away.
+//! The status line through the real programs: its content, and that faults of the daemon, the JSON or the
+//! user's own command never remove it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags, Row};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-/// Longer than any of it may take, on a machine that has much to do.
+/// The longest time of a call, on a busy machine.
 const BOUND: Duration = Duration::from_secs(20);
 
 const SESSION: &str = "7541ef66-cab1-4f90-8d34-c3e60bef32b0";
@@ -28,10 +28,10 @@ fn payload() -> String {
     .to_string()
 }
 
-/// The line that is printed for that.
+/// The printed line for that payload.
 const LINE: &str = "shop · Opus 5.5 · ████░░░░░░ 42% · $1.50";
 
-/// The shim as `becket init` registers it where there was no status line.
+/// Returns the shim as `becket init` registers it without an earlier status line.
 fn shim(world: &World) -> Command {
     let mut command = world.command(world.programs.join("becket-hook"));
     command
@@ -46,7 +46,7 @@ fn print(world: &World, payload: impl AsRef<[u8]>) -> Called {
     call(shim(world), payload.as_ref())
 }
 
-/// What the shim prints, which must have ended well.
+/// Returns the output of the shim, which must have succeeded.
 fn line(world: &World, payload: impl AsRef<[u8]>) -> String {
     let called = print(world, payload);
     assert_eq!(called.code, Some(0), "{called:?}");
@@ -57,7 +57,7 @@ fn settings(world: &World) -> PathBuf {
     world.home.join(".claude/settings.json")
 }
 
-/// A world where somebody had this status line before becket came.
+/// Creates a world with this status line from before becket.
 fn beside(command: &str) -> World {
     let world = World::new();
     let settings_now = json!({"statusLine": {"type": "command", "command": command}});
@@ -68,7 +68,7 @@ fn beside(command: &str) -> World {
     world
 }
 
-/// Runs what is registered as Claude Code does: by the shell.
+/// Runs the registered command as Claude Code does: by the shell.
 fn registered(world: &World) -> Called {
     registered_with(world, &payload())
 }
@@ -156,7 +156,7 @@ fn the_line_follows_the_config() {
     let told = String::from_utf8_lossy(&check.stderr).into_owned()
         + &String::from_utf8_lossy(&check.stdout);
     assert!(told.contains("did you mean {context}?"), "{told}");
-    // The last good copy is in force, and has no place to tell it.
+    // The last good copy is used; the line has no place to report it.
     assert_eq!(line(&world, payload()), "██░░|+3 -1\n");
     fs::write(
         &config,
@@ -248,7 +248,7 @@ fn the_users_own_status_line_is_shown_above_beckets() {
     );
 }
 
-/// A world with a session, where somebody had a status line that tells how often it has run.
+/// Creates a world with a session, and a user's status line that counts its runs.
 fn counting(settings_now: &Value) -> World {
     let world = World::new();
     let text = json!({"statusLine": settings_now}).to_string();
@@ -283,7 +283,7 @@ fn a_refresh_prints_the_last_output_of_the_users_own_line() {
     assert_eq!(activity(), before, "a refresh is no activity");
 }
 
-/// The rows of the sessions and of their turns' figures.
+/// Returns the stored rows of the sessions and of their turns' figures.
 fn stored(world: &World) -> Vec<String> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
     let database = Connection::open_with_flags(world.path("becket.db"), flags).expect("a database");
@@ -319,7 +319,7 @@ fn a_refresh_stores_nothing() {
         now["cost"]["total_duration_ms"] = json!(seconds * 2_000);
         registered_with(&world, &now.to_string());
     }
-    // The daemon writes all that is left before it ends.
+    // The daemon writes everything before it ends.
     world.run(&["daemon", "stop"]);
     assert_eq!(stored(&world), before);
 }
@@ -334,7 +334,7 @@ fn a_refresh_runs_the_users_own_line_where_they_had_an_interval() {
     }
     let text = fs::read_to_string(settings(&world)).expect("settings");
     assert!(text.contains("\"refreshInterval\": 30"), "{text}");
-    // Again, with another interval in the config: theirs is kept.
+    // Again, with another interval in the config: the user's is kept.
     let config = "[statusline]\nrefresh = '5s'\n";
     fs::write(world.path("config.toml"), config).expect("a config");
     world.run(&["init"]);
@@ -359,7 +359,7 @@ fn the_interval_follows_the_config_with_the_next_init() {
     assert_eq!(refresh("[statusline]\nrefresh = '1m'\n"), 60);
     assert_eq!(refresh("[statusline]\nrefresh = 'never'\n"), Value::Null);
     assert_eq!(refresh(""), 2);
-    // What the user writes there stays.
+    // Text that the user adds stays.
     let text = fs::read_to_string(settings(&world)).expect("settings");
     let changed = text.replace("\"refreshInterval\": 2", "\"refreshInterval\": 7");
     fs::write(settings(&world), changed).expect("settings");

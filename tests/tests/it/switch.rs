@@ -1,5 +1,5 @@
-//! The switch through the real program: `disable`, `enable`, `hooks` and `gc`, with and without a
-//! daemon, one at a time and all at once; and the files of the slash commands.
+//! The switches through the real program: `disable`, `enable`, `hooks` and `gc`, with and without a daemon,
+//! one at a time and concurrently; and the files of the slash commands.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 const SESSION: &str = "77850d98-4378-4282-9d8f-d2b7113deb20";
 const OTHER: &str = "11111111-2222-4333-8444-555555555555";
 
-/// A user whose config names these hooks, all on PreToolUse.
+/// Creates a world whose config names these hooks, all on PreToolUse.
 fn world_with(hooks: &[&str]) -> World {
     let world = World::new();
     let table = |name: &&str| {
@@ -26,7 +26,7 @@ fn world_with(hooks: &[&str]) -> World {
     world
 }
 
-/// becket as a session of Claude Code calls it, where no daemon may be.
+/// Returns becket as a session of Claude Code calls it, without a daemon.
 fn inside(world: &World, session: &str, args: &[&str]) -> Command {
     let mut becket = world.becket(args);
     becket
@@ -348,7 +348,7 @@ fn init_writes_the_slash_commands_and_uninit_removes_only_those() {
     world.run(&["uninit"]);
     assert!(!world.home.join(".claude/commands").exists());
 
-    // What a person had, and what they changed.
+    // Files from before, and changes of the user.
     fs::create_dir_all(commands(&world)).expect("a folder");
     let own = world.home.join(".claude/commands/implement.md");
     fs::write(&own, "my own way").expect("a command");

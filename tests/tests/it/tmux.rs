@@ -1,5 +1,5 @@
-//! `becket tmux` in a real tmux: somebody looks at one session in an outer terminal, and is led to
-//! others. A stand-in for the daemon tells of the sessions and keeps what it is asked.
+//! `becket tmux` in a real tmux: a person in an outer terminal is switched to other panes. A fake daemon
+//! lists the sessions and records its requests.
 
 mod live;
 
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::bad_input::fake::{self, Fake};
 
-/// The sessions of the stand-in, and what was asked of it.
+/// The sessions of the fake daemon, and its recorded requests.
 #[derive(Clone, Default)]
 struct Daemon {
     rows: Arc<Mutex<Vec<SessionRow>>>,
@@ -75,8 +75,8 @@ impl Daemon {
     }
 }
 
-/// A tmux server with the panes %0 and %1 in two windows of one session and %2 in another, and a
-/// terminal that shows %0.
+/// A tmux server with the panes %0 and %1 in two windows of one session and %2 in another, and a terminal
+/// that shows %0.
 struct Scene {
     world: World,
     daemon: Daemon,
@@ -131,7 +131,7 @@ impl Scene {
         becket.output().expect("becket runs")
     }
 
-    /// Waits until the person's terminal shows this pane.
+    /// Waits until the outer terminal shows this pane.
     #[track_caller]
     fn shows(&self, pane: &str) {
         let look = || self.inner.tmux_says(&["list-clients", "-F", "#{pane_id}"]);

@@ -1,5 +1,5 @@
-//! A project's `.becket/` through the real programs: nothing of it happens before the user has
-//! approved it, and nothing unapproved afterwards.
+//! A project's `.becket/` through the real programs: without trust none of it has an effect, and no
+//! unapproved change later.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 
 const SESSION: &str = "7541ef66-cab1-4f90-8d34-c3e60bef32b0";
-/// All that a hostile repository might try.
+/// Everything that a hostile repository might try.
 const HOSTILE: &str = r#"
 [mask]
 enabled = false
@@ -82,7 +82,7 @@ impl Hostile {
         self.becket_in(&self.project, args)
     }
 
-    /// Every value of the config that stands under this name.
+    /// Returns the value of a config key.
     fn value(&self, key: &str) -> Option<String> {
         let config = self.becket(&["config", "--json"]);
         let config: Value = serde_json::from_slice(&config.stdout).expect("JSON");
@@ -313,7 +313,7 @@ fn a_project_without_trust_names_its_inactive_built_ins() {
     );
     let up = text(&hostile.becket(&["up"]));
     assert!(up.contains("becket trust"), "{up}");
-    // The home folder is no project: nothing asks for a trust that `trust` refuses.
+    // The home folder is not a project: nothing asks for a trust that `trust` refuses.
     let home = hostile.world.home.clone();
     for args in [&["doctor"][..], &["hooks"]] {
         let said = text(&hostile.becket_in(&home, args));
@@ -371,7 +371,7 @@ fn a_worktree_shares_trust_while_it_holds_the_same() {
     assert_eq!(state(), "changed");
 }
 
-/// A file that nobody can read to its end: a pipe, and what `/proc` offers.
+/// Files without an end: a pipe, and files in `/proc`.
 #[test]
 fn an_endless_project_file_delays_no_session() {
     let hostile = Hostile::new();
@@ -388,14 +388,14 @@ fn an_endless_project_file_delays_no_session() {
                 hostile.start_with(&[("BECKET_NO_DAEMON", "1")]).code,
                 Some(0)
             );
-            // Refused or pinned as what it is, but not waited for.
+            // Refused or pinned, but not waited for.
             hostile.becket(&["trust", "--yes"]);
             hostile.becket(&["trust", "--revoke"]);
             fs::remove_file(&file).expect("it goes");
             write(&file, &text);
         }
     }
-    // Files in `/proc` claim to be empty, and some have no end.
+    // Files in `/proc` have the size 0, and some have no end.
     for name in ["commondir", "settings_x.json"] {
         let link = hostile.project.join(name);
         std::os::unix::fs::symlink("/proc/self/pagemap", link).expect("a link");
@@ -521,7 +521,7 @@ fn verbs_for_the_user_refuse_to_run_inside_claude_code() {
     assert!(shown.status.success(), "{}", text(&shown));
 }
 
-/// A fresh home knows no session: the one that the settings register does.
+/// A fresh home knows no session: the home in the settings does.
 #[test]
 fn another_home_does_not_hide_the_parent_claude_code() {
     let hostile = Hostile::new();
@@ -536,7 +536,7 @@ fn another_home_does_not_hide_the_parent_claude_code() {
     assert!(init(&world.becket_home).status.success());
     let settings = world.home.join(".claude/settings.json");
     let registered = fs::read_to_string(&settings).expect("settings");
-    // From now on this process is a Claude Code that becket knows.
+    // From now on becket knows this process as a Claude Code.
     hostile.start_with(&[("CLAUDE_PID", &std::process::id().to_string())]);
     for home in [&other, &world.becket_home] {
         let refused = init(home);

@@ -1,5 +1,5 @@
-//! `./uninstall`: everything that `./install` placed goes, and nothing else; not while somebody still
-//! needs it.
+//! `./uninstall` deletes everything that `./install` placed and nothing else, and refuses while a project
+//! needs becket.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use becket_tests::world::{World, place_program};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../uninstall");
 
-/// Where `./install` puts what is not a program.
+/// The folders of `./install` that are not for programs.
 const SHARED: [&str; 3] = [
     "bash-completion/completions/becket",
     "zsh/site-functions/_becket",
     "fish/vendor_completions.d/becket.fish",
 ];
 
-/// A home in which becket is installed as `./install` does it, beside a program of somebody else's.
+/// Creates a home in which becket is installed as by `./install`, beside a foreign program.
 fn installed() -> (World, PathBuf) {
     let world = World::bare();
     let prefix = world.home.join(".local");
@@ -51,7 +51,7 @@ fn uninstall(world: &World, args: &[&str]) -> Output {
     command.args(args).output().expect("a shell")
 }
 
-/// Every file below a folder.
+/// Returns every file below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder").flatten();
     let mut files: Vec<PathBuf> = entries

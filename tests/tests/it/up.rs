@@ -92,7 +92,7 @@ fn up_asks_a_person_once() {
     ] {
         assert!(shown.contains(said), "{said}: {}", shown.0);
     }
-    // It names every file that it wrote. A terminal folds lines.
+    // It names every written file. A terminal folds lines.
     let unfolded = shown.0.replace('\n', "");
     let mut files = vec![world.path("environment")];
     for folder in [world.home.join(".claude"), world.path("backup")] {
@@ -117,13 +117,13 @@ fn up_asks_a_person_once() {
         !world.path("config.toml").exists(),
         "nothing is on by itself"
     );
-    // Nothing is to be registered: the view opens, without a question.
+    // Everything is registered: the view opens, without a question.
     let again = open(&["up"]).expect("a terminal");
     again.wait_text("No sessions");
     again.press("q");
     again.wait_text("[ended 0]");
     assert!(!again.history().contains("[Y/n]"), "{}", again.history().0);
-    // The view would cover what a choice or a missing command changed.
+    // The view would cover the result of a choice or the report of a missing command.
     fs::remove_file(world.home.join(".claude/commands/prd.md")).expect("remove a command");
     for (args, said) in [
         (["up", "--yes"], "wrote /prd"),
@@ -202,7 +202,7 @@ fn up_refuses_a_claude_code_that_is_too_old() {
     assert!(!said.contains("too old"), "{said}");
 }
 
-/// All names below a folder.
+/// Returns all names below a folder.
 fn names(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -221,7 +221,7 @@ fn a_demo_plays_in_its_own_home_and_leaves_nothing() {
     let temp = world.root().join("temp");
     fs::create_dir(&temp).expect("a folder");
     let before = names(world.root());
-    // Long enough for the daemon to look for sessions that are gone, twice.
+    // Long enough for the daemon to look twice for sessions that are gone.
     let mut demo = world.becket(["demo", "--plain", "--speed", "25"]);
     demo.env("TMPDIR", &temp);
     let called = call(demo, b"");

@@ -1,5 +1,5 @@
-//! The live view in a real terminal: made-up events go through the real shim, and the screen is
-//! what a person sees.
+//! The live view in a real terminal: made-up events go through the real shim, and snapshots show the
+//! screen.
 
 use becket_tests::skip::{Unavailable, skip};
 use becket_tests::terminal::{Screen, Size, Terminal};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const WIDE: Size = (120, 32);
 
-/// Begins a session at work on something.
+/// Starts a working session.
 fn begin(world: &World, session: &str, project: &str, prompt: &str) {
     let cwd = format!("/home/you/{project}");
     let start = json!({"source": "startup", "model": "claude-opus-5-5", "cwd": cwd});
@@ -32,7 +32,7 @@ fn bash(command: &str) -> Value {
     json!({"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": "t"})
 }
 
-/// What the status line says of a session.
+/// Sends the figures of a session by the status line.
 fn figures(world: &World, session: &str, percent: u32, cost: f64) {
     let mut line = world.command(world.programs.join("becket-hook"));
     line.args(["--statusline", "--home"])
@@ -47,7 +47,7 @@ fn figures(world: &World, session: &str, percent: u32, cost: f64) {
     assert_eq!(called.code, Some(0), "{called:?}");
 }
 
-/// Eight sessions in three projects, in every state, two of them with subagents.
+/// Creates eight sessions in three projects, in every state, two of them with subagents.
 fn eight(world: &World) {
     begin(world, "aaaa0001", "shop", "Make the checkout idempotent");
     tell(world, "aaaa0001", "PreToolUse", bash("psql shop_dev"));
@@ -93,7 +93,7 @@ fn eight(world: &World) {
     tell(world, "aaaa0008", "PreCompact", json!({"trigger": "auto"}));
 }
 
-/// A command in a terminal, in the environment of this world and these variables.
+/// Opens a command in a terminal, in the environment of this world and these variables.
 fn open(
     world: &World,
     command: &[&str],
@@ -106,7 +106,7 @@ fn open(
     Terminal::of(&line, size)
 }
 
-/// The view of a world; what this machine cannot give makes it a skipped test.
+/// Opens the view of a world; skips the test if a part of the environment is missing.
 fn viewed(name: &str, world: &World, size: Size, env: &[(&str, &str)]) -> Option<Terminal> {
     match open(world, &["becket"], size, env) {
         Ok(terminal) => Some(terminal),
@@ -117,12 +117,12 @@ fn viewed(name: &str, world: &World, size: Size, env: &[(&str, &str)]) -> Option
     }
 }
 
-/// A screen without what differs from run to run: times are `T`.
+/// Replaces the parts of a screen that differ from run to run: times become `T`.
 fn still(screen: &Screen) -> String {
     let lines = screen.0.trim_end().lines().enumerate().map(|(row, line)| {
         let mut line = without_times(line);
         while row == 0 && line.contains("   ") {
-            // The head's two ends come nearer as a wait grows.
+            // The two ends of the head come nearer as a wait grows.
             line = line.replace("   ", "  ");
         }
         line
@@ -130,7 +130,7 @@ fn still(screen: &Screen) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// `3s` and `1m02s` become a `T`, which ends where the time did, and `08:59:43` `HH:MM:SS`.
+/// Replaces `3s` and `1m02s` by a `T` with the same end, and `08:59:43` by `HH:MM:SS`.
 fn without_times(line: &str) -> String {
     let mut out = String::new();
     let mut blanks = 0;
@@ -169,7 +169,7 @@ fn is_clock(word: &str) -> bool {
         })
 }
 
-/// How often a colour begins on the screen; back to what it was (39 and 49) is none.
+/// Counts the colour changes on the screen, without resets (39 and 49).
 fn colours(view: &Terminal) -> usize {
     let drawn = view.tmux_says(&["capture-pane", "-p", "-e"]);
     let is_colour = |part: &str| matches!(part.parse().unwrap_or(0), 30..=38 | 40..=48 | 90..=107);
@@ -320,8 +320,8 @@ fn keys_filter_and_help_work_and_quitting_restores_the_terminal() {
     });
     view.press("Enter");
     view.press("Escape");
-    // What the search found stays selected. What is behind the help has to be there, or the picture
-    // would be another one.
+    // The search result stays selected. The screen behind the help has to be complete, or the picture would
+    // differ.
     let all = |screen: &Screen| screen.contains("runners") && screen.contains("UserPromptSubmit");
     let screen = view.wait_for("the list and its events", all);
     assert!(screen.contains("› Summarise the week"), "{}", screen.0);
@@ -337,7 +337,7 @@ fn keys_filter_and_help_work_and_quitting_restores_the_terminal() {
     assert_eq!(view.tmux_says(&["display-message", "-p", modes]), "0010");
 }
 
-/// Stands for Claude Code: says who it is, and repeats what it reads.
+/// A stand-in for Claude Code: prints its pid, and repeats its input.
 const CLAUDE: &str = r#"sh -c 'echo "I am $$ now"; while read line; do echo "got <$line>"; done'"#;
 
 fn pid(screen: &Screen) -> Option<u32> {

@@ -1,4 +1,4 @@
-//! Hooks of a project, and those that start its files: what waits for trust is said beforehand.
+//! Adopted hooks of a project, and hooks that start files of a project and so need trust.
 
 use std::fs;
 
@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::{registered, settings, stderr, text};
 
-/// Who moved their hooks shall know which of them do nothing in a project that they never trusted.
-/// Twice they are kept from it: when the config is read, and right before the start.
+/// A user who moves hooks has to learn which of them do nothing in untrusted projects. Two checks stop them
+/// there: one reads the config, one comes right before the start.
 #[test]
 fn adopted_hooks_that_start_project_files_wait_for_trust() {
     const OWN: &str = r#"{"hooks": {"SessionStart": [{"hooks": [

@@ -1,4 +1,4 @@
-//! A disk that is full, and one that cannot be written to.
+//! A full disk and a read-only disk.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -11,14 +11,13 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
 
 use super::{BOUND, alone, call, doctor_says, numbered, numbers, send};
 
-/// A small file system of its own on the becket home. It is taken away with the daemon on it, also
-/// when the test fails.
+/// A small file system on the becket home. Dropping it unmounts it with the daemon on it.
 struct Disk<'a> {
     world: &'a World,
 }
 
 impl<'a> Disk<'a> {
-    /// None, and said so, where this machine lets nobody mount.
+    /// Mounts the file system. Returns `None` and skips the test where mounting is not allowed.
     fn mount(world: &'a World, test: &str) -> Option<Self> {
         let made = fs::DirBuilder::new()
             .recursive(true)
@@ -42,7 +41,7 @@ impl<'a> Disk<'a> {
         }
     }
 
-    /// Writes until nothing more goes in.
+    /// Writes until the disk is full.
     fn fill(&self) {
         let mut ballast = File::create(self.world.path("ballast")).expect("a file");
         for size in [64 << 10, 4 << 10, 1] {
@@ -62,7 +61,7 @@ impl<'a> Disk<'a> {
     }
 
     fn forbid_writing(&self) {
-        // A daemon that has let go of its lock may still be closing its other files.
+        // A daemon without its lock may still be closing its other files.
         let home = &self.world.becket_home;
         let forbidden = until(PATIENCE, || {
             mount_remount(home, MountFlags::RDONLY, c"").ok()
@@ -100,7 +99,7 @@ fn a_disk_that_fills_up_disturbs_no_call_and_lost_events_are_counted() {
     world.start_daemon();
     assert!(send(&world, numbered(1).as_bytes()).is_silent());
     disk.fill();
-    // The database uses the room that it has before it takes nothing more.
+    // The database first uses up the room in its own files.
     let lost = (2..200).find(|sent| {
         let called = send(&world, numbered(*sent).as_bytes());
         assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
@@ -113,7 +112,7 @@ fn a_disk_that_fills_up_disturbs_no_call_and_lost_events_are_counted() {
     assert!(send(&world, numbered(lost + 1).as_bytes()).is_silent());
     let all: Vec<u32> = (1..lost).chain([lost + 1]).collect();
     assert_eq!(numbers(&world), all);
-    // Doctor's own events were lost too.
+    // The events of doctor were lost too.
     let lost = || world.status()["counts"]["lost"].clone();
     assert_eq!(lost(), 3);
     world.kill_daemon();
@@ -224,7 +223,7 @@ fn a_home_that_vanishes_under_the_daemon_ends_it() {
     let world = World::new();
     world.start_daemon();
     let pid = world.daemon_pid().expect("a daemon");
-    // The daemon may be making a file in it this very moment.
+    // The daemon may be creating a file in it at this moment.
     let removed = until(PATIENCE, || fs::remove_dir_all(&world.becket_home).ok());
     assert!(removed.is_some(), "the home goes");
     let gone = until(PATIENCE, || {

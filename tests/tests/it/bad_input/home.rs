@@ -1,4 +1,4 @@
-//! Leftovers in the home, odd homes, and a shim without becket beside it.
+//! Leftover files in the home, unusual homes, and a shim without becket beside it.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use serde_json::json;
 use super::fake::socket_in;
 use super::{BOUND, alone, call, doctor_says, numbered, numbers, send};
 
-/// A folder outside the world that has to go with it.
+/// A folder outside the world, deleted when dropped.
 pub(super) struct Removed(pub(super) PathBuf);
 
 impl Drop for Removed {
@@ -21,8 +21,8 @@ impl Drop for Removed {
     }
 }
 
-/// The event is served by a daemon that was not there before. One that starts on a loaded machine
-/// may be late for its first event, never for the one after.
+/// Asserts that a new daemon serves an event. On a loaded machine a starting daemon may be late for its
+/// first event, but not for the second.
 fn is_served(world: &World) {
     for n in 1..=2 {
         let called = send(world, numbered(n).as_bytes());
@@ -39,7 +39,7 @@ fn is_served(world: &World) {
 fn leftover_files_in_the_run_folder_are_replaced() {
     let world = World::new();
     drop(UnixListener::bind(socket_in(&world)).expect("a socket"));
-    // A pid that lives, and is no daemon: the kernel has given it to another process.
+    // A pid that runs and is not a daemon: the system has reused it.
     for lock in ["run/daemon.lock", "run/start.lock"] {
         fs::write(world.path(lock), format!("{}\n", std::process::id())).expect("a lock");
     }
@@ -85,7 +85,7 @@ fn the_environment_cannot_lead_the_hook_elsewhere() {
         let called = call(shim, numbered(1).as_bytes(), BOUND);
         assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
     }
-    // The daemon that the hook started works for the home of the registration too.
+    // The daemon that the hook started uses the home of the registration too.
     assert!(world.daemon_pid().is_some());
     assert_eq!(numbers(&world), [1, 1]);
     assert!(!elsewhere.exists());
@@ -123,7 +123,7 @@ fn a_home_too_long_for_a_socket_address_uses_the_temporary_folder() {
     assert!(!socket.exists());
 }
 
-/// One line that says what is wrong, nothing on stdout, exit 1: Claude Code goes on.
+/// Asserts one line with the error, nothing on stdout, exit 1: Claude Code goes on.
 fn is_one_complaint(called: &Called) {
     assert_eq!((called.code, &*called.stdout), (Some(1), ""), "{called:?}");
     assert_eq!(called.stderr.lines().count(), 1, "{called:?}");
@@ -139,7 +139,7 @@ fn is_one_complaint(called: &Called) {
     );
 }
 
-/// Calls without becket, then puts it back and finds the events.
+/// Sends events without becket, then puts it back and finds the events.
 fn spools_until_becket_is_back(world: &World, spoil: impl Fn()) {
     let (becket, kept) = (world.programs.join("becket"), world.programs.join("kept"));
     fs::rename(&becket, &kept).expect("becket moves");
@@ -212,7 +212,7 @@ fn a_database_deleted_under_the_daemon_is_created_again_and_reported() {
     assert!(told.is_some(), "{}", world.status());
     send(&world, numbered(2).as_bytes());
     assert_eq!(numbers(&world), [2]);
-    // Also before the daemon's next tick.
+    // Replaced also before the daemon's next tick.
     fs::copy(&database, world.path("other.db")).expect("a copy");
     fs::rename(world.path("other.db"), &database).expect("a database");
     send(&world, numbered(3).as_bytes());
@@ -236,7 +236,7 @@ fn a_deleted_database_log_loses_no_event() {
     assert_eq!(numbers(&world), [1, 2, 3]);
 }
 
-/// The files under a folder that contain this.
+/// Returns the files under a folder that contain `text`.
 fn files_with(folder: &Path, text: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder").flatten() {

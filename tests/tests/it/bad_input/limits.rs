@@ -1,5 +1,5 @@
-//! Limits of the system, and variables of a repository's settings: a guard still denies, or one line says that it
-//! could not judge.
+//! System limits, and variables of a repository's settings: a guard still denies, or one line reports that
+//! it could not judge.
 
 use std::fs;
 use std::process::Command;
@@ -14,7 +14,7 @@ use super::{BOUND, alone, call, doctor_says};
 
 /// The smallest address space, in KiB (`ulimit -v`), that docs/guides/guards.md names.
 const ENOUGH: u32 = 90_112;
-/// What a debug build needs more: measured 99,000 against 86,400.
+/// The additional address space of a debug build: measured 99,000 against 86,400.
 const FOR_DEBUG: u32 = if cfg!(debug_assertions) { 16_384 } else { 0 };
 
 const CLOSED: &str = r#"
@@ -26,7 +26,7 @@ fail = "closed"
 reason = "Production is off limits."
 "#;
 
-/// Runs the rest of its arguments under a limit.
+/// Returns a hook command under a limit.
 fn limited(limit: &str, hook: &Command) -> Command {
     let mut sh = Command::new("/bin/sh");
     sh.args(["-c", &format!("ulimit {limit}; exec \"$@\""), "sh"])
@@ -59,7 +59,7 @@ fn denies(called: &Called) {
     assert!(called.code == Some(0) && denied, "{called:?}");
 }
 
-/// One line, exit 1: Claude Code goes on, and `--strict` blocks.
+/// Asserts one line and exit 1: Claude Code goes on, and `--strict` blocks.
 #[track_caller]
 fn is_not_judged(called: &Called) {
     assert_eq!((called.code, &*called.stdout), (Some(1), ""), "{called:?}");
@@ -100,7 +100,8 @@ fn a_closed_guard_denies_within_the_smallest_documented_address_space() {
     for too_small in [65_536, 16_384] {
         is_not_judged(&within(too_small));
     }
-    // Nor may a file grow: where the system would kill the shim for writing, it does not write.
+    // With a file size limit too, under which the system would kill a shim that writes: the shim does not
+    // write.
     let kept = world.events().len();
     for too_small in [65_536, 16_384] {
         let limit = format!("-f 0; ulimit -v {too_small}");
@@ -113,7 +114,7 @@ fn a_closed_guard_denies_within_the_smallest_documented_address_space() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// The shim waits for the start lock on a thread, of which `RUST_MIN_STACK` must not set the stack.
+/// The shim waits for the start lock on a thread whose stack size must not come from `RUST_MIN_STACK`.
 #[test]
 fn a_repositorys_stack_size_does_not_stop_the_shim_from_waiting() {
     let world = world(CLOSED);
@@ -141,7 +142,7 @@ fn a_standalone_becket_that_dies_is_reported_and_its_event_kept() {
     assert_eq!(world.events().len(), 3);
 }
 
-/// An `env` that a repository's `.claude/settings.json` may have.
+/// Adds an `env` that a repository's `.claude/settings.json` may have.
 fn hostile(world: &World, shim: &mut Command) {
     let libraries = world.root().join("libraries");
     fs::create_dir_all(&libraries).expect("a folder");
@@ -162,7 +163,7 @@ fn a_repositorys_variables_reach_named_hooks_and_not_becket() {
     let mut shim = alone(&world);
     hostile(&world, &mut shim);
     denies(&call(shim, psql(&world).as_bytes(), BOUND));
-    // What is not refused goes on to the hook.
+    // A call that is not refused goes on to the hook.
     let mut shim = alone(&world);
     hostile(&world, &mut shim);
     shim.env_remove("LD_LIBRARY_PATH").env_remove("LD_PRELOAD");
@@ -182,7 +183,7 @@ fn a_repositorys_variables_reach_named_hooks_and_not_becket() {
     }
 }
 
-/// Runs, and lets the call pass.
+/// A hook that lets the call pass.
 const NAMED: &str = r#"
 [hooks.closed]
 on = "PreToolUse"
@@ -194,7 +195,7 @@ run = "touch ran; echo Production is off limits >&2; exit 2"
 fn a_closed_hook_decides_when_the_daemon_cannot_start_a_thread() {
     let world = world(NAMED);
     let pid = world.start_daemon();
-    // Its other threads begin before the limit.
+    // The other threads of the daemon start before the limit.
     let stop = json!({"hook_event_name": "Stop", "session_id": "s", "cwd": world.home});
     world.send("Stop", stop.to_string());
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a daemon");

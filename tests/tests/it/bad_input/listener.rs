@@ -1,4 +1,4 @@
-//! The shim against a listener that is no daemon, or not the expected one.
+//! The shim against a listener that is not a daemon, or not the expected one.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -16,7 +16,7 @@ use super::{BOUND, numbered, numbers, send};
 
 type Treat = Box<dyn FnMut(UnixStream) + Send>;
 
-/// Reads the event, then writes these bytes and waits.
+/// Returns a listener that reads the event, then writes `bytes` and waits.
 fn after_the_event(bytes: Vec<u8>) -> Treat {
     Box::new(move |mut stream| {
         event(&mut stream);
@@ -60,7 +60,7 @@ fn an_invalid_answer_makes_the_shim_go_standalone() {
 
 #[test]
 fn a_busy_daemon_makes_the_shim_go_standalone() {
-    // An event that does not fit into the socket's buffer: sending it breaks before it is whole.
+    // An event that does not fit into the socket's buffer: sending it fails halfway.
     let world = World::new();
     let fake = Fake::new(&world, |mut stream| say(&mut stream, &Response::Busy));
     let large = format!("{{\"session_id\":\"s\",\"x\":\"{}\"}}", "x".repeat(4 << 20));
@@ -70,8 +70,8 @@ fn a_busy_daemon_makes_the_shim_go_standalone() {
     assert_eq!(super::kept(&world, &world.events()[0]), large.as_bytes());
 }
 
-/// One event to this listener: the shim goes standalone, says nothing, and the event is kept once.
-/// Gives the calls of becket and the world.
+/// Sends one event to a listener that makes the shim go standalone in silence, with the event stored once.
+/// Returns the calls of becket and the world.
 fn goes_alone(why: &str, treat: Treat) -> (String, World) {
     let world = World::new();
     let calls = note_calls(&world);
@@ -92,7 +92,7 @@ fn goes_alone(why: &str, treat: Treat) -> (String, World) {
     (calls, world)
 }
 
-/// A named hook that has begun may not start a second time.
+/// A named hook that has started must not start a second time.
 #[test]
 fn a_broken_hold_means_standalone_without_the_started_hooks() {
     for (why, begun, for_ms) in [
@@ -137,7 +137,7 @@ fn an_answer_in_pieces_is_accepted() {
         (Some(0), ANSWER),
         "{called:?}"
     );
-    // Whoever answered keeps the event; this one did not.
+    // The daemon that answers stores the event; the fake one did not.
     assert_eq!(world.events().len(), 0);
 }
 
@@ -191,7 +191,7 @@ fn an_older_daemon_of_another_protocol_is_replaced() {
     });
     let called = send(&world, numbered(1).as_bytes());
     assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
-    // Ours puts its own socket in the place of the fake's, at the latest when it is ready.
+    // The real daemon replaces the fake's socket, at the latest when it is ready.
     let ours = until(PATIENCE, || {
         let status = world.output(&["daemon", "status", "--json"]);
         status.status.success().then_some(())
@@ -219,7 +219,7 @@ fn a_missed_deadline_shortens_the_waits_of_later_shims() {
     let first = wait(1);
     assert!(first > Duration::from_millis(900), "only {first:?}");
     assert!(world.path("run/slow").exists());
-    // The quickest of a few: a loaded machine may be late once.
+    // The fastest of four: a loaded machine may be late once.
     let next = (2..6).map(&mut wait).min().expect("some");
     assert!(next < first / 2, "{next:?} after {first:?}");
     drop(fake);
@@ -234,7 +234,7 @@ fn doctor_ends_when_the_daemon_is_stopped() {
     let began = Instant::now();
     let doctor = start(world.becket(["doctor", "--json"]));
     let events = start(world.becket(["events", "--json"]));
-    // Both wait for the daemon, at the same time, and give up.
+    // Both wait for the daemon at the same time and give up.
     let events = finish(events, began, Duration::from_secs(90));
     assert_eq!(events.code, Some(5), "{events:?}");
     let doctor = finish(doctor, began, Duration::from_secs(90));

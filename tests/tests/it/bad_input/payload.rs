@@ -1,4 +1,4 @@
-//! Stdin that is no event, or an odd one; pipes that never end, and pipes that nobody reads.
+//! Stdin with an invalid or unusual event, pipes that never end, and output that is not read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,7 +16,7 @@ use super::{BOUND, LARGE_BOUND, alone, call, doctor_says, kept, send};
 const DEEP: usize = 1_000_000;
 const MAX: usize = 32 << 20;
 
-/// What is sent, and what is said of it.
+/// Returns invalid events with the fault that becket names.
 fn faulty() -> Vec<(Vec<u8>, &'static str)> {
     let unclosed = format!("{{\"session_id\":\"s\",\"x\":{}", "[".repeat(DEEP));
     vec![
@@ -93,13 +93,13 @@ fn invalid_events_are_stored_raw_without_a_daemon() {
     for (payload, fault) in faulty() {
         let called = call(alone(&world), &payload, BOUND);
         assert!(called.is_silent(), "{fault}: {called:?}");
-        // Claude Code shows it in its debug log.
+        // Claude Code shows this line in its debug log.
         assert!(called.stderr.contains(fault), "{fault}: {called:?}");
     }
     are_kept_and_named(&world, "alone");
 }
 
-/// One line of the log, with the payload unread: it may be deeper than a parser likes.
+/// Parses one line of the log without its payload, which may be too deep for the parser.
 fn fields(line: &str) -> BTreeMap<String, Box<RawValue>> {
     serde_json::from_str(line).expect("a line of JSON")
 }
@@ -155,7 +155,7 @@ fn events_up_to_the_size_bound_are_accepted() {
     doctor_says(&world, "warning", fault);
 }
 
-/// Everything in a folder, but for one folder in it.
+/// Returns all paths of a folder, except those in `without`.
 fn tree(folder: &Path, without: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut open = vec![folder.to_owned()];
@@ -211,7 +211,7 @@ fn an_id_is_never_used_as_a_path() {
         .collect();
     assert_eq!(named, ["becket.db"], "only the database ends so");
     assert_eq!(tree(&world.path("sessions"), nowhere), BTreeSet::new());
-    // A person can ask for them all the same.
+    // `becket events` accepts each id.
     assert_eq!(
         world
             .run(&["events", "--json", "--session", "../x"])
@@ -221,10 +221,10 @@ fn an_id_is_never_used_as_a_path() {
     );
 }
 
-/// How long stdin may be silent: past it, the event is taken as it is.
+/// The longest silence on stdin. After it, the event is taken as it is.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// Sends this and then keeps stdin open, saying nothing more.
+/// Sends `beginning` and then keeps stdin open in silence.
 fn never_ends(shim: Command, beginning: &[u8]) -> Called {
     let began = Instant::now();
     let mut child = start(shim);
@@ -279,7 +279,7 @@ fn a_stdin_that_never_ends_is_read_up_to_a_silence() {
     doctor_says(&world, "warning", "stdin never ended");
 }
 
-/// A config that does not parse makes becket say something when a session starts.
+/// Creates a world with an invalid config, which becket reports when a session starts.
 fn talkative() -> World {
     let world = World::new();
     fs::create_dir_all(&world.becket_home).expect("a home");

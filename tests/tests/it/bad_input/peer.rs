@@ -1,4 +1,4 @@
-//! Clients that are no becket, and other users: counted and cut off, while others are served.
+//! Clients that are not becket, and other users: counted and disconnected, while others are served.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ use rustix::process::Uid;
 use super::fake::{Fake, answer, note_calls, say, socket_in, until_gone};
 use super::{BOUND, doctor_says, numbered, numbers, send};
 
-/// What the daemon says to these bytes, until it hangs up.
+/// Sends bytes to the daemon and returns its answer, read until it hangs up.
 fn heard(world: &World, said: &[u8]) -> Vec<u8> {
     let mut stream = UnixStream::connect(world.path("run/socket")).expect("a daemon");
     stream.set_read_timeout(Some(BOUND)).expect("a timeout");
@@ -95,7 +95,7 @@ fn a_half_sent_frame_delays_no_other_client() {
     }
     assert!(send(&world, numbered(1).as_bytes()).is_silent());
     assert_eq!(world.events()[0]["source"], "daemon");
-    // And they are not kept for ever.
+    // The connections are closed in the end.
     for mut stream in waiting {
         stream
             .set_read_timeout(Some(Duration::from_secs(30)))
@@ -115,7 +115,7 @@ fn half_sent_large_frames_do_not_exhaust_the_daemon() {
         drop(stream.write_all(&head));
         greedy.push(stream);
     }
-    // One that is large itself finds no room there: it goes alone. Small ones do not notice.
+    // A large event finds no room and goes standalone. Small ones are not affected.
     let large = format!(
         "{{\"session_id\":\"s\",\"tool_use_id\":\"1\",\"x\":\"{}\"}}",
         "x".repeat(1 << 20)
@@ -140,7 +140,7 @@ fn half_sent_large_frames_do_not_exhaust_the_daemon() {
 
 const NOBODY: u32 = 65534;
 
-/// Only root can be somebody else for a while.
+/// Returns true if the test runs as root, which alone can become another user; else skips it.
 fn root_or_skip(name: &str) -> bool {
     let root = rustix::process::getuid().is_root();
     if !root {
@@ -150,7 +150,7 @@ fn root_or_skip(name: &str) -> bool {
     root
 }
 
-/// Runs this as another user, on a thread of its own: Linux knows users by thread.
+/// Runs a function as another user, on a thread of its own, because Linux tracks users by thread.
 fn as_nobody<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> T {
     let thread = std::thread::spawn(|| {
         let nobody = Uid::from_raw(NOBODY);
@@ -230,7 +230,7 @@ fn the_shim_rejects_a_daemon_of_another_user() {
         open_to_all(path);
     }
     let path = socket.clone();
-    // Who listens is who called listen().
+    // The owner of a listener is the process that called listen().
     let listener = as_nobody(move || UnixListener::bind(path).expect("a socket"));
     let (heard, events) = std::sync::mpsc::channel();
     let fake = Fake::on(socket, listener, move |mut stream| {
@@ -260,7 +260,7 @@ fn a_socket_folder_of_another_user_is_not_used() {
         return;
     }
     let mut world = World::new();
-    // Too long for an address: the socket would lie in the temp folder, where others may be first.
+    // Too long for an address: the socket is in the temporary folder, where other users may be first.
     world.becket_home = world.home.join("long".repeat(30));
     world.run(&["init"]);
     let place = becket_wire::Place::new(&world.becket_home);
@@ -277,7 +277,7 @@ fn a_socket_folder_of_another_user_is_not_used() {
     });
     assert!(send(&world, numbered(1).as_bytes()).is_silent());
     drop(fake);
-    // No process listens there now; ours must not either.
+    // No process listens there now; the daemon must not either.
     assert!(send(&world, numbered(2).as_bytes()).is_silent());
     let output = world.output(&["daemon", "start"]);
     let stderr = String::from_utf8_lossy(&output.stderr);

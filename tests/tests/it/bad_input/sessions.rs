@@ -1,4 +1,4 @@
-//! Odd ids, titles and transcripts. Every view stays right, and no control character leaves becket.
+//! Unusual ids, titles and transcripts. Every view stays right, and becket prints no control character.
 
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
@@ -12,14 +12,14 @@ use becket_wire::text::is_hidden;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 
-/// Tells of a session; Claude Code is not disturbed.
+/// Sends an event of a session and asserts that Claude Code is not disturbed.
 #[track_caller]
 fn tell(world: &World, session: &str, event: &str, fields: &Value) {
     let called = world.tell(session, event, fields);
     assert!(called.is_silent(), "{event}: {called:?}");
 }
 
-/// The live session with this id, as `becket sessions --json` has it.
+/// Returns the live session with this id from `becket sessions --json`.
 #[track_caller]
 fn session(world: &World, id: &str) -> Value {
     let mut all = world.sessions().into_iter();
@@ -27,14 +27,14 @@ fn session(world: &World, id: &str) -> Value {
     found.unwrap_or_else(|| panic!("there is no session {id}"))
 }
 
-/// Waits until a session is as `fits` says.
+/// Waits until `fits` accepts the session.
 #[track_caller]
 fn wait_for(world: &World, id: &str, fits: impl Fn(&Value) -> bool) -> Value {
     let found = wait::until(PATIENCE, || Some(session(world, id)).filter(&fits));
     found.unwrap_or_else(|| panic!("it never came to that: {:#}", session(world, id)))
 }
 
-/// Nothing was lost, nothing panicked, and it is the same daemon.
+/// Asserts that no event was lost, nothing panicked, and the daemon is the same.
 #[track_caller]
 fn unharmed(world: &World, daemon: u32) {
     assert_eq!(world.daemon_pid(), Some(daemon), "another daemon");
@@ -45,7 +45,7 @@ fn unharmed(world: &World, daemon: u32) {
     }
 }
 
-/// No hidden character but the ends of lines.
+/// Asserts that a text has no hidden characters except line ends.
 #[track_caller]
 fn is_inert(what: &str, text: &str) {
     let hidden = text.chars().filter(|c| is_hidden(*c) && *c != '\n');
@@ -81,7 +81,7 @@ fn verbs_print_no_hidden_character_of_a_folder_name() {
     }
 }
 
-/// The view in a terminal; none, and the test skipped, where there is no tmux.
+/// Opens the view in a terminal. Returns `None` and skips the test without tmux.
 fn view(name: &str, world: &World) -> Option<Terminal> {
     match Terminal::of(&world.becket::<&str>([]), (120, 32)) {
         Ok(terminal) => Some(terminal),
@@ -92,7 +92,7 @@ fn view(name: &str, world: &World) -> Option<Terminal> {
     }
 }
 
-/// Names a window, clears it, rings, turns text round, breaks lines, is wide.
+/// Text that names a window, clears it, rings, reverses text, breaks lines and is wide.
 const NASTY: &str = "\u{1b}]2;HACKED\u{7}\u{1b}[2J\u{9b}31mred\u{202e}\r\n\t日本語\u{0}\u{7f}end";
 
 #[test]
@@ -146,7 +146,7 @@ fn no_verb_prints_control_characters_of_foreign_text() {
     ] {
         let mut said = world.run(args);
         if args.contains(&"--json") {
-            // Data for a program: what JSON does not escape stands there as it came.
+            // JSON is data for a program: characters that JSON does not escape are printed unchanged.
             said.retain(|c| c.is_ascii() && c != '\u{7f}');
         }
         is_inert(&format!("becket {args:?}"), &said);
@@ -254,7 +254,7 @@ fn a_folder_of_megabytes_costs_no_memory() {
     unharmed(&world, daemon);
 }
 
-/// A line that tells of an interrupt now: later than every event so far.
+/// Returns a transcript line with an interrupt that is later than every event so far.
 fn interrupted() -> String {
     let at = jiff::Timestamp::now();
     let content = json!([{"type": "text", "text": "[Request interrupted by user]"}]);
@@ -265,7 +265,7 @@ fn interrupted() -> String {
     .to_string()
 }
 
-/// A session at work with its transcript there.
+/// Starts a working session with a transcript, and returns the transcript's path.
 fn at_work(world: &World, id: &str) -> PathBuf {
     let folder = world.home.join(".claude/projects/p");
     fs::create_dir_all(&folder).expect("a folder");
@@ -279,7 +279,7 @@ fn troubled(told: &Value, by: &str) -> bool {
     told["troubles"].to_string().contains(by)
 }
 
-/// It says this trouble, and works on.
+/// Waits until the session reports this trouble, and asserts that it still works.
 #[track_caller]
 fn says(world: &World, id: &str, trouble: &str) {
     let told = wait_for(world, id, |told| troubled(told, trouble));
@@ -294,7 +294,7 @@ fn a_partial_transcript_line_is_awaited_or_reported() {
     let daemon = world.start_daemon();
     let path = at_work(&world, "cut");
     let mut file = File::create(&path).expect("a file");
-    // The first half only, for good: another line follows.
+    // Only the first half of a line; another line follows.
     file.write_all(b"{\"type\":\"user\",\"timest\n")
         .expect("written");
     says(&world, "cut", "1 line is broken");
@@ -317,13 +317,13 @@ fn a_transcript_of_200_megabytes_is_read_in_parts() {
     let daemon = world.start_daemon();
     let path = at_work(&world, "huge");
     let mut file = File::create(&path).expect("a file");
-    // A hole takes no disk, and is no text either.
+    // A sparse file uses no disk, and its content is not text either.
     file.set_len(200 << 20).expect("a large file");
     file.seek(SeekFrom::End(0)).expect("its end");
     write!(file, "\n{}\n", interrupted()).expect("written");
     let told = wait_for(&world, "huge", |told| told["status"] == "idle");
     assert_eq!(told["inferred"], true, "{told:#}");
-    // Where nobody attends, all of it is read, a part at a time.
+    // The transcript of an unattended session is read in full, in parts.
     let mut shim = world.shim("UserPromptSubmit");
     shim.env("CLAUDE_CODE_SESSION_ATTENDED", "0");
     let prompt = json!({

@@ -1,5 +1,5 @@
-//! A daemon that was stopped, and files of becket's or Claude Code's that are none: what asks does not wait for
-//! long, and nothing else is written.
+//! A daemon that was stopped by SIGSTOP, and files of becket or Claude Code that are devices or links:
+//! verbs do not wait for long, and nothing else is written.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,7 +11,7 @@ use rustix::process::Signal;
 
 use super::{numbered, registered};
 
-/// The two seconds in which a verb waits, and the rest for a loaded machine.
+/// The two seconds that a verb waits, and the rest for a loaded machine.
 const SOON: Duration = Duration::from_secs(12);
 
 #[test]
@@ -55,7 +55,7 @@ fn verbs_report_a_stopped_daemon_within_their_bound() {
     assert_eq!(world.status()["pid"], pid);
 }
 
-/// Runs a verb that says that the daemon's process is stopped.
+/// Runs a verb that reports that the daemon's process is stopped.
 #[track_caller]
 fn says_that_it_is_stopped(world: &World, pid: u32, args: &[&str]) -> Called {
     let called = finish(start(world.becket(args)), Instant::now(), SOON);
@@ -71,12 +71,12 @@ fn doctor_does_not_block_on_a_device_file() {
     let project = world.home.join("project");
     let settings = project.join(".claude/settings.local.json");
     fs::create_dir_all(settings.parent().expect("a folder")).expect("a folder");
-    // It says that it is a regular file, and reading it waits for the kernel's next word.
+    // It looks like a regular file, and reading it waits for the kernel's next message.
     symlink("/proc/kmsg", &settings).expect("a link");
     let command = world.home.join(".claude/commands/hook/disable.md");
     fs::remove_file(&command).expect("a file");
     mknodat(CWD, &command, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
-    // The same for the list of plugins.
+    // The list of plugins likewise.
     let plugins = world.home.join(".claude/plugins");
     fs::create_dir_all(&plugins).expect("a folder");
     symlink("/proc/kmsg", plugins.join("installed_plugins.json")).expect("a link");

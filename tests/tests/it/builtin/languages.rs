@@ -1,4 +1,4 @@
-//! The tools of TypeScript, JavaScript, Python, Go and Rust.
+//! The built-in hooks with the tools of TypeScript, JavaScript, Python, Go and Rust.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ const TYPESCRIPT: &str =
 const TSCONFIG: &str = r#"{"compilerOptions": {"strict": true, "noEmit": true, "target": "es2022",
 "module": "nodenext", "skipLibCheck": true, "types": []}, "include": ["src"]}"#;
 
-/// A project with these files and the installed tools.
+/// Creates a project with these files and the installed tools.
 fn javascript_project(name: &str, files: &[(&str, &str)]) -> Option<Project> {
     let modules = match node_modules() {
         Ok(modules) => modules,
@@ -44,7 +44,7 @@ fn typescript_errors_are_reported() {
     };
     assert_eq!(project.edit("typecheck-changed", "src/price.ts"), "");
     assert_eq!(project.stop("typecheck-project"), "");
-    // It breaks the one who uses it, which is told before the end, not now.
+    // The change breaks another file, which is reported at the end, not now.
     project.write(
         "src/price.ts",
         "export function price(cents: string): number {\n  return cents;\n}\n",
@@ -71,7 +71,7 @@ fn typescript_errors_are_reported() {
     );
     project.write("src/price.ts", TYPESCRIPT);
     assert_eq!(project.stop("typecheck-project"), "");
-    // Nothing of ours lies about.
+    // becket leaves no files.
     assert!(!project.folder.join("tsconfig.tsbuildinfo").exists());
 }
 
@@ -195,7 +195,7 @@ const PYTHON: &[(&str, &str)] = &[
     ),
 ];
 
-/// A project with a virtual environment of its own.
+/// Creates a project with a virtual environment.
 fn python_project(name: &str) -> Option<Project> {
     let programs = match python() {
         Ok(programs) => programs,
@@ -300,7 +300,7 @@ fn go_vet_and_test_failures_are_reported() {
             );
         }
     };
-    // What is compiled once serves the next run too.
+    // The build cache serves the next run too.
     let cache = programs.join("../../build-cache");
     let root = programs.join("..");
     let project = Project::new(&go_files())
@@ -353,7 +353,7 @@ mod tests {
 ";
 
 fn rust_project() -> Option<Project> {
-    // Of the toolchain that builds this test.
+    // The toolchain that builds this test.
     let cargo = std::env::var_os("CARGO").map(PathBuf::from);
     let folder = cargo.as_deref().and_then(Path::parent);
     let Some(folder) = folder.filter(|folder| folder.join("cargo-clippy").is_file()) else {
@@ -409,12 +409,12 @@ fn rust_errors_in_a_changed_file_are_reported() {
         ),
         "{told}"
     );
-    // What the compiler finds, clippy and the tests find too: it is told once.
+    // clippy and the tests find the compiler's errors too; they are reported once.
     let at_one_call = |hook| project.edit_at(hook, PRICE, Some("toolu_1"));
     assert!(at_one_call("lint-changed").contains("error[E0308]: mismatched types"));
     assert_eq!(at_one_call("typecheck-changed"), "");
     assert_eq!(at_one_call("test-changed"), "");
-    // Another file is not to blame.
+    // An edit of another file does not report them.
     assert_eq!(
         project.edit("typecheck-changed", "crates/shop/src/other.rs"),
         ""
@@ -445,7 +445,7 @@ fn rust_errors_in_a_changed_file_are_reported() {
     let told = edit("test-changed");
     assert!(told.starts_with("1 new failure in the tests of crates/shop/src/price.rs (cargo test, from PATH)\ncrates/shop/src/price.rs:9:9: price::tests::of_three: assertion"), "{told}");
     assert!(told.contains("left: \"3!\""), "{told}");
-    // Its tests are not those of another module.
+    // Tests of another module do not run.
     assert_eq!(project.edit("test-changed", "crates/shop/src/other.rs"), "");
 }
 

@@ -1,4 +1,4 @@
-//! The daemon is killed, stopped with SIGSTOP, asked to end by a signal or by `becket daemon stop`, or idle.
+//! The daemon is killed, stopped by SIGSTOP, ended by a signal or `becket daemon stop`, or idle.
 
 use std::collections::HashMap;
 use std::fs;
@@ -37,12 +37,12 @@ fn daemon_stop_under_load_ends_it_and_loses_nothing() {
     let mut chance = Chance::new();
     let mut sent = load::during(&world, 4, 0, |load| {
         for _ in 0..rounds(4) {
-            // One that is ready, or there is nothing to stop.
+            // A ready daemon; without one there is nothing to stop.
             load.until("daemon", || world.path("run/socket").exists().then_some(()));
             let pid = load.daemon_after(None);
             load.more(chance.below(8));
             chance.moment();
-            // The next event may start another one at once; that one is not to be waited for.
+            // The next event may start another daemon at once, which the loop does not wait for.
             world.run(&["daemon", "stop"]);
             load.until("end of the daemon", || {
                 (world.daemon_pid() != Some(pid)).then_some(())
@@ -82,7 +82,7 @@ fn kills_lose_and_duplicate_no_event() {
         let mut last = None;
         for _ in 0..kills {
             last = Some(load.daemon_after(last));
-            // Some die while they start, most at work.
+            // Some daemons die while they start, most while they work.
             load.more(chance.below(8));
             chance.moment();
             world.signal_daemon(Signal::KILL);

@@ -33,7 +33,7 @@ impl Follower {
         let list = Arc::clone(&seen);
         std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
-                // Half a line is the end of a follower that was killed.
+                // The last line of a killed follower may be incomplete.
                 let Ok(row) = serde_json::from_str::<Value>(&line) else {
                     break;
                 };
@@ -47,7 +47,7 @@ impl Follower {
         self.seen.lock().expect("a list").clone()
     }
 
-    /// It has seen everything, nothing twice, and still looks on.
+    /// Asserts that the follower has seen every event once, and still runs.
     fn saw_all_once(mut self, sent: &[Sent]) {
         let mut expected: Vec<u64> = sent.iter().map(|one| one.number).collect();
         expected.sort_unstable();
@@ -75,7 +75,7 @@ impl Follower {
     }
 }
 
-/// Also when a test fails: it would start daemons for ever.
+/// Also when a test fails: the follower would start daemons for ever.
 impl Drop for Follower {
     fn drop(&mut self) {
         drop(self.child.kill());
@@ -126,7 +126,7 @@ fn following_goes_on_over_takeovers() {
     follower.saw_all_once(&sent);
 }
 
-/// The next line that it says on stderr, if it says one.
+/// Returns the next line on stderr, if there is one.
 fn says(child: &mut Child) -> Option<String> {
     let mut stderr = BufReader::new(child.stderr.take().expect("a stderr"));
     let (tell, told) = channel();
@@ -150,10 +150,10 @@ fn a_follower_does_not_restart_a_stopped_daemon() {
     assert_eq!(says(&mut follower.child).as_deref(), Some(WAITS));
     let ended = || world.daemons().is_empty().then_some(());
     wait::until(PATIENCE, ended).expect("no daemon");
-    // The next event starts one, for them too.
+    // The next event starts a daemon, for the followers too.
     sent.push(load::send(&world, 2));
     wait::until(PATIENCE, || (follower.seen().len() > 1).then_some(())).expect("another row");
-    // A kill is nobody's wish.
+    // A kill is not a request to stop.
     world.kill_daemon();
     wait::until(PATIENCE, || world.daemon_pid()).expect("whoever follows starts one");
     sent.push(load::send(&world, 3));
@@ -163,7 +163,7 @@ fn a_follower_does_not_restart_a_stopped_daemon() {
 
 #[test]
 fn a_follower_that_is_too_slow_misses_nothing() {
-    // More than the daemon keeps for one who looks on, and than fits into the socket.
+    // More events than the daemon keeps for one follower, and than fit into the socket.
     const EVENTS: u64 = 1000;
     let world = World::new();
     world.start_daemon();

@@ -1,4 +1,4 @@
-//! One daemon at a time: a newer build takes over, and many starters start one.
+//! One daemon at a time: a newer build takes over, and concurrent starts lead to one daemon.
 
 use std::fs::{self};
 use std::io::{BufRead, BufReader};
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::load::{self, Sent};
 use super::{Chance, all_there_once, gone, rounds};
 
-/// Starts a daemon that passes for that version, and gives what it reports to its starter.
+/// Starts a daemon with this version, and returns its report to its starter.
 pub fn start_as(world: &World, version: &str) -> Notice {
     let mut daemon = world
         .becket(["daemon", "run", "--detached", "--as-version", version])
@@ -26,12 +26,12 @@ pub fn start_as(world: &World, version: &str) -> Notice {
     BufReader::new(stdout)
         .read_line(&mut line)
         .expect("a notice");
-    // It is our child, and when it ends somebody has to take note of it.
+    // The test is the parent of the daemon and has to reap it.
     std::thread::spawn(move || daemon.wait());
     Notice::read(&line)
 }
 
-/// The version of the daemon that answers, if one does.
+/// Returns the version of the daemon that answers, if one does.
 pub fn serving(world: &World) -> Option<String> {
     let status = world.output(&["daemon", "status", "--json"]);
     let status: Value = serde_json::from_slice(&status.stdout).ok()?;
@@ -113,7 +113,7 @@ fn newer_shims_replace_an_old_daemon_under_load() {
 
 const CALLS: u64 = 20;
 
-/// So many calls at the same moment.
+/// Sends so many events at once.
 fn at_once(world: &World, first: u64) -> Vec<Sent> {
     let start = Barrier::new(CALLS as usize);
     std::thread::scope(|scope| {

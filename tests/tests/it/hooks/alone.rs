@@ -1,4 +1,4 @@
-//! Hooks without a daemon: nothing is lost.
+//! Hooks without a daemon: no event and no run is lost.
 
 use std::fs;
 use std::process::Command;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::doubles::begins;
 use super::{SESSION, Ship};
 
-/// Notes that it ran, and refuses.
+/// A hook that counts its runs and denies.
 const COUNTS: &str = r#"
 [hooks.counts]
 on = "PreToolUse"
@@ -37,7 +37,7 @@ run = "echo $$ > begun; while [ ! -e go ]; do sleep 0.05; done; exit 3"
 "#;
 
 impl Ship {
-    /// The shim of a registration, where there is no daemon.
+    /// Returns the shim of a registration, without a daemon.
     fn alone_from(&self, from: &str) -> Command {
         let mut shim = self.world.command(self.world.programs.join("becket-hook"));
         shim.args(["--event", "PreToolUse", "--from", from, "--home"])
@@ -46,7 +46,7 @@ impl Ship {
         shim
     }
 
-    /// A verb that reads, without a daemon.
+    /// Runs a reading verb without a daemon.
     fn reads(&self, args: &[&str]) -> String {
         let mut becket = self.world.becket(args);
         let output = becket.env("BECKET_NO_DAEMON", "1").output();
@@ -72,14 +72,14 @@ impl Ship {
     }
 }
 
-/// The process that started a hook.
+/// Returns the process that started a hook.
 pub(super) fn parent_of(hook: &str) -> String {
     let status = fs::read_to_string(format!("/proc/{}/status", hook.trim())).expect("a process");
     let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
     parent.expect("a parent").to_owned()
 }
 
-/// Ends what a killed process left behind.
+/// Ends a process that a killed one left behind.
 pub(super) fn end(pid: &str) {
     let pid: i32 = pid.trim().parse().expect("a pid");
     let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, Signal::KILL));
@@ -98,7 +98,7 @@ fn an_event_is_not_lost_when_its_process_is_killed_over_a_hook() {
     assert_eq!(shim.status.code(), Some(1), "{shim:?}");
     let told = ship.reads_events();
     assert_eq!(told.len(), 1, "{told:?}");
-    // And by the next daemon, once.
+    // The next daemon reads it once, too.
     let events = ship.world.events();
     assert_eq!(events.len(), 1, "{events:?}");
     assert_eq!(events[0]["id"], told[0]["id"]);

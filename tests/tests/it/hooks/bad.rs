@@ -1,4 +1,4 @@
-//! Hooks that misbehave: each ends in its bound, is named, and the session goes on.
+//! Misbehaving hooks: each ends within its bound, is named, and the session goes on.
 
 use std::fs;
 use std::io::Write;
@@ -10,10 +10,10 @@ use becket_tests::world::{call, is_alive, start};
 use super::doubles::begins;
 use super::{Ship, answer};
 
-/// Far more than any of them may take, and less than Claude Code waits.
+/// Far more than any of the hooks may take, and less than Claude Code waits.
 const BOUND: Duration = Duration::from_secs(90);
 
-/// What a daemon has in memory that keeps no more than a little of what hooks print, in kB.
+/// The memory of a daemon that keeps only a little of the output of hooks, in kB.
 const LITTLE: u64 = 90_000;
 
 struct Bad {
@@ -35,7 +35,7 @@ const BAD: [Bad; 11] = [
     },
     Bad {
         name: "leaves-one-behind",
-        // Longer than anybody would wait who waited for it.
+        // Longer than the bound of any waiting process.
         run: "\"(trap '' TERM; exec sleep 60) & exit 0\"",
         outcome: "ok",
     },
@@ -84,7 +84,7 @@ const BAD: [Bad; 11] = [
 #[test]
 fn a_misbehaving_hook_ends_within_its_bound_and_is_named() {
     for bad in &BAD {
-        // Whoever ends by itself has time for that on a loaded machine too.
+        // Hooks that end by themselves have time for that on a loaded machine too.
         let timeout = if bad.outcome == "timed out" { 1 } else { 10 };
         let config = format!(
             "[hooks.{}]\non = \"PreToolUse\"\ntimeout = \"{timeout}s\"\nrun = {}\n\n[hooks.good]\non = \"PreToolUse\"\nrun = '''echo '{{\"systemMessage\": \"all is well\"}}' '''\n",
@@ -123,7 +123,7 @@ fn wait_gone(pid: u32) {
     wait::until(PATIENCE, gone).unwrap_or_else(|| panic!("{pid} still runs"));
 }
 
-/// The most that a process ever had in memory, in kB.
+/// Returns the peak memory of a process, in kB.
 fn memory(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -142,7 +142,7 @@ fn a_hook_runs_once_if_the_daemon_dies_meanwhile() {
     let output = child.wait_with_output().expect("an end");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(output.stdout.is_empty(), "{output:?}");
-    // What a killed daemon left behind is ended by its own time; here, by us.
+    // The process of a killed daemon would end at its deadline; the test ends it now.
     let left: i32 = pid.trim().parse().expect("a pid");
     let _ = rustix::process::Pid::from_raw(left)
         .map(|pid| rustix::process::kill_process(pid, rustix::process::Signal::KILL));

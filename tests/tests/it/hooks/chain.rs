@@ -1,4 +1,4 @@
-//! Switches follow a session, and what is typed to set them is no work.
+//! Switches follow a session, and typed switches leave it idle.
 
 use std::fs;
 
@@ -109,7 +109,7 @@ fn switches_follow_clear_in_the_same_process() {
     assert_eq!(copied["disabledHooks"], json!(["no-bash"]));
     let bash = ship.bash("t1").replace(SESSION, NEXT);
     assert!(call(ship.shim("PreToolUse"), bash.as_bytes()).is_silent());
-    // The daemon ends, and nothing is forgotten.
+    // The daemon ends, and the switches stay.
     ship.world.kill_daemon();
     assert!(call(ship.shim("PreToolUse"), bash.replace("t1", "t2").as_bytes()).is_silent());
 }

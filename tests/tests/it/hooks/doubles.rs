@@ -19,14 +19,14 @@ timeout = "60s"
 run = """echo run >> runs; while [ ! -e go ]; do sleep 0.05; done; echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "no"}}'"""
 "#;
 
-/// Runs until it is told to end, and says so.
+/// A hook that runs until it gets SIGTERM, and records that.
 pub(super) const LONG: &str = r#"
 [hooks.long]
 on = "PreToolUse"
 run = "trap 'echo ended > ended; exit' TERM; echo $$ > begun; while :; do sleep 0.05; done"
 "#;
 
-/// The same call, from one registration or another.
+/// Sends the same call from one registration or another.
 pub(super) fn asks(ship: &Ship, from: &str) -> Child {
     let mut shim = ship.world.command(ship.world.programs.join("becket-hook"));
     shim.args(["--event", "PreToolUse", "--from", from, "--home"])
@@ -34,7 +34,7 @@ pub(super) fn asks(ship: &Ship, from: &str) -> Child {
     begins(shim, &ship.bash("t1"))
 }
 
-/// Starts a hook call that may take its time.
+/// Starts a hook call that may take long.
 pub(super) fn begins(shim: Command, event: &str) -> Child {
     let mut child = start(shim);
     let mut stdin = child.stdin.take().expect("stdin");
@@ -58,7 +58,7 @@ fn a_duplicate_event_gets_the_same_refusal_and_runs_no_hook() {
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(said.contains("\"deny\""), "{said}");
     }
-    // And one that comes when all is decided.
+    // A third event after the decision.
     let third = begin("run").wait_with_output().expect("an end");
     assert!(String::from_utf8_lossy(&third.stdout).contains("\"deny\""));
     assert_eq!(ship.wait_file("runs"), "run\n");
@@ -77,7 +77,7 @@ fn a_duplicate_event_is_answered_after_the_first_shim_was_killed() {
     wait::until(PATIENCE, both).expect("both events");
     first.kill().expect("a kill");
     first.wait().expect("an end");
-    // An answer proves that the daemon has heard of what happened before it.
+    // Its answer proves that the daemon has handled the earlier messages.
     ship.world.status();
     fs::write(ship.project.join("go"), "").expect("a file");
     let output = second.wait_with_output().expect("an end");
@@ -148,7 +148,7 @@ run = """echo '{"systemMessage": "here"}'"""
 "#,
     );
     ship.world.start_daemon();
-    // Bounded: a shim without a place would wait until a hook's time is up.
+    // Bounded: a shim without a place would wait until the hook's time limit.
     let call = |event: &str, payload: &str| {
         let began = Instant::now();
         finish(begins(ship.shim(event), payload), began, PATIENCE)
@@ -159,7 +159,7 @@ run = """echo '{"systemMessage": "here"}'"""
     let stop = ship.event("Stop", &serde_json::json!({"stop_hook_active": false}));
     let called = call("Stop", &stop);
     assert!(called.stdout.contains("asked: here"), "{called:?}");
-    // A shim that finds no place is served all the same, after a while, without the daemon.
+    // A shim that finds no place is served after a while, without the daemon.
     let events = ship.world.events();
     let stop = events.iter().find(|event| event["event"] == "Stop");
     assert_eq!(stop.expect("the event")["source"], "daemon");
@@ -167,7 +167,7 @@ run = """echo '{"systemMessage": "here"}'"""
     let told = || {
         let runs = ship.world.run(&["recent", "100", "--json"]);
         let runs: Vec<serde_json::Value> = serde_json::from_str(&runs).expect("JSON");
-        // A hook that still runs would never see the file once the folder is gone.
+        // A hook that still runs would never see the file once the folder is deleted.
         let is_over = |run: &&serde_json::Value| run["hook"] == "behind" && run["outcome"] == "ok";
         (runs.iter().filter(is_over).count() == 70).then_some(())
     };

@@ -1,5 +1,5 @@
-//! Hooks that run while their daemon ends: the answer still comes, or an error after the daemon's
-//! time. What a killed daemon left behind is ended by the next one.
+//! Hooks that run while their daemon ends: the answer still comes, or an error after the daemon's time. The
+//! next daemon ends the hooks of a killed one.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -15,7 +15,7 @@ use super::doubles::{LONG, WAITS_AND_DENIES, asks, begins};
 use super::{DENIES, Ship};
 use crate::chaos::takeover::{serving, start_as};
 
-/// Does not end when asked to, nor does its child.
+/// A hook that ignores SIGTERM, and so does its child.
 const STUBBORN: &str = r#"
 [hooks.stubborn]
 on = "PreToolUse"
@@ -23,7 +23,7 @@ timeout = "2s"
 run = """trap '' TERM; sh -c 'echo $$ > child; while :; do sleep 1000; done' & echo $$ > begun; while :; do sleep 1000; done"""
 "#;
 
-/// Ends when the file `go` is there.
+/// A hook that ends when the file `go` exists.
 const PATIENT: &str = r#"
 [hooks.patient]
 on = "PreToolUse"
@@ -32,7 +32,7 @@ run = "trap 'echo asked > asked' TERM; echo $$ > begun; while [ ! -e go ]; do sl
 "#;
 
 impl Ship {
-    /// The process whose number a hook wrote down.
+    /// Returns the process whose pid a hook recorded.
     fn process(&self, name: &str) -> u32 {
         self.wait_file(name).trim().parse().expect("a pid")
     }
@@ -53,14 +53,14 @@ impl Ship {
         files.map_or(0, Iterator::count)
     }
 
-    /// Waits until a hook that has begun is listed.
+    /// Waits until a started hook is listed.
     pub(super) fn wait_listed(&self) {
         let listed = || (!self.running().is_empty()).then_some(());
         wait::until(PATIENCE, listed).expect("it is listed");
     }
 }
 
-/// The one run of a hook, once it is recorded.
+/// Waits for the only run of a hook.
 fn recorded(ship: &Ship, hook: &str) -> Value {
     let found = || {
         let runs = ship.recent();
@@ -153,7 +153,7 @@ fn a_stopped_daemon_still_answers_with_a_denial() {
     ship.wait_file("runs");
     let mut stop = ship.world.becket(["daemon", "stop"]);
     let stop = stop.stdout(Stdio::piped()).spawn().expect("becket");
-    // It serves what needs no hook, and tells what runs.
+    // The ending daemon serves events without hooks, and lists running hooks.
     let start = ship.event("SessionStart", &json!({"source": "startup"}));
     let served = ship.world.send("SessionStart", start);
     let why = ship.world.output(&["why"]).stdout;
@@ -204,7 +204,7 @@ fn an_event_that_needs_hooks_goes_standalone_while_the_daemon_ends() {
 
 #[test]
 fn hooks_that_outlast_the_ending_daemon_are_cut_off_with_an_error() {
-    // Told once, with no time left; or told twice.
+    // Stopped once, with no time left; or stopped twice.
     for drain in ["0", "30"] {
         let ship = Ship::new(LONG);
         let mut daemon = ship.world.becket(["daemon", "run", "--drain", drain]);
@@ -229,7 +229,8 @@ fn hooks_that_outlast_the_ending_daemon_are_cut_off_with_an_error() {
         ship.wait_file("ended");
         for child in [first, double] {
             let output = child.wait_with_output().expect("an end");
-            // An error: passed over, or with `becket init --strict` as good as a denial. Never silence.
+            // Claude Code ignores the error, or treats it as a denial with `becket init --strict`. Silence
+            // would let the call pass.
             assert_eq!(output.status.code(), Some(1), "{output:?}");
             assert!(output.stdout.is_empty(), "{output:?}");
             let said = String::from_utf8_lossy(&output.stderr);

@@ -1,4 +1,4 @@
-//! Hooks side by side, and those that rewrite one after the other.
+//! Hooks that run side by side, and rewriting hooks that run one after the other.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use super::{Ship, answer};
 
 #[test]
 fn hooks_of_one_event_run_side_by_side() {
-    // Each waits until all have begun: one after the other, none would ever end.
+    // Each hook waits until all have started: one after the other, none would end.
     let mut config = String::new();
     for n in 0..10 {
         let run = format!(

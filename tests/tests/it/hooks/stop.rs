@@ -1,5 +1,5 @@
-//! An agent whose stop is judged by hooks of becket's own works until they let it stop, whoever runs
-//! them and whatever becomes of the daemon.
+//! An agent works until becket's named hooks let its stop through, with and without a daemon, and if the
+//! daemon ends meanwhile.
 
 use std::fs;
 use std::process::{Child, Command};
@@ -26,7 +26,7 @@ run = "echo begun > begun; while [ -e begun ] && [ ! -e go ]; do sleep 0.05; don
     )
 }
 
-/// A ship with a session at work.
+/// Creates a world with a working session.
 fn ship(then: &str) -> Ship {
     let ship = Ship::new(&config(then));
     ship.world.start_daemon();
@@ -35,7 +35,7 @@ fn ship(then: &str) -> Ship {
     ship
 }
 
-/// Its Stop, which is being judged.
+/// Sends the session's Stop, and waits until its hooks run.
 fn stops(ship: &Ship, by: fn(&Ship, &str) -> Command) -> Child {
     let stop = ship.event("Stop", &json!({"stop_hook_active": false}));
     let child = begins(by(ship, "Stop"), &stop);
@@ -58,7 +58,7 @@ fn wait_display(ship: &Ship, wanted: &str) {
     wait::until(PATIENCE, is_so).unwrap_or_else(|| panic!("it is {}", display(ship)));
 }
 
-/// The Stop as the log has it, once it is decided.
+/// Waits for the decision about the Stop in the log.
 fn decided(ship: &Ship) -> Value {
     let found = || {
         let log = ship.world.events();
@@ -68,7 +68,7 @@ fn decided(ship: &Ship) -> Value {
     wait::until(PATIENCE, found).expect("a decision")
 }
 
-/// What the session displays while its Stop is judged, and afterwards.
+/// Returns the displayed state of the session while its Stop is judged, and afterwards.
 fn displays(then: &str) -> [String; 2] {
     let ship = ship(then);
     let child = stops(&ship, Ship::shim);
@@ -121,7 +121,7 @@ fn a_daemon_killed_during_stop_hooks_leaves_no_session_working() {
     let ship = ship(BLOCKS);
     let child = stops(&ship, Ship::shim);
     ship.world.kill_daemon();
-    // Alone answers, without the hooks.
+    // The standalone becket answers, without the hooks.
     let output = child.wait_with_output().expect("an end");
     let answered = (output.status.code(), output.stdout.is_empty());
     ship.world.start_daemon();

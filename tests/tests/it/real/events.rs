@@ -1,4 +1,4 @@
-//! What Claude Code sends and what it takes for an answer. Stories that test only Claude Code run with
+//! Events of Claude Code, and the effect of answers on it. Stories that test only Claude Code run with
 //! `./test --all`.
 
 use std::time::Duration;
@@ -10,8 +10,8 @@ use becket_tests::story::{Becket, EXEC_FORM, Given, Hook, Story, TOLERANT, story
 use becket_tests::wait::{self, PATIENCE};
 use serde_json::json;
 
-/// What the model reads of a denial. With several hooks, an early version lost the reason of one
-/// that was not the last to answer.
+/// Returns the text of a denial that the model reads. With several hooks, an early version lost the reason
+/// of one that was not the last to answer.
 fn denied_because<'a>(story: &Story, reason: &'a str) -> &'a str {
     match story.claude.is_at_least("2.1.139") {
         true => reason,
@@ -81,7 +81,7 @@ fn a_blocked_prompt_never_reaches_the_model() {
         let run = story.print("look around").run();
 
         assert!(story.model.turns().is_empty(), "{}", story.so_far());
-        // Before, the result was empty.
+        // In earlier versions the result was empty.
         if story.claude.is_at_least("2.1.197") {
             assert!(run.text().contains("not today"), "{run:?}");
         }
@@ -198,7 +198,7 @@ fn parallel_calls_each_keep_their_own_order() {
 
         let results = story.model.turns()[1].tool_results();
         let mut texts: Vec<&str> = results.iter().map(|result| result.text.as_str()).collect();
-        // They stand in the order in which the calls came to an end.
+        // The results come in the order in which the calls ended.
         texts.sort_unstable();
         assert_eq!(texts, ["one", "three", "two"]);
         let events = story.events();
@@ -286,7 +286,7 @@ fn resume_and_continue_keep_the_session_and_a_fork_begins_one() {
         let events = story.events();
         let starts = events.of("SessionStart");
         let sources: Vec<&str> = starts.iter().map(|start| start.text("source")).collect();
-        // Before, the hooks were told of a resume, and the old session's id.
+        // In earlier versions hooks got a resume with the old session's id.
         let (fork, id) = match story.claude.is_at_least("2.1.260") {
             true => ("fork", forked.session()),
             false => ("resume", first),
@@ -386,7 +386,7 @@ fn instructions_and_commands_fire_events() {
         assert_eq!(run.succeeded().text(), "swept");
         let events = story.events();
         events.in_order(&["UserPromptSubmit", "Stop"]);
-        // Before, the prompt came after its expansion.
+        // In earlier versions the prompt came after its expansion.
         if story.claude.is_at_least("2.1.325") {
             events.in_order(&["UserPromptSubmit", "UserPromptExpansion", "Stop"]);
         }
@@ -401,7 +401,7 @@ fn instructions_and_commands_fire_events() {
     });
 }
 
-/// Somebody else's hook makes a worktree and nobody's hook removes it: what the model is told.
+/// Lets a user's hook make a worktree that no hook removes, and returns the model's result.
 fn leave_a_worktree_of_a_hook(given: Given) -> Result<(Story, String), Unavailable> {
     let enter = tool("EnterWorktree", json!({"name": "side"}));
     let leave = json!({"action": "remove", "discard_changes": true});
@@ -489,8 +489,8 @@ fn a_changed_watched_file_fires_an_event() {
         let person = story.person()?;
 
         person.ready();
-        // The watch begins at some moment after the start, and waits until a file is at rest:
-        // change it again, with pauses, until it is seen.
+        // The watch begins at some moment after the start, and waits until a file is stable: change it
+        // again, with pauses, until it is noticed.
         let changed = wait::until(PATIENCE, || {
             std::fs::write(&file, "high").expect("change the file");
             let told = || {
@@ -510,7 +510,7 @@ fn a_changed_watched_file_fires_an_event() {
     });
 }
 
-/// One tool call with this hook before it; what the model got back.
+/// Runs one tool call with this PreToolUse hook, and returns the model's result.
 fn result_of_call(given: Given, hook: Hook) -> Result<(Story, String), Unavailable> {
     let story = given
         .on("do it", [bash("echo it ran"), say("done")])

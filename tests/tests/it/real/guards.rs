@@ -1,4 +1,4 @@
-//! Guards with the real Claude Code: what they stop, and the calls that none of them saw.
+//! Guards with the real Claude Code: the calls that they stop, and the calls that reach no guard.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 const DESTROYS: &str = "rm -rf .git";
 const REASON: &str = "This would delete";
 
-/// A model that tries to delete `.git`, by itself and through a subagent.
+/// Adds a model that tries to delete `.git`, by itself and through a subagent.
 fn tempted(given: Given) -> Given {
     let delegates = agent("general-purpose", "inner job");
     given
@@ -24,7 +24,7 @@ fn tempted(given: Given) -> Given {
         .on("inner job", [bash(DESTROYS), say("inner done")])
 }
 
-/// Lets the model go on, and fails unless both of its tries were denied and it read why.
+/// Runs the program, and fails unless both tries were denied and the model read the reason.
 #[track_caller]
 fn both_are_denied(story: &Story, run: impl FnOnce() -> Finished) {
     story.model.open("first");
@@ -103,7 +103,7 @@ fn without_a_guards_answer_claude_code_asks_itself() {
     });
 }
 
-/// Where the user attends, `ask` raises Claude Code's dialog, also where Claude Code itself would not ask.
+/// In an attended session, `ask` raises Claude Code's dialog, also where Claude Code itself would not ask.
 #[test]
 fn ask_raises_the_dialog_in_every_mode() {
     for mode in ["default", "auto", "bypassPermissions"] {
@@ -111,7 +111,7 @@ fn ask_raises_the_dialog_in_every_mode() {
             let story = given
                 .since("2.1.325", "the dialog of a hook in auto mode")
                 .file("notes/one.txt", "one")
-                // Else the program asks whether that mode is meant.
+                // Without it, Claude Code asks to confirm that mode.
                 .settings(
                     Scope::Local,
                     json!({"skipDangerousModePermissionPrompt": true}),
@@ -134,8 +134,8 @@ fn ask_raises_the_dialog_in_every_mode() {
     }
 }
 
-/// The model calls `becket init` with a home of its own. The person agrees, and it refuses all the same: the
-/// home that the settings register knows the Claude Code above it.
+/// The model calls `becket init` with a home of its own. The user agrees, and becket still refuses: the
+/// home of the registration knows the Claude Code above it.
 #[test]
 fn the_model_cannot_register_becket_with_another_home() {
     for mode in ["default", "acceptEdits", "auto", "bypassPermissions"] {
@@ -178,7 +178,7 @@ fn the_model_cannot_register_becket_with_another_home() {
     }
 }
 
-/// Commands that start Claude Code without hooks, and the reason of the guard.
+/// Commands that start Claude Code without hooks, with the guard's reason.
 const UNHOOKED: [(&str, &str); 11] = [
     ("claude --safe-mode -p x", "without hooks"),
     ("claude --bare -p x", "without hooks"),
@@ -255,8 +255,8 @@ fn starting_claude_code_without_hooks_is_asked_about() {
     }
 }
 
-/// A call whose input strict parsers refuse, one of the other tool that runs shell, and one that makes more
-/// text than is read.
+/// Adds a call with input that strict parsers refuse, a call of the other shell tool, and a call whose text
+/// is too long to be read.
 fn odd_calls(given: Given) -> Given {
     let half = format!("{DESTROYS} # {HALF_EMOJI}");
     let monitor = json!({"command": DESTROYS, "description": "watch", "timeout_ms": 1000});
@@ -267,7 +267,7 @@ fn odd_calls(given: Given) -> Given {
             "the Monitor tool, and the dialog of a hook in auto mode",
         )
         .file(".git/HEAD", "ref: refs/heads/main\n")
-        // Else the program asks whether that mode is meant.
+        // Without it, Claude Code asks to confirm that mode.
         .settings(
             Scope::Local,
             json!({"skipDangerousModePermissionPrompt": true}),
@@ -283,7 +283,7 @@ fn odd_calls(given: Given) -> Given {
         )
 }
 
-/// Fails unless Bash and Monitor were denied, and returns the decision about the last call.
+/// Asserts that Bash and Monitor were denied, and returns the decision about the last call.
 #[track_caller]
 fn after_denials(story: &Story) -> Value {
     assert!(story.home.project().join(".git/HEAD").exists());
@@ -358,7 +358,7 @@ fn strict_blocks_when_the_shim_is_gone() {
     }
 }
 
-/// `becket coverage --json` for the story's Claude Code: id of the session, hooked, calls, unseen.
+/// Returns `becket coverage --json` for the story's Claude Code: session id, hooked, calls, unseen.
 fn coverage(story: &Story) -> Vec<Value> {
     let mut becket = story.becket().becket(["coverage", "--json"]);
     let said = becket
@@ -384,7 +384,7 @@ fn guards_see_every_call_that_runs() {
             .on(
                 "do things",
                 [
-                    // Neither a tool that is not there nor a wrong input gets as far as a hook.
+                    // A call of an unknown tool or with wrong input reaches no hook.
                     tools([bash("echo one"), tool("Nonesuch", json!({}))]),
                     tool("Bash", json!({"no": "command"})),
                     tools([bash("exit 3"), bash("echo beside")]),
@@ -457,10 +457,10 @@ fn a_project_that_switches_hooks_off_is_found_by_coverage() {
             "{of_heard:#}"
         );
 
-        // Once hooks run again, the end of the session tells the daemon.
+        // Once hooks run again, the daemon learns of the end of the session.
         story.home.set_settings(Scope::Project, &json!({}));
         print("third thing").resume(&heard).run().succeeded();
-        // The end of the first run may be compared while the second writes: a smaller number then.
+        // The end of the first run may be compared while the second writes: the number is smaller then.
         let told = wait::until(PATIENCE, || {
             let row = story.session(&heard);
             let told = row["troubles"][0].as_str().unwrap_or_default();
@@ -472,7 +472,7 @@ fn a_project_that_switches_hooks_off_is_found_by_coverage() {
     });
 }
 
-/// Neither form of a command in a command file is a tool call: no guard can see it.
+/// Neither form of a command in a command file is a tool call, so no guard sees it.
 #[test]
 fn commands_in_a_command_file_fire_no_pre_tool_use() {
     story(|given| {

@@ -1,4 +1,4 @@
-//! `becket run` and `becket prd` with the real Claude Code, and what it says when a usage limit is reached.
+//! `becket run` and `becket prd` with the real Claude Code, and becket's report of a usage limit.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -16,7 +16,7 @@ use jiff::tz::TimeZone;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// The launch file of the launcher in the terminal, once it says what is wanted.
+/// Waits until `fits` accepts the launch file of the launcher in the terminal.
 #[track_caller]
 fn launch(person: &Person<'_>, fits: impl Fn(&Value) -> bool) -> Value {
     let file = format!("launches/{}.json", person.pid());
@@ -30,7 +30,7 @@ fn session(file: &Value) -> &str {
     file["session_id"].as_str().unwrap_or_default()
 }
 
-/// A story in which only `becket run` registers becket, beside a witness.
+/// Adds becket without a registration in settings, beside a recorder.
 fn launching(given: Given) -> Given {
     given
         .registered(Becket::default().launched_only())
@@ -121,7 +121,7 @@ fn a_registration_in_the_settings_is_enough_for_a_launch() {
     });
 }
 
-/// A shell at which the person starts becket: the one that has the jobs.
+/// Starts a shell with job control, in which the person starts becket.
 fn shell(story: &Story) -> Result<Person<'_>, Unavailable> {
     let bash = ["/bin/bash", "--norc", "--noprofile", "-i"].map(OsString::from);
     let person = Person::at(story, &bash)?;
@@ -151,7 +151,7 @@ fn job_control_resizing_and_the_exit_code_are_those_of_claude_code() {
         person.press("Enter");
         person.ready();
 
-        // Ctrl-Z gives the terminal back to the shell; `fg` goes on.
+        // Ctrl-Z returns to the shell; `fg` continues.
         person.press("C-z");
         person.wait_text("Stopped");
         person.type_text("clear; echo at the $((1+1))nd prompt");
@@ -163,14 +163,14 @@ fn job_control_resizing_and_the_exit_code_are_those_of_claude_code() {
         person.submits("first thing");
         person.wait_text("done one");
 
-        // Another size reaches it.
+        // Claude Code gets a new terminal size.
         person.tmux_says(&["resize-window", "-x", "90", "-y", "30"]);
         let rule = "─".repeat(90);
         person.wait_for("a rule of 90 columns", |screen| {
             screen.0.lines().any(|line| line == rule)
         });
 
-        // Ctrl-C breaks a turn off.
+        // Ctrl-C interrupts a turn.
         person.submits("long thing");
         person.wait_text("esc to interrupt");
         person.press("C-c");
@@ -179,7 +179,7 @@ fn job_control_resizing_and_the_exit_code_are_those_of_claude_code() {
         });
         story.model.open("never");
 
-        // Ctrl-C twice ends it.
+        // Ctrl-C twice ends Claude Code.
         let ended = wait::until(PATIENCE, || {
             person.press("C-c");
             person.press("C-c");
@@ -321,7 +321,7 @@ fn a_claude_code_that_dies_is_restarted_on_its_session() {
         story.wait_event("Stop");
         person.ready();
         let first = launch(&person, |file| file["session_id"].is_string());
-        // What is not in the transcript yet does not come back.
+        // Text that is not in the transcript yet is lost.
         let transcript = first["transcript_path"].as_str().unwrap_or_default();
         let written = || {
             fs::read_to_string(transcript)
@@ -351,7 +351,7 @@ fn a_claude_code_that_dies_is_restarted_on_its_session() {
     });
 }
 
-/// The StopFailure of a turn that is answered so. Only a subscription has limits that reset.
+/// Passes the StopFailure of a turn with this answer to `look`. Only a subscription has limits that reset.
 fn failure(subscription: bool, answer: Turn, look: impl FnOnce(&Event)) {
     story(|given| {
         let mut given = given
@@ -474,7 +474,7 @@ fn a_document_is_started_resumed_and_continued_without_its_transcript() {
                 .contains("You help the user write a product requirements document")
         );
 
-        // The same session once more.
+        // The same session again.
         let person = prd(&story, &["continue"])?;
         person.ready();
         person.submits("What about refunds?");
@@ -483,7 +483,7 @@ fn a_document_is_started_resumed_and_continued_without_its_transcript() {
         let second = sessions(&story);
         assert_eq!(second, [&first[..], &first[..]].concat());
 
-        // Its transcript is gone: a new session knows the document.
+        // Its transcript is deleted: a new session knows the document.
         let transcript = shown(&story)["sessions"][1]["transcript_path"].clone();
         fs::remove_file(transcript.as_str().unwrap()).unwrap();
         let person = prd(&story, &["continue", "checkout"])?;

@@ -9,10 +9,10 @@ use becket_tests::story::{Becket, Given, Person, Story, program, story};
 use becket_tests::wait::{self, PATIENCE};
 use serde_json::json;
 
-/// Since when the program is known to show what a hook has for the terminal.
+/// The first version that shows a hook's terminal sequence.
 const SHOWN_SINCE: &str = "2.1.197";
 
-/// A story whose becket has this in `[notice]`.
+/// Starts a story with this `[notice]` config.
 fn wishes(given: Given, notice: &str) -> Result<Story, Unavailable> {
     let becket = Becket::default();
     fs::create_dir_all(&becket.world.becket_home).expect("a home");
@@ -24,7 +24,7 @@ fn wishes(given: Given, notice: &str) -> Result<Story, Unavailable> {
         .begin()
 }
 
-/// Waits until the program has sent this to its terminal. The reply is all that came by then.
+/// Waits until the program has sent this sequence to its terminal, and returns all output so far.
 fn rings(story: &Story, person: &Person<'_>, sequence: &str) -> String {
     let file = story.home.root().join("sent");
     let sent = || String::from_utf8_lossy(&fs::read(&file).unwrap_or_default()).into_owned();
@@ -76,7 +76,7 @@ fn the_end_of_long_work_sends_a_notice() {
 
         person.submits("be quick");
         person.wait_text("that was quick");
-        // However long it took: the machine may be busy.
+        // The duration is not compared, since the machine may be busy.
         rings(
             &story,
             &person,
@@ -157,7 +157,7 @@ fn the_status_line_and_the_users_own_are_on_the_screen() {
         });
         assert!(screen.contains("project · "), "{}", screen.0);
         assert!(!screen.contains("⚠"), "{}", screen.0);
-        // Nothing happens in this session, and its line tells of another that waits.
+        // Nothing happens in this session, and its line shows another session that waits.
         let asks = json!({"tool_name": "Bash", "tool_input": {"command": "make"}});
         let another_waits = |id: &str, shown: &str| {
             story.becket().tell(id, "PermissionRequest", &asks);

@@ -1,4 +1,4 @@
-//! Who is doing what, as becket shows it while the real Claude Code does it.
+//! The displayed state of sessions while the real Claude Code works.
 
 mod agents;
 mod ends;
@@ -9,7 +9,7 @@ mod waiting;
 
 use becket_tests::story::Session;
 
-/// Whether the main agent has this status, and whether no event said so.
+/// Returns a test for the main agent's status, and for `inferred`: true if no event reported it.
 fn is(status: &str, inferred: bool) -> impl Fn(&Session) -> bool {
     move |session| session.status() == status && session["inferred"] == inferred
 }

@@ -1,5 +1,5 @@
-//! Switches: typed by a person, as command files without hooks, and as a plugin, alone and beside
-//! `becket init`.
+//! Switches: typed by the user, as command files without hooks, and as a plugin, alone and beside `becket
+//! init`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use serde_json::json;
 const DISABLED: &str = "🔒 Disabled typecheck-changed for this session";
 const ENABLED: &str = "✅ Re-enabled typecheck-changed for this session";
 
-/// The built-in, with a checker that only leaves a mark.
+/// The built-in, with a checker that only creates a file.
 const TYPECHECK: &str = r#"
 [hooks.typecheck-changed]
 command = "echo checked >> checked"
@@ -42,10 +42,10 @@ fn checks(story: &Story) -> usize {
     marks.unwrap_or_default().lines().count()
 }
 
-/// The model is asked to write a file, and does so.
+/// Asks the model to write a file, and waits until it did.
 #[track_caller]
 fn writes(story: &Story, person: &Person<'_>) {
-    // Not every version overwrites what this session has not read.
+    // Not every version overwrites a file that this session has not read.
     let _ = fs::remove_file(story.home.project().join("it.ts"));
     let stops = || story.events().of("Stop").len();
     let before = stops();
@@ -59,7 +59,7 @@ fn writes(story: &Story, person: &Person<'_>) {
     person.ready();
 }
 
-/// Types a slash command, and reads the line that it brings. No model is asked.
+/// Types a slash command, and reads its line. No model is asked.
 #[track_caller]
 fn switches(story: &Story, person: &Person<'_>, command: &str, line: &str) {
     let before = story.model.requests().len();
@@ -78,7 +78,7 @@ fn switches(story: &Story, person: &Person<'_>, command: &str, line: &str) {
     assert!(all_rest, "work after {command}: {sessions:?}");
 }
 
-/// Off in one session, on in another, off after `/clear`, and on again.
+/// Switches a hook off in one session, on in another, checks it after `/clear`, and switches it on again.
 fn a_day_with_switches(story: &Story, args: &[&str], hook: &str) -> Result<(), Unavailable> {
     let args = [&["--permission-mode", "acceptEdits"], args].concat();
     let person = story.person_with(&args)?;
@@ -121,7 +121,7 @@ fn a_hook_is_off_in_this_session_alone_and_stays_so_after_clear() {
     });
 }
 
-/// Told of versions too that do not say which session goes on from which.
+/// Also for versions that do not report which session continues another.
 #[test]
 fn the_user_switches_a_hook_off_and_on() {
     story(|story| {
@@ -193,11 +193,12 @@ fn a_fork_begins_with_a_copy_and_a_resumed_session_keeps_its_own() {
 const MINE_DISABLED: &str = "🔒 Disabled typecheck-mine for this session";
 const MINE_ENABLED: &str = "✅ Re-enabled typecheck-mine for this session";
 
-/// Command files with a language for arguments of their own, and plugins with hooks in exec form.
+/// The first version with command files that have arguments in a language of their own, and plugins with
+/// hooks in exec form.
 pub(super) const SINCE: (&str, &str) = ("2.1.260", "slash commands as becket writes them");
 
-/// Writes a line for each run of a hook that wants to hear of every Write and every Bash. Beside it
-/// stands another one, so that it has to be named.
+/// Adds a hook on every Write and Bash that writes a line for each run. Another hook beside it makes its
+/// name necessary.
 fn hook_that_counts(world: &World) {
     let runs = world.root().join("runs");
     let config = format!(
@@ -223,7 +224,7 @@ pub(super) fn plugin() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugin")
 }
 
-/// Nothing but the command files that `becket init` writes.
+/// A registration of the command files of `becket init` alone.
 #[derive(Debug, Default)]
 struct CommandsAlone(Becket);
 
@@ -247,7 +248,7 @@ impl Registration for CommandsAlone {
     }
 }
 
-/// Nothing but the plugin: whoever starts the program says `--plugin-dir`.
+/// A registration of the plugin alone, for programs started with `--plugin-dir`.
 #[derive(Debug, Default)]
 pub(super) struct Plugin {
     pub(super) world: World,
@@ -302,7 +303,7 @@ fn the_command_files_work_alone() {
     });
 }
 
-/// What a person types is never run, not even where everything may be.
+/// Typed text that would run commands if it reached a shell.
 const HOSTILE: [&str; 9] = [
     "x\"; touch p; \"",
     "$(touch p)",
@@ -332,7 +333,7 @@ fn text_after_a_slash_command_is_never_executed() {
                 );
             }
         }
-        // The way there is open: what is no argument does run.
+        // This path is open: text that is not an argument does run.
         let told = story.print("/hook:disable nothing").mode("default").run();
         told.succeeded();
         let asked = |request: &becket_tests::model::Request| {
@@ -382,7 +383,7 @@ fn the_plugin_beside_init_duplicates_nothing() {
     story(beside_init);
 }
 
-/// Both registrations at once.
+/// Registers both.
 fn beside_init(given: Given) -> Result<(), Unavailable> {
     let becket = Becket::default();
     hook_that_counts(&becket.world);

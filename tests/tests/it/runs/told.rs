@@ -1,4 +1,4 @@
-//! `becket recent`, `stats`, `why` and `events --follow`: what ran is told, with a daemon and without.
+//! `becket recent`, `stats`, `why` and `events --follow`, with a daemon and without.
 
 use std::fs;
 use std::path::PathBuf;
@@ -69,7 +69,7 @@ fn standalone_runs_are_read_from_the_spool_without_writing() {
     why.env("BECKET_NO_DAEMON", "1");
     let told = text(&why.output().expect("becket runs").stdout);
     assert!(told.contains("alone (BECKET_NO_DAEMON is set)"), "{told}");
-    // The next daemon takes it in; the same is told.
+    // The next daemon takes it in and shows the same.
     yard.world.start_daemon();
     told_of_once(&yard, false);
     assert!(yard.world.path("becket.db").exists());
@@ -128,7 +128,7 @@ fn without_a_run_the_verbs_give_a_hint() {
     assert!(yard.world.daemon_pid().is_none(), "nobody needed a daemon");
 }
 
-/// Somebody who follows the log.
+/// A process that follows the log.
 struct Follower {
     seen: PathBuf,
     becket: Child,
@@ -151,8 +151,7 @@ impl Follower {
         lines.map(str::to_owned).collect()
     }
 
-    /// Waits until it has seen an event of the other session that came later than this call. What
-    /// there was to see before, it has seen by then.
+    /// Waits until it has seen a new event of the other session. By then it has seen all earlier ones.
     fn sees_another(&self, yard: &Yard) {
         let stop = json!({"hook_event_name": "Stop", "session_id": OTHER, "cwd": yard.project});
         let before = self.lines_of(OTHER).len();
@@ -171,7 +170,7 @@ impl Drop for Follower {
     }
 }
 
-/// Two follow the log while a hook runs, and then decides: one from before, one who comes meanwhile.
+/// Two processes follow the log while a hook runs: one started before the event, one after.
 #[test]
 fn a_follower_sees_each_event_once_with_its_decision() {
     let yard = Yard::new();
@@ -187,7 +186,7 @@ fn a_follower_sees_each_event_once_with_its_decision() {
         .expect("an event");
     let ran = || yard.project.join("began").exists().then_some(());
     wait::until(PATIENCE, ran).expect("the hook runs");
-    // It is in the log, undecided, and a follower who comes now waits for its decision.
+    // The event is in the log, undecided, and a new follower waits for its decision.
     let log = yard.json(&["events", "--json", "--session", SESSION]);
     assert_eq!(
         (&log["decision"], &log["took_us"]),
@@ -201,7 +200,7 @@ fn a_follower_sees_each_event_once_with_its_decision() {
     fs::write(yard.project.join("go"), "").expect("a file");
     let called = finish(shim, began, PATIENCE);
     assert!(called.stdout.contains("no"), "{called:?}");
-    // Not before: a test that fails leaves no hook behind that waits for ever.
+    // Checked only now: a failed test must not leave a hook that waits for ever.
     assert!(early.iter().all(Vec::is_empty), "undecided: {early:?}");
     for follower in &followers {
         let seen = || (!follower.lines_of(SESSION).is_empty()).then_some(());
@@ -324,7 +323,7 @@ fn an_event_is_named_by_any_unique_beginning_of_its_id() {
     }
 }
 
-/// The id of the event that this lists.
+/// Returns the id of the only listed event.
 fn named(mut log: std::process::Command, no_daemon: bool) -> String {
     if no_daemon {
         log.env("BECKET_NO_DAEMON", "1");

@@ -1,4 +1,4 @@
-//! `becket try` and `becket profile`: hooks run, nobody is answered, nothing is recorded.
+//! `becket try` and `becket profile`: hooks run, no session is answered, nothing is recorded.
 
 use std::fs;
 
@@ -31,13 +31,13 @@ fn a_hook_is_tried_on_a_file_and_on_a_recorded_event() {
     let id = id.as_str().expect("an id");
     let tried = yard.json(&["try", "refuses", "--event", id, "--json"]);
     assert_eq!(tried["event_id"], id);
-    // The newest that it wants, where none is named.
+    // Without an event, the newest matching one is used.
     assert_eq!(yard.json(&["try", "refu", "--json"])["event_id"], id);
     assert_eq!(
         yard.json(&["recent", "--json"]).as_array().map(Vec::len),
         Some(2)
     );
-    // A hook that fails ends so.
+    // A failed hook gives this exit code.
     let failed = yard.output(&["try", "breaks"]);
     assert_eq!(failed.status.code(), Some(1));
     let told = text(&failed.stdout);

@@ -1,4 +1,4 @@
-//! Hooks that have not ended: `becket recent` and `becket why` tell of them while they run.
+//! `becket recent` and `becket why` list running hooks.
 
 use std::fs;
 use std::io::Write;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{OTHER, SESSION, Yard, outcomes, text};
 
-/// One that is waited for and one that is not, both until they are let go, and one that ends.
+/// A hook that is waited for and an async hook, which run until they are released, and a hook that ends.
 const HOOKS: &str = r#"
     [hooks.waits]
     on = "PostToolUse"
@@ -50,7 +50,7 @@ fn a_running_hook_is_listed_before_it_ends() {
         let recent = recent();
         (outcomes(&recent) == expected).then_some(recent)
     });
-    // Everything is asked before anything may fail: then no hook is left that waits for ever.
+    // All questions come before any assertion: a failed test must not leave a hook that waits for ever.
     let top = yard.json(&["recent", "2", "--json"]);
     let of_another = yard.output(&["recent", "--json", "--hook", "nobody"]);
     let stats = yard.json(&["stats", "--json"]);
@@ -73,7 +73,7 @@ fn a_running_hook_is_listed_before_it_ends() {
     assert_eq!(outcomes(&top), expected, "what runs comes first");
     assert_eq!(text(&of_another.stdout).trim(), "[]");
     assert_eq!(stats, json!([]), "what has not ended has cost nothing yet");
-    // In whatever second: of 300 there are more than four minutes left, of 200 three.
+    // The second does not matter: of 300 there are more than four minutes left, of 200 three.
     let line = |hook: &str| {
         let line = shown.lines().find(|line| line.contains(hook));
         line.unwrap_or_else(|| panic!("{hook}: {shown}")).to_owned()
@@ -88,7 +88,7 @@ fn a_running_hook_is_listed_before_it_ends() {
     let said = "2 hooks run still, until ";
     assert!(why_shown.contains(said), "{why_shown}");
     assert!(why_shown.contains("not answered yet\n"), "{why_shown}");
-    // Nothing was decided yet, and no hook has failed: what runs is what there is to tell of.
+    // Nothing is decided yet, and no hook has failed: only the running hook is shown.
     let bare: Value = serde_json::from_slice(&bare.stdout).expect("JSON");
     assert_eq!(bare["event_id"], *id, "{bare:#}");
     assert_eq!(of_another_session.status.code(), Some(3));

@@ -1,4 +1,4 @@
-//! What a callback answers takes effect; interrupts and changes while a turn runs.
+//! Answers of callbacks take effect; interrupts and changes during a turn.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -305,7 +305,7 @@ fn a_matching_callback_gets_the_context_of_its_call() {
 fn twenty_callbacks_run_side_by_side() {
     story(|given| {
         let story = begin(given.on("look", [bash("echo x"), say("done")]))?;
-        // Each waits for all the others: one after the other, they would wait for ever.
+        // Each callback waits for all others: one after the other, they would wait for ever.
         let barrier = Arc::new(tokio::sync::Barrier::new(20));
         let answered = Arc::new(AtomicUsize::new(0));
         run(async {
@@ -355,7 +355,7 @@ fn a_large_input_passes_whole() {
     });
 }
 
-/// Tells through a channel why its call ended.
+/// Sends the reason for the end of its call through a channel.
 struct Cleanup(Context, Option<oneshot::Sender<Option<Ended>>>);
 
 impl Drop for Cleanup {
@@ -366,10 +366,10 @@ impl Drop for Cleanup {
     }
 }
 
-/// For each call, why it ended.
+/// For each call, the reason of its end.
 pub(super) type Calls = mpsc::UnboundedReceiver<oneshot::Receiver<Option<Ended>>>;
 
-/// A PreToolUse hook that says that it is called, and never answers.
+/// Returns a PreToolUse hook that reports its calls and never answers.
 pub(super) fn hanging() -> (Hook, Calls) {
     let (called, calls) = mpsc::unbounded_channel();
     let hook = Hook::new(PreToolUse, Any, move |_, ctx| {

@@ -1,5 +1,5 @@
-//! The same with the real daemon: what events tell of a pane stands in the pane's tmux, and goes
-//! again with its process.
+//! `becket tmux` with the real daemon: the tmux server of a pane shows the state of its session until its
+//! process ends.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,8 +15,8 @@ use serde_json::json;
 
 use super::fails;
 
-/// A tmux server with the panes %0 and %1 in two windows, nobody attached to it, and a daemon that
-/// does not know of it yet.
+/// A tmux server with the panes %0 and %1 in two windows and no attached terminal, and a daemon that does
+/// not know the server yet.
 struct Live {
     world: World,
     inner: Terminal,
@@ -43,18 +43,18 @@ impl Live {
         format!("{},1,0", self.inner.socket().display())
     }
 
-    /// What the server says of a pane.
+    /// Returns a tmux format of a pane.
     fn says(&self, pane: &str, format: &str) -> String {
         let asked = ["display-message", "-p", "-t", pane, format];
         self.inner.tmux_says(&asked)
     }
 
-    /// The program in a pane.
+    /// Returns the program in a pane.
     fn program(&self, pane: &str) -> String {
         self.says(pane, "#{pane_pid}")
     }
 
-    /// An event of a session whose Claude Code is the program in this pane.
+    /// Sends an event of a session whose Claude Code is the program in this pane.
     #[track_caller]
     fn tell(&self, session: &str, pane: &str, event: &str) {
         let mut shim = self.world.shim(event);
@@ -80,13 +80,12 @@ impl Live {
         assert!(output.status.success(), "{output:?}");
     }
 
-    /// What stands in the server's status line.
+    /// Returns becket's text in the status line of the server.
     fn text(&self) -> String {
         self.says("%0", "#{@becket}")
     }
 
-    /// The state that a pane has in the server, and its colours while it is not and while it is the
-    /// one in front.
+    /// Returns the state of a pane in the server, and its colours while it is inactive and active.
     fn look(&self, pane: &str) -> [String; 3] {
         let look = "#{@becket_state}\t#{window-style}\t#{window-active-style}";
         let seen = self.says(pane, look);
@@ -110,7 +109,7 @@ impl Live {
     fn counts(&self, text: &str) {
         self.comes(&true, || {
             let shown = self.text();
-            // How long somebody has been waited for may have been counted since.
+            // A waiting time may have been added since.
             shown == text || (text.starts_with('◆') && shown.starts_with(&format!("{text} ")))
         });
     }
@@ -229,7 +228,7 @@ fn after_uninit_the_server_is_clean_and_no_daemon_comes_back() {
             live.runs(&["tmux", "paint"]);
             live.shows("%0", "working", ["bg=colour17"; 2]);
 
-            // Not from inside: the sessions say which servers there are.
+            // Run outside tmux: the sessions name the servers.
             live.world.run(&["uninit"]);
             live.shows("%0", "", PLAIN);
             assert_eq!(seen(), before);

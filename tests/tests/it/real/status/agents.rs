@@ -1,4 +1,4 @@
-//! Subagents as children that come and go.
+//! Subagents as children of a session.
 
 use std::time::Instant;
 
@@ -119,7 +119,8 @@ fn a_background_subagent_asks_after_the_turn_of_its_parent() {
     });
 }
 
-/// A subagent asks, and is answered. The call then runs until the test lets it.
+/// Runs a subagent that asks for a permission and gets an answer. The call then runs until the test
+/// releases it.
 fn child_asks(given: Given, front: bool, yes: bool) -> Result<(), Unavailable> {
     let run = bash("touch sheep.txt; until [ -e go ]; do sleep 0.1; done");
     let (send, only_front) = match front {

@@ -1,4 +1,4 @@
-//! How turns and sessions end: Esc, `/clear`, a fork, a killed process, a killed daemon.
+//! Ends of turns and sessions: Esc, `/clear`, a fork, a killed process, a killed daemon.
 
 use std::time::{Duration, Instant};
 
@@ -174,7 +174,7 @@ fn a_claude_killed_without_a_daemon_is_gone() {
     });
 }
 
-/// What a person sees, without the times that move.
+/// Returns the fields that a user sees, without changing times.
 fn seen(session: &Session) -> Value {
     let mut seen = session.0.clone();
     // Figures are read from the transcript and written once a second.
@@ -204,7 +204,7 @@ fn a_killed_daemon_changes_no_displayed_session() {
         assert_ne!(story.becket().daemon_pid(), pid);
         assert_eq!(seen(&after), seen(&before));
 
-        // And it goes on with the next one as if nothing had been.
+        // The session goes on with the next prompt.
         person.chooses(1);
         story.model.wait_at("word");
         story.becket().kill_daemon();
@@ -243,8 +243,8 @@ fn a_claude_without_beckets_hooks_is_listed_as_unhooked() {
     });
 }
 
-/// One turn that is broken off once `under_way`. The next prompt makes that forgotten. Gives the
-/// session as it was after the interrupt.
+/// Interrupts one turn once `under_way` returns, and runs another one after it. Returns the session as it
+/// was after the interrupt.
 fn break_off(
     given: Given,
     turn: Turn,
@@ -267,8 +267,8 @@ fn break_off(
     assert_eq!(session.display(), "done");
     assert_eq!(session["interrupted"], true);
     assert_eq!(session["inferred"], true);
-    // Nor has any call an end: the program runs no hook of a turn that was broken off, though the
-    // payload has `is_interrupt` for it.
+    // The call has no end event either: Claude Code runs no hook of an interrupted turn, though the payload
+    // has a field `is_interrupt`.
     story.events().none_of("Stop");
     story.events().none_of("PostToolUseFailure");
 
@@ -290,7 +290,7 @@ fn break_off(
 fn esc_before_the_first_word_is_noticed() {
     story(|given| {
         let turn = gate("thinking").then(say("never said"));
-        // Only Claude Code's own word tells, and that is found by its process.
+        // Only Claude Code's session file shows it, and that is found by its process.
         break_off(given.needs(&["CLAUDE_PID"]), turn, |person| {
             person.story().model.wait_at("thinking");
         })?;

@@ -1,4 +1,4 @@
-//! Permissions and other questions at the terminal: seen at once, and gone when answered.
+//! Permission dialogs and other questions at the terminal: shown at once, and gone when answered.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -13,12 +13,13 @@ use serde_json::json;
 
 use super::{is, is_done};
 
-/// How soon a dialog has to be seen, in milliseconds, where the machine has time for it.
+/// The longest delay of a dialog, in milliseconds, on an idle machine.
 const AT_ONCE: i64 = 200;
-/// The same on a machine that is busy with other things: the Notification comes after six seconds.
+/// The longest delay of a dialog on a busy machine, in milliseconds: the Notification comes after six
+/// seconds.
 const BEFORE_THE_NOTIFICATION: i64 = 3000;
 
-/// How soon something has to be seen that no event says.
+/// The longest delay of a state that no event reports.
 pub const SOON: Duration = Duration::from_secs(3);
 
 const ASKED: &str = "attention(Permission for Bash)";
@@ -33,7 +34,7 @@ fn asks_for_bash(session: &Session) {
     assert_eq!(session["inferred"], false);
 }
 
-/// A dialog comes up: how many milliseconds later somebody who waits for attention knows of it.
+/// Returns the milliseconds from a new dialog to the end of `becket wait --for attention`.
 fn learns_of_dialog(person: &Person<'_>, id: &str, prompt: &str) -> i64 {
     let story = person.story();
     let waiting = story.waits(id, "attention");
@@ -92,7 +93,7 @@ fn a_dialog_is_noticed_within_200_ms() {
         let person = story.person()?;
         let id = story.wait_session("there", |_| true).id().to_owned();
 
-        // Whatever else this machine does at the time may hold up one of them.
+        // Other work of the machine may delay one of them.
         let quick = tries.iter().any(|prompt| {
             let took = learns_of_dialog(&person, &id, prompt);
             person.refuses();
@@ -105,7 +106,7 @@ fn a_dialog_is_noticed_within_200_ms() {
     });
 }
 
-/// No event tells that the person has answered, as long as the call runs.
+/// While the call runs, no event reports that the person has answered.
 #[test]
 fn an_allowed_permission_is_noticed_while_the_call_runs() {
     story(|given| {
@@ -195,7 +196,7 @@ fn the_notification_after_a_dialog_changes_nothing() {
     });
 }
 
-/// A call that reads this file, and asks first if it is not the project's.
+/// Returns a call that reads this file, and needs a permission if the file is outside the project.
 fn read(path: &Path) -> Turn {
     tool("Read", json!({"file_path": path}))
 }
@@ -238,7 +239,7 @@ fn the_end_of_another_call_does_not_hide_a_dialog() {
     });
 }
 
-/// Two dialogs wait in a row: the answer to the first passes for none to the second.
+/// Two dialogs wait in a row: the answer to the first must not count for the second.
 #[test]
 fn the_answer_to_one_dialog_does_not_hide_another() {
     story(|given| {
@@ -263,7 +264,7 @@ fn the_answer_to_one_dialog_does_not_hide_another() {
         let first = dialogs.iter().find(|dialog| screen.contains(dialog));
         person.closes(first.expect("a dialog for one of them"), "Enter");
         person.wait_text("❯ 1.");
-        // Some seconds later: all that Claude Code writes down was read meanwhile.
+        // After some seconds, everything that Claude Code writes has been read.
         story.wait_event("Notification");
         let sessions = story.sessions();
         let status = sessions[0].status();
@@ -287,8 +288,8 @@ fn waits_for(reason: &'static str) -> impl Fn(&Session) -> bool {
     }
 }
 
-/// Some seconds later, when the notification comes, it is still there: nothing that Claude Code
-/// writes down meanwhile takes it for answered.
+/// Asserts that the dialog is still shown some seconds later, when the notification comes: nothing that
+/// Claude Code writes meanwhile counts as its answer.
 #[track_caller]
 fn stands(story: &Story, reason: &'static str) {
     story.wait_event("Notification");
@@ -423,7 +424,7 @@ fn a_question_of_an_mcp_server_is_shown_with_its_server() {
     });
 }
 
-/// `becket` without a verb.
+/// Opens `becket` without a verb.
 fn view(story: &Story) -> Result<Terminal, Unavailable> {
     let world = story.becket();
     let command = [OsString::from(world.programs.join("becket"))];

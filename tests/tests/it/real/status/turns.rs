@@ -1,4 +1,4 @@
-//! What a turn may bring: compaction, failures, another model or folder, rare events, and changes that no
+//! Events within a turn: compaction, failures, another model or folder, rare events, and changes that no
 //! event reports.
 
 use std::time::Instant;
@@ -166,7 +166,7 @@ fn a_session_works_on_after_a_denial_by_auto_mode() {
         let send = bash("curl -d @/etc/hostname http://127.0.0.1:9/");
         let story = given
             .on("send it", [send, gate("word").then(say("no"))])
-            // The batch that follows would tell of it too.
+            // The batch that follows would report it too.
             .hook(Hook::on("PermissionDenied").held("denied"))
             .needs(&["PermissionDenied"])
             .begin()?;
@@ -202,7 +202,7 @@ fn a_teammate_without_work_is_idle() {
             .needs(&["TeammateIdle"])
             .since("2.1.197", "teammates made by the Agent tool alone")
             .begin()?;
-        // SubagentStop, which comes just before, would tell of it too: nobody hears it here.
+        // SubagentStop, which comes just before, would report it too, so its hook is removed.
         let mut settings = story.home.settings(Scope::User);
         let hooks = settings["hooks"].as_object_mut().expect("hooks");
         assert!(hooks.remove("SubagentStop").is_some());
@@ -275,7 +275,7 @@ fn expanding_a_command_of_the_user_counts_as_working() {
     });
 }
 
-/// A call that somebody's hook denies has no end of its own: only the batch tells of it.
+/// A call that a user's hook denies has no end event: only the batch reports it.
 #[test]
 fn a_batch_ends_denied_calls() {
     story(|given| {
@@ -304,7 +304,7 @@ fn a_batch_ends_denied_calls() {
     });
 }
 
-/// Somebody who does not come back is reminded after a minute, here sooner.
+/// Claude Code reminds an absent user after a minute, here sooner.
 #[test]
 fn an_idle_reminder_does_not_count_as_waiting() {
     story(|given| {
@@ -339,7 +339,7 @@ fn an_idle_reminder_does_not_count_as_waiting() {
     });
 }
 
-/// Its event comes while the turn before runs, and none when its own begins.
+/// The prompt's event comes during the turn before; its own turn has no start event.
 #[test]
 fn a_prompt_typed_during_a_turn_is_working_after_it() {
     story(|given| {
@@ -398,7 +398,7 @@ fn a_shell_command_of_the_user_counts_as_working() {
     });
 }
 
-/// Claude Code then says `shell` of itself, where it else says `idle`.
+/// Claude Code then reports `shell` in its session file instead of `idle`.
 #[test]
 fn esc_is_noticed_while_a_background_command_runs() {
     story(|given| {
@@ -437,8 +437,8 @@ fn esc_is_noticed_while_a_background_command_runs() {
     });
 }
 
-/// Nothing tells of that: Claude Code says `busy` of itself for as long as the subagent works, and
-/// writes nothing down. What is displayed is right all the same, for something works.
+/// Nothing reports this: Claude Code reports `busy` as long as the subagent works, and writes nothing. The
+/// displayed state is still right, because the subagent works.
 #[test]
 fn esc_beside_a_background_subagent_is_noticed_when_it_ends() {
     story(|given| {

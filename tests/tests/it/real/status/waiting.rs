@@ -1,4 +1,4 @@
-//! Waiting in auto mode, and a question that was looked at.
+//! Waiting in auto mode, and a question that was seen.
 
 use becket_tests::model::{bash, behind, gate, say};
 use becket_tests::story::{Becket, Session, story};
@@ -9,8 +9,7 @@ use super::is_done;
 
 const CANNOT_CHECK: &str = "Auto mode can't check actions in this session and needs your choice";
 
-/// Behind a gateway that does not pass the safety check on, no event but a notification tells of the
-/// dialogs.
+/// Behind a gateway that does not pass the safety check on, only a notification reports the dialogs.
 #[test]
 fn a_session_waits_at_dialogs_of_auto_mode() {
     story(|given| {
