@@ -57,7 +57,7 @@ const WORDS_OF_SESSIONS: &str = r#"
     offers becket recent --hook = sp
     offers becket checkpoint show a
     offers becket name a1b2c3d4 a
-    offers becket show nobody
+    offers becket show unknown
 "#;
 
 /// Creates a world with three live sessions, two of them with a title, and one ended session.

@@ -99,7 +99,7 @@ fn told() -> World {
     "#;
     std::fs::write(world.path("config.toml"), config).expect("a config");
     tell(&world, FIRST, "SessionStart", &json!({"source": "startup"}));
-    prompt(&world, FIRST, "Mend the login\nand its test");
+    prompt(&world, FIRST, "Fix the login\nand its test");
     let file = json!({"file_path": world.home.join("work/api/login.rs")});
     tool(&world, FIRST, "Edit", &file);
     tool(&world, FIRST, "Edit", &file);
@@ -138,7 +138,7 @@ fn show_lists_turns_files_and_related_sessions() {
     assert_eq!(of("turn"), json!([1, 2, 3]));
     assert_eq!(
         of("prompt"),
-        json!(["Mend the login", "Deploy it", "Thank you"])
+        json!(["Fix the login", "Deploy it", "Thank you"])
     );
     assert_eq!(of("cost_usd"), json!([0.5, 0.25, 0.0]));
     assert_eq!(of("denied"), json!([0, 1, 0]));
@@ -155,7 +155,7 @@ fn show_lists_turns_files_and_related_sessions() {
 
     let text = world.run(&["show", FIRST, "--turns", "2"]);
     assert!(
-        !text.contains("Mend the login\n") && text.contains("1 earlier turn"),
+        !text.contains("Fix the login\n") && text.contains("1 earlier turn"),
         "{text}"
     );
     for part in [

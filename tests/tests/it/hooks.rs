@@ -10,6 +10,7 @@ mod order;
 mod stop;
 
 use std::fs;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -20,12 +21,20 @@ use serde_json::{Value, json};
 const SESSION: &str = "0e9a1c2e-5f3a-4f0e-9a5b-1c2d3e4f5a6b";
 
 /// A world with a project and hooks in the user's config.
-struct Ship {
+struct HookWorld {
     world: World,
     project: PathBuf,
 }
 
-impl Ship {
+impl Deref for HookWorld {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        &self.world
+    }
+}
+
+impl HookWorld {
     /// Creates the world. `PROJECT` in the config is the project's folder.
     fn new(config: &str) -> Self {
         let world = World::new();
@@ -126,22 +135,22 @@ run = """echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissio
 
 #[test]
 fn a_hook_of_the_users_own_denies_a_call() {
-    let ship = Ship::new(DENIES);
-    for shim in [Ship::shim, Ship::alone] {
-        let called = call(shim(&ship, "PreToolUse"), ship.bash("t1").as_bytes());
+    let world = HookWorld::new(DENIES);
+    for shim in [HookWorld::shim, HookWorld::alone] {
+        let called = call(shim(&world, "PreToolUse"), world.bash("t1").as_bytes());
         let said = &answer(&called)["hookSpecificOutput"];
         assert_eq!(said["permissionDecision"], "deny", "{called:?}");
         assert_eq!(said["permissionDecisionReason"], "no-bash: not today");
         assert_eq!(called.code, Some(0));
     }
-    let events = ship.world.events();
+    let events = world.events();
     assert_eq!(events.len(), 2);
     for event in &events {
         assert_eq!(event["decision"]["answer"], "deny");
         assert_eq!(event["decision"]["by"], "no-bash");
         assert!(event["took_us"].as_i64() > Some(0), "{event}");
     }
-    let runs = ship.recent();
+    let runs = world.recent();
     assert_eq!(runs.len(), 2, "{runs:?}");
     for run in &runs {
         assert_eq!(run["hook"], "no-bash");
@@ -153,51 +162,51 @@ fn a_hook_of_the_users_own_denies_a_call() {
 
 #[test]
 fn an_event_without_a_matching_hook_gets_an_empty_answer() {
-    let ship = Ship::new(DENIES);
-    let event = ship.event(
+    let world = HookWorld::new(DENIES);
+    let event = world.event(
         "PreToolUse",
         &json!({"tool_name": "Read", "tool_use_id": "t"}),
     );
-    assert!(ship.world.send("PreToolUse", event).is_silent());
-    let event = ship.event("Stop", &json!({"stop_hook_active": false}));
-    assert!(ship.world.send("Stop", event).is_silent());
-    assert!(ship.recent().is_empty());
+    assert!(world.send("PreToolUse", event).is_silent());
+    let event = world.event("Stop", &json!({"stop_hook_active": false}));
+    assert!(world.send("Stop", event).is_silent());
+    assert!(world.recent().is_empty());
 }
 
 #[test]
 fn a_hook_gets_the_event_and_the_environment_of_its_shim() {
-    let ship = Ship::new(
+    let world = HookWorld::new(
         r#"
 [hooks.look]
 on = "PreToolUse"
 run = ["PROJECT/look", "an argument"]
 "#,
     );
-    ship.script(
+    world.script(
         "look",
         r#"cat > "got-$MARK"; { pwd; echo "$1"; echo "$BECKET_HOOK"; echo "$CI"; echo "$SECRET_WIND"; } > "env-$MARK""#,
     );
     for (mark, shim) in [
-        ("daemon", Ship::shim as fn(&Ship, &str) -> Command),
-        ("alone", Ship::alone),
+        ("daemon", HookWorld::shim as fn(&HookWorld, &str) -> Command),
+        ("alone", HookWorld::alone),
     ] {
-        let mut shim = shim(&ship, "PreToolUse");
+        let mut shim = shim(&world, "PreToolUse");
         shim.env("MARK", mark).env("SECRET_WIND", "west wind");
-        let payload = format!(" {}\n", ship.bash(mark));
+        let payload = format!(" {}\n", world.bash(mark));
         assert!(call(shim, payload.as_bytes()).is_silent());
-        let got = fs::read_to_string(ship.project.join(format!("got-{mark}"))).expect("stdin");
+        let got = fs::read_to_string(world.project.join(format!("got-{mark}"))).expect("stdin");
         assert_eq!(got, payload, "byte for byte");
-        let env = ship.wait_file(&format!("env-{mark}"));
-        let project = ship.project.canonicalize().expect("a folder");
+        let env = world.wait_file(&format!("env-{mark}"));
+        let project = world.project.canonicalize().expect("a folder");
         let project = project.display();
         assert_eq!(
             env,
             format!("{project}\nan argument\nlook\ntrue\nwest wind\n")
         );
     }
-    ship.world.run(&["daemon", "stop"]);
+    world.run(&["daemon", "stop"]);
     for file in ["becket.db", "becket.db-wal", "log/daemon.log"] {
-        let bytes = fs::read(ship.world.path(file)).unwrap_or_default();
+        let bytes = fs::read(world.path(file)).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);
         assert!(!text.contains("west wind"), "{file} has the environment");
     }
@@ -205,37 +214,40 @@ run = ["PROJECT/look", "an argument"]
 
 #[test]
 fn a_disabled_hook_is_off_in_its_own_session_only() {
-    let ship = Ship::new(DENIES);
+    let world = HookWorld::new(DENIES);
     let disable = ["disable", "no-bash", "--session", SESSION];
-    let mut command = ship.world.becket(disable);
-    let done = command.current_dir(&ship.project).output().expect("becket");
+    let mut command = world.becket(disable);
+    let done = command
+        .current_dir(&world.project)
+        .output()
+        .expect("becket");
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     assert_eq!(said, "🔒 Disabled no-bash for this session\n", "{done:?}");
-    assert!(ship.calls("t1").is_silent());
-    assert!(call(ship.alone("PreToolUse"), ship.bash("t2").as_bytes()).is_silent());
-    let other = ship
+    assert!(world.calls("t1").is_silent());
+    assert!(call(world.alone("PreToolUse"), world.bash("t2").as_bytes()).is_silent());
+    let other = world
         .bash("t3")
         .replace(SESSION, "11111111-2222-4333-8444-555555555555");
-    let called = call(ship.shim("PreToolUse"), other.as_bytes());
+    let called = call(world.shim("PreToolUse"), other.as_bytes());
     assert!(called.stdout.contains("not today"), "{called:?}");
-    fs::remove_file(ship.world.path(&format!("sessions/{SESSION}.json"))).expect("a file");
-    assert!(ship.calls("t4").stdout.contains("not today"));
+    fs::remove_file(world.path(&format!("sessions/{SESSION}.json"))).expect("a file");
+    assert!(world.calls("t4").stdout.contains("not today"));
 }
 
 #[test]
 fn a_change_of_the_config_takes_effect_with_the_next_event() {
-    let ship = Ship::new("");
-    assert!(ship.calls("t1").is_silent());
-    fs::write(ship.world.path("config.toml"), DENIES).expect("a config");
-    assert!(ship.calls("t2").stdout.contains("not today"));
+    let world = HookWorld::new("");
+    assert!(world.calls("t1").is_silent());
+    fs::write(world.path("config.toml"), DENIES).expect("a config");
+    assert!(world.calls("t2").stdout.contains("not today"));
     let off = format!("{DENIES}enabled = false\n");
-    fs::write(ship.world.path("config.toml"), off).expect("a config");
-    assert!(ship.calls("t3").is_silent());
+    fs::write(world.path("config.toml"), off).expect("a config");
+    assert!(world.calls("t3").is_silent());
 }
 
 #[test]
 fn an_async_hook_answers_nothing_and_is_recorded() {
-    let ship = Ship::new(
+    let world = HookWorld::new(
         r#"
 [hooks.slow]
 on = "PreToolUse"
@@ -243,11 +255,11 @@ async = true
 run = """while [ ! -e go ]; do sleep 0.05; done; echo '{"decision": "block", "reason": "too late"}'; echo done > done"""
 "#,
     );
-    assert!(ship.calls("t1").is_silent());
-    assert!(!ship.project.join("done").exists());
-    fs::write(ship.project.join("go"), "").expect("a file");
-    ship.wait_file("done");
-    let run = wait::until(PATIENCE, || ship.recent().first().cloned()).expect("a run");
+    assert!(world.calls("t1").is_silent());
+    assert!(!world.project.join("done").exists());
+    fs::write(world.project.join("go"), "").expect("a file");
+    world.wait_file("done");
+    let run = wait::until(PATIENCE, || world.recent().first().cloned()).expect("a run");
     assert_eq!(run["hook"], "slow");
     assert_eq!(run["outcome"], "ok");
 }

@@ -68,12 +68,12 @@ fn broken(world: &World) -> Vec<(String, String)> {
 }
 
 /// Asserts that doctor reports a fault with this fix.
-fn is_broken(world: &World, what: &str, mend: &str) {
+fn is_broken(world: &World, what: &str, fix: &str) {
     let broken = broken(world);
     let found = broken
         .iter()
-        .any(|(said, how)| said.contains(what) && how.contains(mend));
-    assert!(found, "no `{what}` with `{mend}`: {broken:#?}");
+        .any(|(fault, advice)| fault.contains(what) && advice.contains(fix));
+    assert!(found, "no `{what}` with `{fix}`: {broken:#?}");
 }
 
 #[test]
@@ -296,10 +296,10 @@ fn the_fixes_of_doctor_work() {
     world.run(&["init"]);
     // The home is open to others.
     fs::set_permissions(&world.becket_home, fs::Permissions::from_mode(0o755)).expect("a mode");
-    let mend = format!("chmod 700 {}", world.becket_home.display());
-    is_broken(&world, "is open to others (mode 755)", &mend);
-    let mended = world.command("/bin/sh").args(["-c", &mend]).status();
-    assert!(mended.is_ok_and(|status| status.success()));
+    let fix = format!("chmod 700 {}", world.becket_home.display());
+    is_broken(&world, "is open to others (mode 755)", &fix);
+    let fixed = world.command("/bin/sh").args(["-c", &fix]).status();
+    assert!(fixed.is_ok_and(|status| status.success()));
     assert_eq!(broken(&world), []);
     // The config does not parse.
     fs::write(world.path("config.toml"), "[store]\nkeep_days = \"x\"\n").expect("a config");
@@ -351,10 +351,7 @@ fn doctor_finds_a_missing_or_different_shim() {
 fn a_new_user_is_told_where_to_begin() {
     let world = World::bare();
     is_broken(&world, "does not exist", "becket up");
-    assert!(
-        !world.becket_home.exists(),
-        "whoever only looks makes no home"
-    );
+    assert!(!world.becket_home.exists(), "reading makes no home");
 }
 
 #[test]

@@ -323,7 +323,7 @@ fn bad_input_gets_a_clear_error_and_a_hint() {
     failed(&["--", "-p", "--settings", "{\"a\":"], 2, "--settings: ");
     failed(&["--", "-p", "--settings=nothing.json"], 2, "nothing.json");
     failed(&[], 2, "this is not one");
-    failed(&["--resume", "nobody", "--", "-p"], 3, "nobody");
+    failed(&["--resume", "unknown", "--", "-p"], 3, "unknown");
     for wrong in [
         &["--wait-session"][..],
         &["--no-limit-restart"],

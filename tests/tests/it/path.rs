@@ -251,7 +251,10 @@ fn an_event_whose_sender_has_hung_up_is_only_recorded() {
             serde_json::from_str(&world.run(&["daemon", "status", "--json"])).ok()?;
         (status["counts"]["late"] == 1).then_some(())
     });
-    assert!(counted.is_some(), "nobody noticed that the sender was gone");
+    assert!(
+        counted.is_some(),
+        "the daemon did not notice that the sender was gone"
+    );
     let events = world.events();
     assert_eq!(events.len(), 1);
     assert_eq!(events[0]["source"], "alone");
@@ -273,7 +276,7 @@ fn the_shim_started_by_hand_explains_itself_and_sends_no_event() {
         assert_eq!(called.code, Some(0), "{arg}: {called:?}");
         assert!(called.stdout.contains(said), "{arg}: {called:?}");
     }
-    assert!(world.daemon_pid().is_none(), "nobody needed a daemon");
+    assert!(world.daemon_pid().is_none(), "a daemon was started");
     // A registration may have an argument that only a later becket knows.
     let mut command = world.shim("Stop");
     command.arg("--help");

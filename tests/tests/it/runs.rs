@@ -5,6 +5,7 @@ mod tried;
 mod under_way;
 
 use std::fs;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -30,12 +31,20 @@ const HOOKS: &str = r#"
     enabled = false
 "#;
 
-struct Yard {
+struct RunWorld {
     world: World,
     project: PathBuf,
 }
 
-impl Yard {
+impl Deref for RunWorld {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        &self.world
+    }
+}
+
+impl RunWorld {
     fn new() -> Self {
         let world = World::new();
         let project = world.home.join("project");

@@ -83,7 +83,7 @@ fn a_hook_is_off_in_one_session_and_on_in_another() {
         ("✅ Re-enabled typecheck-mine for this session\n", 0)
     );
     assert_eq!(state_of(&world, "typecheck-mine"), "enabled");
-    assert!(world.daemons().is_empty(), "nobody was needed for that");
+    assert!(world.daemons().is_empty(), "a daemon was started");
 }
 
 #[test]
@@ -107,9 +107,9 @@ fn slash_command_answers_name_no_session() {
         let said = types(session, "/hook:disable lint", alone);
         assert!(said.stdout.contains("Disabled lint"), "{said:?}");
         assert_eq!(last(), Value::Null, "alone: {alone}");
-        types(session, "mend it", alone);
+        types(session, "fix it", alone);
         types(session, "/hook:enable lint", alone);
-        assert_eq!(last(), "mend it", "alone: {alone}");
+        assert_eq!(last(), "fix it", "alone: {alone}");
     }
 }
 

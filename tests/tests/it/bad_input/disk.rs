@@ -66,7 +66,7 @@ impl<'a> Disk<'a> {
         let forbidden = until(PATIENCE, || {
             mount_remount(home, MountFlags::RDONLY, c"").ok()
         });
-        assert!(forbidden.is_some(), "somebody still writes");
+        assert!(forbidden.is_some(), "a process still writes");
     }
 
     fn allow_writing(&self) {

@@ -54,7 +54,7 @@ fn the_shim_does_not_wait_for_a_hung_start() {
     let world = World::new();
     let _run = socket_in(&world);
     let starter = File::create(world.path("run/start.lock")).expect("a lock");
-    starter.lock().expect("nobody has it");
+    starter.lock().expect("a free lock");
     let called = send(&world, numbered(1).as_bytes());
     assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
     assert!(world.daemon_pid().is_none());
@@ -67,7 +67,7 @@ fn a_lock_without_an_answering_daemon_makes_the_shim_go_standalone() {
     let world = super::registered();
     let _run = socket_in(&world);
     let hung = File::create(world.path("run/daemon.lock")).expect("a lock");
-    hung.lock().expect("nobody has it");
+    hung.lock().expect("a free lock");
     let called = send(&world, numbered(1).as_bytes());
     assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
     doctor_says(&world, "broken", "the daemon did not start");

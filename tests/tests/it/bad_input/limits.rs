@@ -120,7 +120,7 @@ fn a_repositorys_stack_size_does_not_stop_the_shim_from_waiting() {
     let world = world(CLOSED);
     fs::create_dir_all(world.path("run")).expect("a folder");
     let lock = fs::File::create(world.path("run/start.lock")).expect("a lock");
-    lock.lock().expect("nobody has it");
+    lock.lock().expect("a free lock");
     let mut shim = world.shim("PreToolUse");
     shim.env("RUST_MIN_STACK", (usize::MAX / 2).to_string());
     let called = call(shim, psql(&world).as_bytes(), BOUND);

@@ -138,7 +138,7 @@ fn half_sent_large_frames_do_not_exhaust_the_daemon() {
     doctor_says(&world, "warning", "busy: ");
 }
 
-const NOBODY: u32 = 65534;
+const OTHER_USER: u32 = 65534;
 
 /// Returns true if the test runs as root, which alone can become another user; else skips it.
 fn root_or_skip(name: &str) -> bool {
@@ -151,10 +151,10 @@ fn root_or_skip(name: &str) -> bool {
 }
 
 /// Runs a function as another user, on a thread of its own, because Linux tracks users by thread.
-fn as_nobody<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> T {
+fn as_other_user<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> T {
     let thread = std::thread::spawn(|| {
-        let nobody = Uid::from_raw(NOBODY);
-        rustix::thread::set_thread_res_uid(nobody, nobody, nobody).expect("another user");
+        let user = Uid::from_raw(OTHER_USER);
+        rustix::thread::set_thread_res_uid(user, user, user).expect("another user");
         what()
     });
     thread.join().expect("the other user's work")
@@ -175,7 +175,7 @@ fn another_user_cannot_reach_the_socket() {
         open_to_all(folder);
     }
     let socket = world.path("run/socket");
-    let refused = as_nobody(move || UnixStream::connect(socket).expect_err("a closed folder"));
+    let refused = as_other_user(move || UnixStream::connect(socket).expect_err("a closed folder"));
     assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied);
 }
 
@@ -192,7 +192,7 @@ fn another_users_connection_gets_no_answer() {
     }
     let ask = Request::Ask(Ask::Status).to_frame().expect("a frame");
     let stop = Request::Ask(Ask::Stop).to_frame().expect("a frame");
-    let heard = as_nobody(move || {
+    let heard = as_other_user(move || {
         let mut heard = Vec::new();
         for request in [ask, stop, b"garbage".to_vec()] {
             let mut stream = UnixStream::connect(&socket).expect("an open folder");
@@ -231,7 +231,7 @@ fn the_shim_rejects_a_daemon_of_another_user() {
     }
     let path = socket.clone();
     // The owner of a listener is the process that called listen().
-    let listener = as_nobody(move || UnixListener::bind(path).expect("a socket"));
+    let listener = as_other_user(move || UnixListener::bind(path).expect("a socket"));
     let (heard, events) = std::sync::mpsc::channel();
     let fake = Fake::on(socket, listener, move |mut stream| {
         drop(stream.set_read_timeout(Some(BOUND)));
@@ -268,9 +268,9 @@ fn a_socket_folder_of_another_user_is_not_used() {
     let folder = socket.parent().expect("a folder").to_owned();
     fs::create_dir(&folder).expect("a folder");
     let _removed = super::home::Removed(folder.clone());
-    chown(&folder, Some(NOBODY), Some(NOBODY)).expect("a new owner");
+    chown(&folder, Some(OTHER_USER), Some(OTHER_USER)).expect("a new owner");
     let path = socket.clone();
-    let listener = as_nobody(move || UnixListener::bind(path).expect("a socket"));
+    let listener = as_other_user(move || UnixListener::bind(path).expect("a socket"));
     let fake = Fake::on(socket, listener, |mut stream| {
         say(&mut stream, &answer());
         until_gone(&mut stream);

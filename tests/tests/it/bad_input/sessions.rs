@@ -366,7 +366,7 @@ fn an_invalid_transcript_is_reported_until_it_is_valid() {
     fs::remove_dir(&folder).expect("removed");
     writeln!(File::create(&folder).expect("a file"), "{}", interrupted()).expect("written");
     let told = wait_for(&world, "folder", |told| told["status"] == "idle");
-    assert_eq!(told["troubles"], json!([]), "it is mended");
+    assert_eq!(told["troubles"], json!([]), "the trouble stays");
     fs::write(&gone, "").expect("a file");
     wait_for(&world, "gone", |told| told["troubles"] == json!([]));
     unharmed(&world, daemon);

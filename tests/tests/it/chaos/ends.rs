@@ -92,7 +92,7 @@ fn kills_lose_and_duplicate_no_event() {
     sent.push(load::send(&world, u64::MAX / 2));
     assert!(
         wait::until(PATIENCE, || world.daemon_pid()).is_some(),
-        "nobody started the daemon again"
+        "the daemon was not started again"
     );
     sent.extend(is_served_again(&world, u64::MAX / 2));
     all_there_once(&world, &sent);
@@ -139,13 +139,13 @@ fn a_daemon_that_is_stopped_delays_no_call_and_loses_nothing() {
         }
     });
     sent.extend(is_served_again(&world, u64::MAX / 2));
-    assert_eq!(world.daemon_pid(), Some(pid), "nobody killed it");
+    assert_eq!(world.daemon_pid(), Some(pid), "the daemon was killed");
     let log = all_there_once(&world, &sent);
     let rows: HashMap<u64, _> = log.iter().map(|row| (number(row), row)).collect();
     let mut alone = 0;
     for one in &sent {
         let row = rows[&one.number];
-        assert!(row["took_us"].is_u64(), "nobody answered this: {row}");
+        assert!(row["took_us"].is_u64(), "no daemon answered this: {row}");
         if stopped
             .iter()
             .any(|(from, to)| one.began > *from && one.ended < *to)

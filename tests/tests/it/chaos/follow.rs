@@ -155,7 +155,7 @@ fn a_follower_does_not_restart_a_stopped_daemon() {
     wait::until(PATIENCE, || (follower.seen().len() > 1).then_some(())).expect("another row");
     // A kill is not a request to stop.
     world.kill_daemon();
-    wait::until(PATIENCE, || world.daemon_pid()).expect("whoever follows starts one");
+    wait::until(PATIENCE, || world.daemon_pid()).expect("a daemon that the follower starts");
     sent.push(load::send(&world, 3));
     let all = || (follower.seen().len() == sent.len()).then_some(());
     wait::until(PATIENCE, all).expect("the last row");

@@ -208,7 +208,9 @@ impl Reader {
             .chain([&step.command])
             .any(|text| text.contains(HOME))
         {
-            return Err(format!("has {HOME}, which nobody has: $PWD, $HOME or ~"));
+            return Err(format!(
+                "has {HOME}, which does not exist: use $PWD, $HOME or ~"
+            ));
         }
         let first = step.command.split(' ').next().unwrap_or_default();
         match first {
@@ -347,7 +349,7 @@ fn rust_that_a_reader_pastes_names_no_home() {
             let place = format!("{}:{number}", page.name);
             assert!(
                 !is_rust || !line.contains(HOME),
-                "{place}: {HOME}, which nobody has"
+                "{place}: {HOME} does not exist"
             );
         }
     }

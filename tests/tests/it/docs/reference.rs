@@ -282,7 +282,10 @@ fn every_quoted_line_of_doctor_exists() {
         for part in words.split(|word| !is_fixed(word)) {
             let part = part.join(" ");
             let part = part.trim_end_matches([':', ',']);
-            assert!(sources.contains(part), "nobody says `{part}` ({line})");
+            assert!(
+                sources.contains(part),
+                "becket never prints `{part}` ({line})"
+            );
             looked += usize::from(part.len() > 8);
         }
     }

@@ -10,7 +10,7 @@ use becket_tests::world::{call, finish, start};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use super::Ship;
+use super::HookWorld;
 
 pub(super) const WAITS_AND_DENIES: &str = r#"
 [hooks.slow-no]
@@ -27,11 +27,11 @@ run = "trap 'echo ended > ended; exit' TERM; echo $$ > begun; while :; do sleep 
 "#;
 
 /// Sends the same call from one registration or another.
-pub(super) fn asks(ship: &Ship, from: &str) -> Child {
-    let mut shim = ship.world.command(ship.world.programs.join("becket-hook"));
+pub(super) fn asks(world: &HookWorld, from: &str) -> Child {
+    let mut shim = world.command(world.programs.join("becket-hook"));
     shim.args(["--event", "PreToolUse", "--from", from, "--home"])
-        .arg(&ship.world.becket_home);
-    begins(shim, &ship.bash("t1"))
+        .arg(&world.becket_home);
+    begins(shim, &world.bash("t1"))
 }
 
 /// Starts a hook call that may take long.
@@ -44,15 +44,15 @@ pub(super) fn begins(shim: Command, event: &str) -> Child {
 
 #[test]
 fn a_duplicate_event_gets_the_same_refusal_and_runs_no_hook() {
-    let ship = Ship::new(WAITS_AND_DENIES);
-    ship.world.start_daemon();
-    let begin = |from: &str| asks(&ship, from);
+    let world = HookWorld::new(WAITS_AND_DENIES);
+    world.start_daemon();
+    let begin = |from: &str| asks(&world, from);
     let first = begin("settings");
-    ship.wait_file("runs");
+    world.wait_file("runs");
     let second = begin("plugin");
-    let both = || (ship.world.events().len() == 2).then_some(());
+    let both = || (world.events().len() == 2).then_some(());
     wait::until(PATIENCE, both).expect("both events");
-    fs::write(ship.project.join("go"), "").expect("a file");
+    fs::write(world.project.join("go"), "").expect("a file");
     for child in [first, second] {
         let output = child.wait_with_output().expect("an end");
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -61,82 +61,88 @@ fn a_duplicate_event_gets_the_same_refusal_and_runs_no_hook() {
     // A third event after the decision.
     let third = begin("run").wait_with_output().expect("an end");
     assert!(String::from_utf8_lossy(&third.stdout).contains("\"deny\""));
-    assert_eq!(ship.wait_file("runs"), "run\n");
-    assert_eq!(ship.recent().len(), 1);
+    assert_eq!(world.wait_file("runs"), "run\n");
+    assert_eq!(world.recent().len(), 1);
 }
 
 #[test]
 fn a_duplicate_event_is_answered_after_the_first_shim_was_killed() {
-    let ship = Ship::new(WAITS_AND_DENIES);
-    ship.world.start_daemon();
-    let begin = |from: &str| asks(&ship, from);
+    let world = HookWorld::new(WAITS_AND_DENIES);
+    world.start_daemon();
+    let begin = |from: &str| asks(&world, from);
     let mut first = begin("settings");
-    ship.wait_file("runs");
+    world.wait_file("runs");
     let second = begin("plugin");
-    let both = || (ship.world.events().len() == 2).then_some(());
+    let both = || (world.events().len() == 2).then_some(());
     wait::until(PATIENCE, both).expect("both events");
     first.kill().expect("a kill");
     first.wait().expect("an end");
     // Its answer proves that the daemon has handled the earlier messages.
-    ship.world.status();
-    fs::write(ship.project.join("go"), "").expect("a file");
+    world.status();
+    fs::write(world.project.join("go"), "").expect("a file");
     let output = second.wait_with_output().expect("an end");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("\"deny\""), "{said}");
-    assert_eq!(ship.wait_file("runs"), "run\n");
+    assert_eq!(world.wait_file("runs"), "run\n");
 }
 
 #[test]
 fn a_hook_ends_when_its_last_waiting_shim_is_gone() {
-    let ship = Ship::new(LONG);
-    ship.world.start_daemon();
-    let mut child = begins(ship.shim("PreToolUse"), &ship.bash("t1"));
-    ship.wait_file("begun");
+    let world = HookWorld::new(LONG);
+    world.start_daemon();
+    let mut child = begins(world.shim("PreToolUse"), &world.bash("t1"));
+    world.wait_file("begun");
     child.kill().expect("a kill");
     child.wait().expect("an end");
-    ship.wait_file("ended");
-    let run = wait::until(PATIENCE, || ship.recent().first().cloned()).expect("a run");
+    world.wait_file("ended");
+    let run = wait::until(PATIENCE, || world.recent().first().cloned()).expect("a run");
     assert_eq!(run["outcome"], "cancelled");
     let event = run["event_id"].as_str().expect("an id");
-    let why = ship.world.run(&["why", event]);
+    let why = world.run(&["why", event]);
     let said = "by the daemon; Claude Code ended or stopped waiting";
     assert!(why.contains(said), "{why}");
-    let stats = ship.stats();
+    let stats = world.stats();
     assert_eq!(
         (&stats["cancelled"], &stats["failed"]),
         (&json!(1), &json!(0))
     );
     assert!(stats["success_pct"].is_null(), "{stats:#}");
-    assert!(call(ship.shim("Stop"), ship.event("Stop", &json!({})).as_bytes()).is_silent());
+    assert!(
+        call(
+            world.shim("Stop"),
+            world.event("Stop", &json!({})).as_bytes()
+        )
+        .is_silent()
+    );
 }
 
 #[test]
 fn async_hooks_end_with_their_daemon() {
-    let ship = Ship::new(&format!("{LONG}async = true\n"));
-    ship.world.start_daemon();
-    assert!(ship.calls("t1").is_silent());
-    ship.wait_file("begun");
-    ship.world.run(&["daemon", "stop"]);
-    ship.wait_file("ended");
-    assert_eq!(ship.recent()[0]["outcome"], "cut off");
-    assert_eq!(ship.stats()["failed"], 1);
-    assert_eq!(ship.world.events().len(), 1);
+    let world = HookWorld::new(&format!("{LONG}async = true\n"));
+    world.start_daemon();
+    assert!(world.calls("t1").is_silent());
+    world.wait_file("begun");
+    world.run(&["daemon", "stop"]);
+    world.wait_file("ended");
+    assert_eq!(world.recent()[0]["outcome"], "cut off");
+    assert_eq!(world.stats()["failed"], 1);
+    assert_eq!(world.events().len(), 1);
 }
 
 #[test]
 fn standalone_hooks_end_with_their_becket_process() {
-    let ship = Ship::new(LONG);
-    let mut child = begins(ship.alone("PreToolUse"), &ship.bash("t1"));
-    ship.wait_file("begun");
+    let world = HookWorld::new(LONG);
+    let mut child = begins(world.alone("PreToolUse"), &world.bash("t1"));
+    world.wait_file("begun");
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     kill_process(pid.expect("a pid"), Signal::TERM).expect("a signal");
-    ship.wait_file("ended");
+    world.wait_file("ended");
     child.wait().expect("an end");
 }
 
 #[test]
 fn background_hooks_use_up_no_place_of_waiting_shims() {
-    let ship = Ship::new(
+    let world = HookWorld::new(
         r#"
 [hooks.behind]
 on = "PreToolUse"
@@ -147,25 +153,25 @@ on = "Stop"
 run = """echo '{"systemMessage": "here"}'"""
 "#,
     );
-    ship.world.start_daemon();
+    world.start_daemon();
     // Bounded: a shim without a place would wait until the hook's time limit.
     let call = |event: &str, payload: &str| {
         let began = Instant::now();
-        finish(begins(ship.shim(event), payload), began, PATIENCE)
+        finish(begins(world.shim(event), payload), began, PATIENCE)
     };
     for n in 0..70 {
-        assert!(call("PreToolUse", &ship.bash(&format!("t{n}"))).is_silent());
+        assert!(call("PreToolUse", &world.bash(&format!("t{n}"))).is_silent());
     }
-    let stop = ship.event("Stop", &serde_json::json!({"stop_hook_active": false}));
+    let stop = world.event("Stop", &serde_json::json!({"stop_hook_active": false}));
     let called = call("Stop", &stop);
     assert!(called.stdout.contains("asked: here"), "{called:?}");
     // A shim that finds no place is served after a while, without the daemon.
-    let events = ship.world.events();
+    let events = world.events();
     let stop = events.iter().find(|event| event["event"] == "Stop");
     assert_eq!(stop.expect("the event")["source"], "daemon");
-    fs::write(ship.project.join("go"), "").expect("a file");
+    fs::write(world.project.join("go"), "").expect("a file");
     let told = || {
-        let runs = ship.world.run(&["recent", "100", "--json"]);
+        let runs = world.run(&["recent", "100", "--json"]);
         let runs: Vec<serde_json::Value> = serde_json::from_str(&runs).expect("JSON");
         // A hook that still runs would never see the file once the folder is deleted.
         let is_over = |run: &&serde_json::Value| run["hook"] == "behind" && run["outcome"] == "ok";

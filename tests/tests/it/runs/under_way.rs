@@ -8,7 +8,7 @@ use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::{finish, start};
 use serde_json::{Value, json};
 
-use super::{OTHER, SESSION, Yard, outcomes, text};
+use super::{OTHER, RunWorld, SESSION, outcomes, text};
 
 /// A hook that is waited for and an async hook, which run until they are released, and a hook that ends.
 const HOOKS: &str = r#"
@@ -35,32 +35,32 @@ fn pairs<const N: usize>(expected: [(&str, &str); N]) -> Vec<(String, String)> {
 
 #[test]
 fn a_running_hook_is_listed_before_it_ends() {
-    let yard = Yard::new();
-    fs::write(yard.world.path("config.toml"), HOOKS).expect("a config");
-    yard.world.start_daemon();
-    let mut shim = start(yard.world.shim("PostToolUse"));
+    let world = RunWorld::new();
+    fs::write(world.path("config.toml"), HOOKS).expect("a config");
+    world.start_daemon();
+    let mut shim = start(world.shim("PostToolUse"));
     let began = Instant::now();
-    let event = yard.event(SESSION);
+    let event = world.event(SESSION);
     let mut stdin = shim.stdin.take().expect("stdin");
     stdin.write_all(event.as_bytes()).expect("an event");
     drop(stdin);
-    let recent = || yard.json(&["recent", "--json"]);
+    let recent = || world.json(&["recent", "--json"]);
     let expected = pairs([("behind", "running"), ("waits", "running")]);
     let seen = wait::until(PATIENCE, || {
         let recent = recent();
         (outcomes(&recent) == expected).then_some(recent)
     });
     // All questions come before any assertion: a failed test must not leave a hook that waits for ever.
-    let top = yard.json(&["recent", "2", "--json"]);
-    let of_another = yard.output(&["recent", "--json", "--hook", "nobody"]);
-    let stats = yard.json(&["stats", "--json"]);
-    let shown = text(&yard.output(&["recent"]).stdout);
+    let top = world.json(&["recent", "2", "--json"]);
+    let of_another = world.output(&["recent", "--json", "--hook", "unknown"]);
+    let stats = world.json(&["stats", "--json"]);
+    let shown = text(&world.output(&["recent"]).stdout);
     let id = top[0]["event_id"].as_str().unwrap_or_default().to_owned();
-    let why = yard.output(&["why", &id, "--json"]);
-    let why_shown = text(&yard.output(&["why", &id]).stdout);
-    let bare = yard.output(&["why", "--json"]);
-    let of_another_session = yard.output(&["why", "--session", OTHER]);
-    fs::write(yard.project.join("go"), "").expect("a file");
+    let why = world.output(&["why", &id, "--json"]);
+    let why_shown = text(&world.output(&["why", &id]).stdout);
+    let bare = world.output(&["why", "--json"]);
+    let of_another_session = world.output(&["why", "--session", OTHER]);
+    fs::write(world.project.join("go"), "").expect("a file");
     let called = finish(shim, began, PATIENCE);
 
     let seen = seen.unwrap_or_else(|| panic!("they never ran: {shown}"));
@@ -105,28 +105,28 @@ fn a_running_hook_is_listed_before_it_ends() {
 
 #[test]
 fn a_running_hook_is_listed_without_a_daemon() {
-    let yard = Yard::new();
-    fs::write(yard.world.path("config.toml"), HOOKS).expect("a config");
-    let mut shim = yard.world.shim("PostToolUse");
+    let world = RunWorld::new();
+    fs::write(world.path("config.toml"), HOOKS).expect("a config");
+    let mut shim = world.shim("PostToolUse");
     shim.env("BECKET_NO_DAEMON", "1");
     let mut shim = start(shim);
     let began = Instant::now();
     let mut stdin = shim.stdin.take().expect("stdin");
-    let event = yard.event(OTHER);
+    let event = world.event(OTHER);
     stdin.write_all(event.as_bytes()).expect("an event");
     drop(stdin);
-    let begun = ["began", "began-behind"].map(|name| yard.project.join(name));
+    let begun = ["began", "began-behind"].map(|name| world.project.join(name));
     let all = || begun.iter().all(|path| path.exists()).then_some(());
     let runs = wait::until(PATIENCE, all);
     let recent = || {
-        let mut recent = yard.verb(&["recent", "--json"]);
+        let mut recent = world.verb(&["recent", "--json"]);
         let output = recent.env("BECKET_NO_DAEMON", "1").output();
         serde_json::from_slice::<Value>(&output.expect("becket runs").stdout).expect("JSON")
     };
     // A hook may run before its file is written.
     let running = pairs([("behind", "running"), ("waits", "running")]);
     let early = wait::until(PATIENCE, || (outcomes(&recent()) == running).then_some(()));
-    fs::write(yard.project.join("go"), "").expect("a file");
+    fs::write(world.project.join("go"), "").expect("a file");
     let called = finish(shim, began, PATIENCE);
     runs.expect("they run");
     assert!(early.is_some(), "{:#}", recent());

@@ -101,7 +101,7 @@ fn a_dialog_is_noticed_within_200_ms() {
             took <= AT_ONCE
         });
         person.leaves();
-        assert!(quick, "nobody learned of a dialog within {AT_ONCE} ms");
+        assert!(quick, "no dialog was noticed within {AT_ONCE} ms");
         Ok(())
     });
 }
@@ -465,7 +465,7 @@ fn the_view_shows_the_cause_of_each_wait() {
         story.wait_session("done", is_done);
         view.wait_for("the end of the work", |screen| !screen.contains("Thinking"));
         person.leaves();
-        view.wait_for("nobody", |screen| !screen.contains("touch it"));
+        view.wait_for("no prompt", |screen| !screen.contains("touch it"));
         view.press("q");
         assert_eq!(view.wait_end(), 0);
         Ok(())
