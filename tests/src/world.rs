@@ -57,6 +57,11 @@ impl Called {
     pub fn is_silent(&self) -> bool {
         self.code == Some(0) && self.stdout.is_empty()
     }
+
+    /// Returns true if the call gave no opinion and reported nothing: nothing on stderr either.
+    pub fn is_quiet(&self) -> bool {
+        self.is_silent() && self.stderr.is_empty()
+    }
 }
 
 impl World {
@@ -134,6 +139,13 @@ impl World {
             .arg("--home")
             .arg(&self.becket_home);
         command
+    }
+
+    /// Returns the shim of an event, which judges without a daemon.
+    pub fn standalone_shim(&self, event: &str) -> Command {
+        let mut shim = self.shim(event);
+        shim.env("BECKET_NO_DAEMON", "1");
+        shim
     }
 
     /// Runs a becket verb, which must succeed, and returns its stdout.

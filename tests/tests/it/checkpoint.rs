@@ -84,7 +84,7 @@ impl Repo {
         let event = json!({"session_id": session, "hook_event_name": "Stop", "cwd": self.root});
         let hook = self.world.becket(["builtin", "create-checkpoint"]);
         let called = call(hook, event.to_string().as_bytes());
-        assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
+        assert!(called.is_quiet(), "{called:?}");
         let new = self.listed().into_iter().find(|one| !before.contains(one));
         let new = new.expect("a new checkpoint");
         let text = |field: &str| new[field].as_str().expect("a text").to_owned();

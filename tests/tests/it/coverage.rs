@@ -134,8 +134,7 @@ fn without_a_daemon_the_spool_counts() {
         "session_id": HEARD, "hook_event_name": "PreToolUse", "transcript_path": file,
         "tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "a",
     });
-    let mut shim = world.shim("PreToolUse");
-    shim.env("BECKET_NO_DAEMON", "1");
+    let shim = world.standalone_shim("PreToolUse");
     call(shim, payload.to_string().as_bytes());
     let mut becket = world.becket(["coverage", "--json"]);
     let said = becket

@@ -80,9 +80,7 @@ impl HookWorld {
     }
 
     fn alone(&self, event: &str) -> Command {
-        let mut shim = self.world.shim(event);
-        shim.env("BECKET_NO_DAEMON", "1");
-        shim
+        self.world.standalone_shim(event)
     }
 
     /// Returns the ended runs.

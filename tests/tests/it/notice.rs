@@ -133,8 +133,7 @@ fn without_a_daemon_only_questions_carry_a_bell() {
     let world = world("on = \"all\"\nafter = \"0s\"");
     let alone = |event: &str| {
         let payload = json!({"hook_event_name": event, "session_id": SESSION, "tool_name": "Bash", "tool_input": {}});
-        let mut shim = world.shim(event);
-        shim.env("BECKET_NO_DAEMON", "1");
+        let shim = world.standalone_shim(event);
         call(shim, payload.to_string().as_bytes()).stdout
     };
     for event in ["PermissionRequest", "Elicitation"] {
@@ -210,8 +209,7 @@ fn the_next_daemon_sends_the_notice_of_an_event_judged_standalone() {
         "hook_event_name": "PermissionRequest", "session_id": SESSION,
         "tool_name": "Bash", "tool_input": {"command": "make push"},
     });
-    let mut shim = world.shim("PermissionRequest");
-    shim.env("BECKET_NO_DAEMON", "1");
+    let shim = world.standalone_shim("PermissionRequest");
     assert!(call(shim, payload.to_string().as_bytes()).is_silent());
     world.start_daemon();
     let told = written(&world, "notice");

@@ -196,8 +196,7 @@ fn secrets_are_masked_in_database_and_spool() {
     let world = World::new();
     let secret = format!("{}_{}", "ghp", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
     let payload = json!({"hook_event_name": "PreToolUse", "session_id": "s", "tool_input": {"command": format!("curl -H 'x: {secret}' y")}});
-    let mut alone = world.shim("PreToolUse");
-    alone.env("BECKET_NO_DAEMON", "1");
+    let alone = world.standalone_shim("PreToolUse");
     call(alone, payload.to_string().as_bytes());
     let everything = |folder: &str| -> Vec<u8> {
         let entries = fs::read_dir(world.path(folder))

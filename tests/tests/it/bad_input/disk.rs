@@ -9,7 +9,9 @@ use becket_tests::wait::{PATIENCE, until};
 use becket_tests::world::World;
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
 
-use super::{BOUND, alone, call, doctor_says, numbered, numbers, send};
+use super::{
+    BOUND, call, doctor_says, numbered, numbers, registered, send_numbered, send_standalone,
+};
 
 /// A small file system on the becket home. Dropping it unmounts it with the daemon on it.
 struct Disk<'a> {
@@ -91,25 +93,25 @@ impl Drop for Disk<'_> {
 
 #[test]
 fn a_disk_that_fills_up_disturbs_no_call_and_lost_events_are_counted() {
-    let world = super::registered();
+    let world = registered();
     let test = "a_disk_that_fills_up_disturbs_no_call_and_lost_events_are_counted";
     let Some(disk) = Disk::mount(&world, test) else {
         return;
     };
     world.start_daemon();
-    assert!(send(&world, numbered(1).as_bytes()).is_silent());
+    assert!(send_numbered(&world, 1).is_silent());
     disk.fill();
     // The database first uses up the room in its own files.
     let lost = (2..200).find(|sent| {
-        let called = send(&world, numbered(*sent).as_bytes());
-        assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
+        let called = send_numbered(&world, *sent);
+        assert!(called.is_quiet(), "{called:?}");
         world.status()["counts"]["lost"] == 1
     });
     let lost = lost.expect("a full disk takes everything");
     doctor_says(&world, "broken", "1 event could not be kept anywhere");
     doctor_says(&world, "broken", "nothing can be written to");
     disk.make_room();
-    assert!(send(&world, numbered(lost + 1).as_bytes()).is_silent());
+    assert!(send_numbered(&world, lost + 1).is_silent());
     let all: Vec<u32> = (1..lost).chain([lost + 1]).collect();
     assert_eq!(numbers(&world), all);
     // The events of doctor were lost too.
@@ -122,12 +124,12 @@ fn a_disk_that_fills_up_disturbs_no_call_and_lost_events_are_counted() {
 
 #[test]
 fn a_full_disk_disturbs_no_call() {
-    let world = super::registered();
+    let world = registered();
     let Some(disk) = Disk::mount(&world, "a_full_disk_disturbs_no_call") else {
         return;
     };
     disk.fill();
-    let called = send(&world, numbered(1).as_bytes());
+    let called = send_numbered(&world, 1);
     assert!(called.is_silent(), "{called:?}");
     assert!(
         called.stderr.contains("the event is not kept"),
@@ -136,7 +138,7 @@ fn a_full_disk_disturbs_no_call() {
     assert!(called.stderr.contains("No space left"), "{called:?}");
     doctor_says(&world, "broken", "nothing can be written to");
     disk.make_room();
-    assert!(send(&world, numbered(2).as_bytes()).is_silent());
+    assert!(send_numbered(&world, 2).is_silent());
     assert_eq!(numbers(&world), [2]);
     let left = fs::read_dir(world.path("spool")).expect("a spool");
     let left: Vec<_> = left.flatten().map(|entry| entry.file_name()).collect();
@@ -153,16 +155,16 @@ fn a_full_disk_without_a_daemon_leaves_no_partial_file() {
     ) else {
         return;
     };
-    assert!(call(alone(&world), numbered(1).as_bytes(), BOUND).is_silent());
+    assert!(send_standalone(&world, 1).is_silent());
     disk.fill();
-    let called = call(alone(&world), numbered(2).as_bytes(), BOUND);
+    let called = send_standalone(&world, 2);
     assert!(
         called.is_silent() && called.stderr.contains("the event is not kept"),
         "{called:?}"
     );
     let spool = fs::read_dir(world.path("spool")).expect("a spool");
     assert_eq!(spool.flatten().count(), 1);
-    let called = call(alone(&world), numbered(3).as_bytes(), BOUND);
+    let called = send_standalone(&world, 3);
     assert!(called.is_silent(), "{called:?}");
     disk.make_room();
     assert_eq!(numbers(&world), [1]);
@@ -171,17 +173,20 @@ fn a_full_disk_without_a_daemon_leaves_no_partial_file() {
 
 #[test]
 fn a_read_only_home_disturbs_no_call_and_is_readable() {
-    let world = super::registered();
+    let world = registered();
     let Some(disk) = Disk::mount(&world, "a_read_only_home_disturbs_no_call_and_is_readable")
     else {
         return;
     };
     world.start_daemon();
-    assert!(send(&world, numbered(1).as_bytes()).is_silent());
+    assert!(send_numbered(&world, 1).is_silent());
     world.run(&["daemon", "stop"]);
-    assert!(call(alone(&world), numbered(2).as_bytes(), BOUND).is_silent());
+    assert!(send_standalone(&world, 2).is_silent());
     disk.forbid_writing();
-    for shim in [world.shim("PreToolUse"), alone(&world)] {
+    for shim in [
+        world.shim("PreToolUse"),
+        world.standalone_shim("PreToolUse"),
+    ] {
         let called = call(shim, numbered(3).as_bytes(), BOUND);
         assert!(called.is_silent(), "{called:?}");
         assert!(
@@ -197,18 +202,18 @@ fn a_read_only_home_disturbs_no_call_and_is_readable() {
     doctor_says(&world, "broken", "2 events could not be kept anywhere");
     doctor_says(&world, "broken", "nothing can be written to");
     disk.allow_writing();
-    assert!(send(&world, numbered(4).as_bytes()).is_silent());
+    assert!(send_numbered(&world, 4).is_silent());
     assert_eq!(numbers(&world), [1, 2, 4]);
 }
 
 #[test]
 fn an_empty_read_only_home_disturbs_no_call() {
-    let world = super::registered();
+    let world = registered();
     let Some(disk) = Disk::mount(&world, "an_empty_read_only_home_disturbs_no_call") else {
         return;
     };
     disk.forbid_writing();
-    let called = send(&world, numbered(1).as_bytes());
+    let called = send_numbered(&world, 1);
     assert!(called.is_silent(), "{called:?}");
     assert!(
         called.stderr.contains("Read-only file system"),
@@ -233,7 +238,7 @@ fn a_home_that_vanishes_under_the_daemon_ends_it() {
         gone.is_some(),
         "the daemon {pid} works for a home that is gone"
     );
-    assert!(send(&world, numbered(1).as_bytes()).is_silent());
+    assert!(send_numbered(&world, 1).is_silent());
     assert_eq!(numbers(&world), [1]);
 }
 

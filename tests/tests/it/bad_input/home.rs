@@ -10,7 +10,7 @@ use becket_tests::world::{Called, World, write_program};
 use serde_json::json;
 
 use super::fake::socket_in;
-use super::{BOUND, alone, call, doctor_says, numbered, numbers, send};
+use super::{BOUND, call, doctor_says, numbered, numbers, registered, send, send_numbered};
 
 /// A folder outside the world, deleted when dropped.
 pub(super) struct Removed(pub(super) PathBuf);
@@ -25,8 +25,8 @@ impl Drop for Removed {
 /// first event, but not for the second.
 fn is_served(world: &World) {
     for n in 1..=2 {
-        let called = send(world, numbered(n).as_bytes());
-        assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
+        let called = send_numbered(world, n);
+        assert!(called.is_quiet(), "{called:?}");
         world.run(&["daemon", "start"]);
     }
     let events = world.events();
@@ -55,8 +55,8 @@ fn the_shim_does_not_wait_for_a_hung_start() {
     let _run = socket_in(&world);
     let starter = File::create(world.path("run/start.lock")).expect("a lock");
     starter.lock().expect("a free lock");
-    let called = send(&world, numbered(1).as_bytes());
-    assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
+    let called = send_numbered(&world, 1);
+    assert!(called.is_quiet(), "{called:?}");
     assert!(world.daemon_pid().is_none());
     drop(starter);
     assert_eq!(numbers(&world), [1]);
@@ -64,12 +64,12 @@ fn the_shim_does_not_wait_for_a_hung_start() {
 
 #[test]
 fn a_lock_without_an_answering_daemon_makes_the_shim_go_standalone() {
-    let world = super::registered();
+    let world = registered();
     let _run = socket_in(&world);
     let hung = File::create(world.path("run/daemon.lock")).expect("a lock");
     hung.lock().expect("a free lock");
-    let called = send(&world, numbered(1).as_bytes());
-    assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
+    let called = send_numbered(&world, 1);
+    assert!(called.is_quiet(), "{called:?}");
     doctor_says(&world, "broken", "the daemon did not start");
     drop(hung);
     assert_eq!(numbers(&world), [1]);
@@ -79,11 +79,14 @@ fn a_lock_without_an_answering_daemon_makes_the_shim_go_standalone() {
 fn the_environment_cannot_lead_the_hook_elsewhere() {
     let world = World::new();
     let elsewhere = world.root().join("elsewhere");
-    for road in [world.shim("PreToolUse"), alone(&world)] {
+    for road in [
+        world.shim("PreToolUse"),
+        world.standalone_shim("PreToolUse"),
+    ] {
         let mut shim = road;
         shim.env("BECKET_HOME", &elsewhere);
         let called = call(shim, numbered(1).as_bytes(), BOUND);
-        assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
+        assert!(called.is_quiet(), "{called:?}");
     }
     // The daemon that the hook started uses the home of the registration too.
     assert!(world.daemon_pid().is_some());
@@ -145,7 +148,7 @@ fn spools_until_becket_is_back(world: &World, spoil: impl Fn()) {
     fs::rename(&becket, &kept).expect("becket moves");
     spoil();
     for n in 1..=3 {
-        is_one_complaint(&send(world, numbered(n).as_bytes()));
+        is_one_complaint(&send_numbered(world, n));
     }
     is_one_complaint(&send(world, b"{\"tool_use_id\": nope"));
     let spool = fs::read_dir(world.path("spool")).expect("a spool");
@@ -176,8 +179,8 @@ fn a_running_daemon_works_without_the_becket_program() {
     let (becket, kept) = (world.programs.join("becket"), world.programs.join("kept"));
     world.start_daemon();
     fs::rename(&becket, &kept).expect("becket moves");
-    let called = send(&world, numbered(1).as_bytes());
-    assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
+    let called = send_numbered(&world, 1);
+    assert!(called.is_quiet(), "{called:?}");
     fs::rename(&kept, &becket).expect("becket comes back");
     assert_eq!(world.events()[0]["source"], "daemon");
 }
@@ -200,9 +203,9 @@ fn a_secret_spooled_by_the_shim_is_masked_by_the_daemon() {
 
 #[test]
 fn a_database_deleted_under_the_daemon_is_created_again_and_reported() {
-    let world = super::registered();
+    let world = registered();
     let database = world.path("becket.db");
-    send(&world, numbered(1).as_bytes());
+    send_numbered(&world, 1);
     assert_eq!(numbers(&world), [1]);
     fs::remove_file(&database).expect("a database");
     let told = until(BOUND, || {
@@ -210,12 +213,12 @@ fn a_database_deleted_under_the_daemon_is_created_again_and_reported() {
         told.contains("deleted while the daemon ran").then_some(())
     });
     assert!(told.is_some(), "{}", world.status());
-    send(&world, numbered(2).as_bytes());
+    send_numbered(&world, 2);
     assert_eq!(numbers(&world), [2]);
     // Replaced also before the daemon's next tick.
     fs::copy(&database, world.path("other.db")).expect("a copy");
     fs::rename(world.path("other.db"), &database).expect("a database");
-    send(&world, numbered(3).as_bytes());
+    send_numbered(&world, 3);
     assert_eq!(numbers(&world), [3]);
     doctor_says(&world, "warning", "deleted while the daemon ran");
     doctor_says(&world, "warning", "replaced while the daemon ran");
@@ -223,16 +226,16 @@ fn a_database_deleted_under_the_daemon_is_created_again_and_reported() {
 
 #[test]
 fn a_deleted_database_log_loses_no_event() {
-    let world = super::registered();
-    send(&world, numbered(1).as_bytes());
+    let world = registered();
+    send_numbered(&world, 1);
     fs::remove_file(world.path("becket.db-wal")).expect("a log");
-    send(&world, numbered(2).as_bytes());
+    send_numbered(&world, 2);
     let ended = until(BOUND, || {
         let log = fs::read_to_string(world.path("log/daemon.log")).unwrap_or_default();
         log.contains("ended end=LogGone").then_some(())
     });
     assert!(ended.is_some(), "the next daemon opens it again");
-    send(&world, numbered(3).as_bytes());
+    send_numbered(&world, 3);
     assert_eq!(numbers(&world), [1, 2, 3]);
 }
 
@@ -291,7 +294,7 @@ fn secrets_outside_of_the_payload_are_not_stored() {
         for field in fields {
             payload[field] = secret.clone().into();
         }
-        for mut hook in [alone(&world), world.shim(event)] {
+        for mut hook in [world.standalone_shim("PreToolUse"), world.shim(event)] {
             for variable in ["CLAUDE_PROJECT_DIR", "CLAUDE_CODE_ENTRYPOINT", "TMUX_PANE"] {
                 hook.env(variable, &folder);
             }

@@ -10,7 +10,7 @@ use becket_wire::bounds::START;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::json;
 
-use super::{BOUND, alone, call, doctor_says};
+use super::{BOUND, call, doctor_says, numbered};
 
 /// The smallest address space, in KiB (`ulimit -v`), that docs/guides/guards.md names.
 const ENOUGH: u32 = 90_112;
@@ -74,7 +74,7 @@ fn is_not_judged(called: &Called) {
 fn a_closed_guard_denies_under_a_file_size_limit_and_the_event_is_counted() {
     for config in [CLOSED, NAMED] {
         let world = world(config);
-        let limited = limited("-f 0", &alone(&world));
+        let limited = limited("-f 0", &world.standalone_shim("PreToolUse"));
         let called = call(limited, psql(&world).as_bytes(), BOUND);
         denies(&called);
         let told = called.stderr.matches("the event is not kept").count();
@@ -93,7 +93,7 @@ fn a_closed_guard_denies_within_the_smallest_documented_address_space() {
         "{ENOUGH} is not named"
     );
     let within = |limit: u32| {
-        let limited = limited(&format!("-v {limit}"), &alone(&world));
+        let limited = limited(&format!("-v {limit}"), &world.standalone_shim("PreToolUse"));
         call(limited, psql(&world).as_bytes(), BOUND)
     };
     denies(&within(ENOUGH + FOR_DEBUG));
@@ -105,7 +105,7 @@ fn a_closed_guard_denies_within_the_smallest_documented_address_space() {
     let kept = world.events().len();
     for too_small in [65_536, 16_384] {
         let limit = format!("-f 0; ulimit -v {too_small}");
-        let limited = limited(&limit, &alone(&world));
+        let limited = limited(&limit, &world.standalone_shim("PreToolUse"));
         is_not_judged(&call(limited, psql(&world).as_bytes(), BOUND));
     }
     assert_eq!(world.events().len(), kept);
@@ -136,7 +136,11 @@ fn a_standalone_becket_that_dies_is_reported_and_its_event_kept() {
     fs::rename(&becket, &aside).expect("a file");
     for end in ["kill -9 $$", "exit 101", "exit 127"] {
         write_program(&becket, end);
-        is_not_judged(&call(alone(&world), psql(&world).as_bytes(), BOUND));
+        is_not_judged(&call(
+            world.standalone_shim("PreToolUse"),
+            psql(&world).as_bytes(),
+            BOUND,
+        ));
     }
     fs::rename(&aside, &becket).expect("a file");
     assert_eq!(world.events().len(), 3);
@@ -160,11 +164,11 @@ fn hostile(world: &World, shim: &mut Command) {
 fn a_repositorys_variables_reach_named_hooks_and_not_becket() {
     let hook = "\n[hooks.tells]\non = \"PreToolUse\"\nrun = \"tr '\\\\0' '\\\\n' < /proc/self/environ > told\"\n";
     let world = world(&format!("{CLOSED}{hook}"));
-    let mut shim = alone(&world);
+    let mut shim = world.standalone_shim("PreToolUse");
     hostile(&world, &mut shim);
     denies(&call(shim, psql(&world).as_bytes(), BOUND));
     // A call that is not refused goes on to the hook.
-    let mut shim = alone(&world);
+    let mut shim = world.standalone_shim("PreToolUse");
     hostile(&world, &mut shim);
     shim.env_remove("LD_LIBRARY_PATH").env_remove("LD_PRELOAD");
     let called = call(shim, psql(&world).replace("psql", "ls").as_bytes(), BOUND);
@@ -230,11 +234,7 @@ fn a_daemon_without_file_descriptors_reports_it_once() {
     };
     prlimit(daemon, Resource::Nofile, limit).expect("a limit");
     for n in 0..3 {
-        let called = call(
-            world.shim("PreToolUse"),
-            super::numbered(n).as_bytes(),
-            BOUND,
-        );
+        let called = call(world.shim("PreToolUse"), numbered(n).as_bytes(), BOUND);
         assert!(called.is_silent(), "{called:?}");
     }
     let log = || fs::read_to_string(world.path("log/daemon.log")).unwrap_or_default();

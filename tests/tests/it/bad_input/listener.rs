@@ -12,7 +12,7 @@ use becket_wire::frame::{FrameHead, Kind, MAX_BODY};
 use becket_wire::rpc::{Request, Response};
 
 use super::fake::{ANSWER, Fake, answer, event, note_calls, say, until_gone};
-use super::{BOUND, numbered, numbers, send};
+use super::{BOUND, call, kept, numbered, numbers, registered, send, send_numbered};
 
 type Treat = Box<dyn FnMut(UnixStream) + Send>;
 
@@ -67,7 +67,7 @@ fn a_busy_daemon_makes_the_shim_go_standalone() {
     let called = send(&world, large.as_bytes());
     drop(fake);
     assert!(called.is_silent(), "{called:?}");
-    assert_eq!(super::kept(&world, &world.events()[0]), large.as_bytes());
+    assert_eq!(kept(&world, &world.events()[0]), large.as_bytes());
 }
 
 /// Sends one event to a listener that makes the shim go standalone in silence, with the event stored once.
@@ -76,12 +76,9 @@ fn goes_alone(why: &str, treat: Treat) -> (String, World) {
     let world = World::new();
     let calls = note_calls(&world);
     let fake = Fake::new(&world, treat);
-    let called = send(&world, numbered(1).as_bytes());
+    let called = send_numbered(&world, 1);
     drop(fake);
-    assert!(
-        called.is_silent() && called.stderr.is_empty(),
-        "{why}: {called:?}"
-    );
+    assert!(called.is_quiet(), "{why}: {called:?}");
     let calls = calls();
     assert!(
         calls.starts_with(&format!("hook --alone {why} ")),
@@ -130,7 +127,7 @@ fn an_answer_in_pieces_is_accepted() {
         }
         until_gone(&mut stream);
     });
-    let called = send(&world, numbered(1).as_bytes());
+    let called = send_numbered(&world, 1);
     drop(fake);
     assert_eq!(
         (called.code, &*called.stdout),
@@ -163,7 +160,7 @@ fn a_held_shim_waits_and_sends_its_environment() {
     });
     let mut shim = world.shim("PreToolUse");
     shim.env("SOMETHING", "of the user's\nown");
-    let called = super::call(shim, numbered(1).as_bytes(), BOUND);
+    let called = call(shim, numbered(1).as_bytes(), BOUND);
     drop(fake);
     assert_eq!(
         (called.code, &*called.stdout),
@@ -189,8 +186,8 @@ fn an_older_daemon_of_another_protocol_is_replaced() {
         drop(super::fake::frame(&mut stream));
         say(&mut stream, &Response::Refused { version });
     });
-    let called = send(&world, numbered(1).as_bytes());
-    assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
+    let called = send_numbered(&world, 1);
+    assert!(called.is_quiet(), "{called:?}");
     // The real daemon replaces the fake's socket, at the latest when it is ready.
     let ours = until(PATIENCE, || {
         let status = world.output(&["daemon", "status", "--json"]);
@@ -203,7 +200,7 @@ fn an_older_daemon_of_another_protocol_is_replaced() {
 
 #[test]
 fn a_missed_deadline_shortens_the_waits_of_later_shims() {
-    let world = super::registered();
+    let world = registered();
     let (waits, waited) = channel();
     let fake = Fake::new(&world, move |mut stream| {
         let began = Instant::now();
@@ -212,8 +209,8 @@ fn a_missed_deadline_shortens_the_waits_of_later_shims() {
         let _ = waits.send(began.elapsed());
     });
     let mut wait = |n: u32| -> Duration {
-        let called = send(&world, numbered(n).as_bytes());
-        assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
+        let called = send_numbered(&world, n);
+        assert!(called.is_quiet(), "{called:?}");
         waited.recv().expect("a wait")
     };
     let first = wait(1);
@@ -228,7 +225,7 @@ fn a_missed_deadline_shortens_the_waits_of_later_shims() {
 
 #[test]
 fn doctor_ends_when_the_daemon_is_stopped() {
-    let world = super::registered();
+    let world = registered();
     let pid = world.start_daemon();
     world.signal_daemon(rustix::process::Signal::STOP);
     let began = Instant::now();

@@ -56,6 +56,20 @@ fn numbered(n: u32) -> String {
         .to_string()
 }
 
+/// Sends the event of this number.
+fn send_numbered(world: &World, n: u32) -> Called {
+    send(world, numbered(n).as_bytes())
+}
+
+/// Sends the event of this number without a daemon.
+fn send_standalone(world: &World, n: u32) -> Called {
+    call(
+        world.standalone_shim("PreToolUse"),
+        numbered(n).as_bytes(),
+        BOUND,
+    )
+}
+
 /// Returns the numbers of the events in the log, in order, without the events of doctor.
 fn numbers(world: &World) -> Vec<u32> {
     let events = world.events();
@@ -90,11 +104,4 @@ fn doctor_says(world: &World, state: &str, what: &str) {
     let broken = checks.iter().any(|check| check["state"] == "broken");
     assert_eq!(code, Some(i32::from(broken)), "{told:#}");
     assert_eq!(told["ok"], !broken, "{told:#}");
-}
-
-/// Returns a shim that runs without a daemon.
-fn alone(world: &World) -> Command {
-    let mut shim = world.shim("PreToolUse");
-    shim.env("BECKET_NO_DAEMON", "1");
-    shim
 }

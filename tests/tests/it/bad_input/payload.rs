@@ -11,7 +11,7 @@ use becket_tests::world::{Called, World, finish, start};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{BOUND, LARGE_BOUND, alone, call, doctor_says, kept, send};
+use super::{BOUND, LARGE_BOUND, call, doctor_says, kept, registered, send};
 
 const DEEP: usize = 1_000_000;
 const MAX: usize = 32 << 20;
@@ -73,14 +73,11 @@ fn are_kept_and_named(world: &World, source: &str) {
 
 #[test]
 fn invalid_events_are_stored_raw_with_their_fault() {
-    let world = super::registered();
+    let world = registered();
     world.start_daemon();
     for (payload, fault) in faulty() {
         let called = send(&world, &payload);
-        assert!(
-            called.is_silent() && called.stderr.is_empty(),
-            "{fault}: {called:?}"
-        );
+        assert!(called.is_quiet(), "{fault}: {called:?}");
     }
     are_kept_and_named(&world, "daemon");
     doctor_says(&world, "warning", "the event has no session_id");
@@ -91,7 +88,7 @@ fn invalid_events_are_stored_raw_with_their_fault() {
 fn invalid_events_are_stored_raw_without_a_daemon() {
     let world = World::new();
     for (payload, fault) in faulty() {
-        let called = call(alone(&world), &payload, BOUND);
+        let called = call(world.standalone_shim("PreToolUse"), &payload, BOUND);
         assert!(called.is_silent(), "{fault}: {called:?}");
         // Claude Code shows this line in its debug log.
         assert!(called.stderr.contains(fault), "{fault}: {called:?}");
@@ -112,9 +109,12 @@ fn deeply_nested_json_is_stored() {
         "[".repeat(DEEP),
         "]".repeat(DEEP)
     );
-    for shim in [world.shim("PreToolUse"), alone(&world)] {
+    for shim in [
+        world.shim("PreToolUse"),
+        world.standalone_shim("PreToolUse"),
+    ] {
         let called = call(shim, payload.as_bytes(), LARGE_BOUND);
-        assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
+        assert!(called.is_quiet(), "{called:?}");
     }
     let log = world.run(&["events", "--json"]);
     assert_eq!(log.lines().count(), 2);
@@ -129,7 +129,7 @@ fn deeply_nested_json_is_stored() {
 
 #[test]
 fn events_up_to_the_size_bound_are_accepted() {
-    let world = super::registered();
+    let world = registered();
     world.start_daemon();
     let of_size = |size: usize| {
         let mut payload =
@@ -189,13 +189,13 @@ fn an_id_is_never_used_as_a_path() {
     let nowhere = Path::new("/nowhere");
     let before = tree(world.root(), &world.becket_home);
     for id in ids {
-        for shim in [world.shim("SessionStart"), alone(&world)] {
+        for shim in [
+            world.shim("SessionStart"),
+            world.standalone_shim("PreToolUse"),
+        ] {
             let payload = json!({"hook_event_name": "SessionStart", "session_id": id, "agent_id": id, "cwd": id, "transcript_path": id, "source": id});
             let called = call(shim, payload.to_string().as_bytes(), BOUND);
-            assert!(
-                called.is_silent() && called.stderr.is_empty(),
-                "{id}: {called:?}"
-            );
+            assert!(called.is_quiet(), "{id}: {called:?}");
         }
     }
     let events = world.events();
@@ -238,7 +238,7 @@ fn never_ends(shim: Command, beginning: &[u8]) -> Called {
 
 #[test]
 fn a_stdin_that_never_ends_is_read_up_to_a_silence() {
-    let world = super::registered();
+    let world = registered();
     world.start_daemon();
     let cases: [(&[u8], &str); 3] = [
         (b"", "stdin never ended; the event is empty"),
@@ -250,7 +250,10 @@ fn a_stdin_that_never_ends_is_read_up_to_a_silence() {
     ];
     std::thread::scope(|scope| {
         for (beginning, fault) in cases {
-            let shims = [world.shim("PreToolUse"), alone(&world)];
+            let shims = [
+                world.shim("PreToolUse"),
+                world.standalone_shim("PreToolUse"),
+            ];
             for shim in shims {
                 scope.spawn(move || {
                     let called = never_ends(shim, beginning);

@@ -14,7 +14,7 @@ use becket_wire::rpc::{Ask, Request, Response};
 use rustix::process::Uid;
 
 use super::fake::{Fake, answer, note_calls, say, socket_in, until_gone};
-use super::{BOUND, doctor_says, numbered, numbers, send};
+use super::{BOUND, doctor_says, numbers, registered, send, send_numbered};
 
 /// Sends bytes to the daemon and returns its answer, read until it hangs up.
 fn heard(world: &World, said: &[u8]) -> Vec<u8> {
@@ -36,7 +36,7 @@ fn frame(kind: Kind, body: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_client_that_sends_garbage_is_counted_and_disconnected() {
-    let world = super::registered();
+    let world = registered();
     let pid = world.start_daemon();
     let endless = b"bk\x01\x01\xff\xff\xff\xff".to_vec();
     let cases = [
@@ -63,7 +63,7 @@ fn a_client_that_sends_garbage_is_counted_and_disconnected() {
         );
     }
     assert_eq!(world.status()["counts"]["garbage"], count);
-    assert!(send(&world, numbered(1).as_bytes()).is_silent());
+    assert!(send_numbered(&world, 1).is_silent());
     assert_eq!(world.events()[0]["source"], "daemon");
     assert_eq!(world.daemon_pid(), Some(pid));
     doctor_says(&world, "warning", &format!("garbage: {count}"));
@@ -93,7 +93,7 @@ fn a_half_sent_frame_delays_no_other_client() {
         stream.write_all(said).expect("it listens");
         waiting.push(stream);
     }
-    assert!(send(&world, numbered(1).as_bytes()).is_silent());
+    assert!(send_numbered(&world, 1).is_silent());
     assert_eq!(world.events()[0]["source"], "daemon");
     // The connections are closed in the end.
     for mut stream in waiting {
@@ -106,7 +106,7 @@ fn a_half_sent_frame_delays_no_other_client() {
 
 #[test]
 fn half_sent_large_frames_do_not_exhaust_the_daemon() {
-    let world = super::registered();
+    let world = registered();
     world.start_daemon();
     let head = FrameHead::encode(Kind::EVENT, MAX_BODY).expect("a head");
     let mut greedy = Vec::new();
@@ -121,7 +121,7 @@ fn half_sent_large_frames_do_not_exhaust_the_daemon() {
         "x".repeat(1 << 20)
     );
     assert!(send(&world, large.as_bytes()).is_silent());
-    assert!(send(&world, numbered(2).as_bytes()).is_silent());
+    assert!(send_numbered(&world, 2).is_silent());
     drop(greedy);
     assert_eq!(numbers(&world), [1, 2]);
     let sources: Vec<_> = world
@@ -184,7 +184,7 @@ fn another_users_connection_gets_no_answer() {
     if !root_or_skip("another_users_connection_gets_no_answer") {
         return;
     }
-    let world = super::registered();
+    let world = registered();
     world.start_daemon();
     let (run, socket) = (world.path("run"), world.path("run/socket"));
     for path in [world.root(), &world.home, &world.becket_home, &run, &socket] {
@@ -207,7 +207,7 @@ fn another_users_connection_gets_no_answer() {
         (&counts["strangers"], &counts["garbage"]),
         (&3.into(), &0.into())
     );
-    assert!(send(&world, numbered(1).as_bytes()).is_silent());
+    assert!(send_numbered(&world, 1).is_silent());
     assert_eq!(world.events()[0]["source"], "daemon");
     doctor_says(&world, "warning", "other users refused: 3");
     doctor_says(&world, "broken", "is open to others");
@@ -218,7 +218,7 @@ fn the_shim_rejects_a_daemon_of_another_user() {
     if !root_or_skip("the_shim_rejects_a_daemon_of_another_user") {
         return;
     }
-    let world = super::registered();
+    let world = registered();
     let calls = note_calls(&world);
     let socket = socket_in(&world);
     for path in [
@@ -241,8 +241,8 @@ fn the_shim_rejects_a_daemon_of_another_user() {
         say(&mut stream, &answer());
         until_gone(&mut stream);
     });
-    let called = send(&world, numbered(1).as_bytes());
-    assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
+    let called = send_numbered(&world, 1);
+    assert!(called.is_quiet(), "{called:?}");
     assert_eq!(
         events.recv().expect("a connection"),
         0,
@@ -275,10 +275,10 @@ fn a_socket_folder_of_another_user_is_not_used() {
         say(&mut stream, &answer());
         until_gone(&mut stream);
     });
-    assert!(send(&world, numbered(1).as_bytes()).is_silent());
+    assert!(send_numbered(&world, 1).is_silent());
     drop(fake);
     // No process listens there now; the daemon must not either.
-    assert!(send(&world, numbered(2).as_bytes()).is_silent());
+    assert!(send_numbered(&world, 2).is_silent());
     let output = world.output(&["daemon", "start"]);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(

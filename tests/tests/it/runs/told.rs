@@ -59,8 +59,7 @@ fn runs_are_listed_with_and_without_the_daemon() {
 #[test]
 fn standalone_runs_are_read_from_the_spool_without_writing() {
     let world = RunWorld::new();
-    let mut shim = world.shim("PostToolUse");
-    shim.env("BECKET_NO_DAEMON", "1");
+    let shim = world.standalone_shim("PostToolUse");
     let called = call(shim, world.event(SESSION).as_bytes());
     assert!(called.stdout.contains("not so"), "{called:?}");
     told_of_once(&world, true);
@@ -271,8 +270,7 @@ fn a_hook_named_like_a_part_of_becket_is_reported() {
         world.writes(SESSION);
         let told = world.json(&["why", "--json"]);
         assert_eq!(told["decision"]["by"], name, "{told:#}");
-        let mut shim = world.shim("PostToolUse");
-        shim.env("BECKET_NO_DAEMON", "1");
+        let shim = world.standalone_shim("PostToolUse");
         call(shim, world.event(OTHER).as_bytes());
         let mut why = world.verb(&["why", "--json"]);
         let why = why.env("BECKET_NO_DAEMON", "1").output().expect("becket");

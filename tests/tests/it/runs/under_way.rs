@@ -107,8 +107,7 @@ fn a_running_hook_is_listed_before_it_ends() {
 fn a_running_hook_is_listed_without_a_daemon() {
     let world = RunWorld::new();
     fs::write(world.path("config.toml"), HOOKS).expect("a config");
-    let mut shim = world.shim("PostToolUse");
-    shim.env("BECKET_NO_DAEMON", "1");
+    let shim = world.standalone_shim("PostToolUse");
     let mut shim = start(shim);
     let began = Instant::now();
     let mut stdin = shim.stdin.take().expect("stdin");

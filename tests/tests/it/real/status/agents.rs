@@ -6,8 +6,7 @@ use becket_tests::model::{agent, bash, behind, gate, say};
 use becket_tests::skip::Unavailable;
 use becket_tests::story::{Given, Session, story};
 
-use super::permissions::SOON;
-use super::{is, is_done};
+use super::{SOON, is, is_done};
 
 fn only_agent(session: &Session) -> Option<Session> {
     let mut agents = session.agents();

@@ -2,15 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use becket_tests::claude::Scope;
 use becket_tests::model::{Turn, agent, bash, gate, say};
 use becket_tests::skip::Unavailable;
 use becket_tests::story::{Given, Person, Session, story};
 use becket_tests::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
-use super::permissions::SOON;
-use super::{is, is_done};
+use super::{SOON, allow_bash, endless_turn, finish_turn, is, is_done, start_thinking};
 
 #[test]
 fn clear_keeps_the_row_and_its_title() {
@@ -113,14 +111,10 @@ fn a_fork_continues_from_its_parent() {
 #[test]
 fn a_killed_claude_ends_its_session() {
     story(|given| {
-        let story = given
-            .on("think hard", [gate("thinking").then(say("never said"))])
-            .needs(&["CLAUDE_PID"])
-            .begin()?;
+        let story = endless_turn(given).needs(&["CLAUDE_PID"]).begin()?;
         let person = story.person()?;
 
-        person.submits("think hard");
-        story.model.wait_at("thinking");
+        start_thinking(&story, &person);
         let session = story.wait_session("at work", |session| session.status() == "working");
         assert_eq!(session["pid"], person.pid());
         assert_eq!(session["tmux_pane"], "%0");
@@ -153,14 +147,10 @@ fn a_killed_claude_ends_its_session() {
 #[test]
 fn a_claude_killed_without_a_daemon_is_gone() {
     story(|given| {
-        let story = given
-            .on("think hard", [gate("thinking").then(say("never said"))])
-            .needs(&["CLAUDE_PID"])
-            .begin()?;
+        let story = endless_turn(given).needs(&["CLAUDE_PID"]).begin()?;
         let person = story.person()?;
 
-        person.submits("think hard");
-        story.model.wait_at("thinking");
+        start_thinking(&story, &person);
         let session = story.wait_session("at work", |session| session.status() == "working");
         story.becket().kill_daemon();
         person.kill();
@@ -210,9 +200,7 @@ fn a_killed_daemon_changes_no_displayed_session() {
         story.becket().kill_daemon();
         let working = story.wait_session("at work", |session| session.display() == "working");
         assert_eq!(working.id(), before.id());
-        story.model.open("word");
-        story.wait_session("done", is_done);
-        person.leaves();
+        finish_turn(&story, &person);
         Ok(())
     });
 }
@@ -250,10 +238,9 @@ fn break_off(
     turn: Turn,
     under_way: impl Fn(&Person<'_>),
 ) -> Result<Session, Unavailable> {
-    let story = given
+    let story = allow_bash(given)
         .on("work hard", [turn, say("never said")])
         .on("never mind", [gate("word").then(say("all right"))])
-        .settings(Scope::Local, json!({"permissions": {"allow": ["Bash"]}}))
         .begin()?;
     let person = story.person()?;
 

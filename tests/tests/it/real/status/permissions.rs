@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use becket_tests::claude::Scope;
 use becket_tests::model::{Turn, bash, gate, say, tool, tools};
@@ -11,16 +11,13 @@ use becket_tests::story::{Hook, Person, Session, Story, now_ms, program, story};
 use becket_tests::terminal::Terminal;
 use serde_json::json;
 
-use super::{is, is_done};
+use super::{SOON, finish_turn, is, is_done, think_and_finish};
 
 /// The longest delay of a dialog, in milliseconds, on an idle machine.
 const AT_ONCE: i64 = 200;
 /// The longest delay of a dialog on a busy machine, in milliseconds: the Notification comes after six
 /// seconds.
 const BEFORE_THE_NOTIFICATION: i64 = 3000;
-
-/// The longest delay of a state that no event reports.
-pub const SOON: Duration = Duration::from_secs(3);
 
 const ASKED: &str = "attention(Permission for Bash)";
 
@@ -167,9 +164,7 @@ fn a_refused_permission_ends_the_turn() {
         story.model.wait_at("word");
         let next = story.wait_session("at work", is("working", false));
         assert_eq!(next["interrupted"], false);
-        story.model.open("word");
-        story.wait_session("done", is_done);
-        person.leaves();
+        finish_turn(&story, &person);
         Ok(())
     });
 }
@@ -232,9 +227,7 @@ fn the_end_of_another_call_does_not_hide_a_dialog() {
         person.chooses(1);
         story.model.wait_at("word");
         story.wait_session("at work", is("working(Thinking)", false));
-        story.model.open("word");
-        story.wait_session("done", is_done);
-        person.leaves();
+        finish_turn(&story, &person);
         Ok(())
     });
 }
@@ -272,9 +265,7 @@ fn the_answer_to_one_dialog_does_not_hide_another() {
         person.chooses(1);
         story.model.wait_at("word");
         story.wait_session("at work", is("working(Thinking)", false));
-        story.model.open("word");
-        story.wait_session("done", is_done);
-        person.leaves();
+        finish_turn(&story, &person);
         Ok(())
     });
 }
@@ -326,12 +317,7 @@ fn a_question_is_shown_as_the_waiting_tool() {
         story.wait_session("waiting", waits_for("AskUserQuestion"));
         stands(&story, "AskUserQuestion");
         person.chooses(1);
-        story.model.wait_at("word");
-        let next = story.wait_session("at work", |session| session.display() == "working");
-        assert_eq!(next.status(), "working(Thinking)");
-        story.model.open("word");
-        story.wait_session("done", is_done);
-        person.leaves();
+        think_and_finish(&story, &person);
         Ok(())
     });
 }
@@ -353,9 +339,7 @@ fn a_plan_is_shown_as_the_waiting_tool() {
         person.chooses(1);
         story.model.wait_at("word");
         story.wait_session("at work", |session| session.display() == "working");
-        story.model.open("word");
-        story.wait_session("done", is_done);
-        person.leaves();
+        finish_turn(&story, &person);
         Ok(())
     });
 }
@@ -379,12 +363,7 @@ fn entering_plan_mode_is_shown_as_the_waiting_tool() {
         story.wait_session("waiting", waits_for("EnterPlanMode"));
         stands(&story, "EnterPlanMode");
         person.closes("Enter plan mode?", "Enter");
-        story.model.wait_at("word");
-        let next = story.wait_session("at work", |session| session.display() == "working");
-        assert_eq!(next.status(), "working(Thinking)");
-        story.model.open("word");
-        story.wait_session("done", is_done);
-        person.leaves();
+        think_and_finish(&story, &person);
         Ok(())
     });
 }
@@ -414,12 +393,7 @@ fn a_question_of_an_mcp_server_is_shown_with_its_server() {
         story.wait_session("waiting", waits_for("MCP input: asker"));
         stands(&story, "MCP input: asker");
         person.closes("What is your name?", "Escape");
-        story.model.wait_at("word");
-        let next = story.wait_session("at work", |session| session.display() == "working");
-        assert_eq!(next.status(), "working(Thinking)");
-        story.model.open("word");
-        story.wait_session("done", is_done);
-        person.leaves();
+        think_and_finish(&story, &person);
         Ok(())
     });
 }

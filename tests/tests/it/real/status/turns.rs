@@ -8,8 +8,7 @@ use becket_tests::model::{bash, behind, error, gate, say, tool};
 use becket_tests::story::{Hook, story};
 use serde_json::json;
 
-use super::permissions::SOON;
-use super::{is, is_done};
+use super::{SOON, allow_bash, endless_turn, finish_turn, is, is_done, start_thinking};
 
 #[test]
 fn a_manual_compaction_is_working_then_done() {
@@ -60,9 +59,7 @@ fn a_full_window_is_compacted_while_working() {
         story.model.wait_at("word");
         let next = story.wait_session("at work", is("working(Thinking)", false));
         assert_eq!(next.display(), "working");
-        story.model.open("word");
-        story.wait_session("done", is_done);
-        person.leaves();
+        finish_turn(&story, &person);
         Ok(())
     });
 }
@@ -92,9 +89,7 @@ fn a_failed_turn_is_an_error_until_the_next_prompt() {
         story.model.wait_at("word");
         let next = story.wait_session("at work", |session| session.display() == "working");
         assert!(next["error"].is_null());
-        story.model.open("word");
-        story.wait_session("done", is_done);
-        person.leaves();
+        finish_turn(&story, &person);
         Ok(())
     });
 }
@@ -102,12 +97,11 @@ fn a_failed_turn_is_an_error_until_the_next_prompt() {
 #[test]
 fn a_failed_tool_is_counted_and_is_not_an_error() {
     story(|given| {
-        let story = given
+        let story = allow_bash(given)
             .on(
                 "try it",
                 [bash("exit 3"), gate("word").then(say("it failed"))],
             )
-            .settings(Scope::Local, json!({"permissions": {"allow": ["Bash"]}}))
             .needs(&["PostToolUseFailure"])
             .begin()?;
         let person = story.person()?;
@@ -128,11 +122,10 @@ fn a_failed_tool_is_counted_and_is_not_an_error() {
 #[test]
 fn changes_of_model_and_folder_are_shown() {
     story(|given| {
-        let story = given
+        let story = allow_bash(given)
             .file("below/a.txt", "a")
             .on("first thing", [say("one is done")])
             .on("go below", [bash("cd below"), say("there we are")])
-            .settings(Scope::Local, json!({"permissions": {"allow": ["Bash"]}}))
             .needs(&["PostModelSwitch", "CwdChanged"])
             .begin()?;
         let person = story.person()?;
@@ -268,9 +261,7 @@ fn expanding_a_command_of_the_user_counts_as_working() {
         story.let_go("expand");
         story.model.wait_at("word");
         story.wait_session("at work", is("working", false));
-        story.model.open("word");
-        story.wait_session("done", is_done);
-        person.leaves();
+        finish_turn(&story, &person);
         Ok(())
     });
 }
@@ -297,9 +288,7 @@ fn a_batch_ends_denied_calls() {
         events.in_order(&["PreToolUse", "PostToolBatch"]);
         events.none_of("PostToolUse");
         events.none_of("PostToolUseFailure");
-        story.model.open("word");
-        story.wait_session("done", is_done);
-        person.leaves();
+        finish_turn(&story, &person);
         Ok(())
     });
 }
@@ -407,11 +396,9 @@ fn esc_is_noticed_while_a_background_command_runs() {
             "description": "wait",
             "run_in_background": true,
         });
-        let story = given
+        let story = endless_turn(allow_bash(given))
             .on("send it off", [tool("Bash", behind), say("sent")])
-            .on("think hard", [gate("thinking").then(say("never said"))])
             .on("task-notification", [say("it is back")])
-            .settings(Scope::Local, json!({"permissions": {"allow": ["Bash"]}}))
             .needs(&["CLAUDE_PID"])
             .begin()?;
         let person = story.person()?;
@@ -420,8 +407,7 @@ fn esc_is_noticed_while_a_background_command_runs() {
         let sent = story.wait_session("done", |session| session["background_tasks"] == 1);
         assert!(is_done(&sent), "{sent:?}");
         person.ready();
-        person.submits("think hard");
-        story.model.wait_at("thinking");
+        start_thinking(&story, &person);
         let pressed = Instant::now();
         person.interrupts();
         let session = story.soon((pressed, SOON), "idle", is("idle", true));
@@ -442,13 +428,12 @@ fn esc_is_noticed_while_a_background_command_runs() {
 #[test]
 fn esc_beside_a_background_subagent_is_noticed_when_it_ends() {
     story(|given| {
-        let story = given
+        let story = endless_turn(given)
             .on(
                 "send it off",
                 [behind("general-purpose", "count the sheep"), say("sent")],
             )
             .on("count the sheep", [gate("child").then(say("three"))])
-            .on("think hard", [gate("thinking").then(say("never said"))])
             .on("task-notification", [say("it is back")])
             .needs(&["CLAUDE_PID"])
             .begin()?;
@@ -459,8 +444,7 @@ fn esc_beside_a_background_subagent_is_noticed_when_it_ends() {
         story.wait_session("idle with a child", |session| {
             session.status() == "idle" && session["background_tasks"] == 1
         });
-        person.submits("think hard");
-        story.model.wait_at("thinking");
+        start_thinking(&story, &person);
         person.interrupts();
         assert_eq!(story.sessions()[0].display(), "working");
         story.model.open("child");
