@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-pub use home::{Home, Scope};
+pub use home::{Home, SettingsScope};
 pub use print::{Finished, Print, Running};
 
 use crate::skip::Unavailable;

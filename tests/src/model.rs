@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::wait::PATIENCE;
 
 pub use script::{Rule, Script};
-pub use serve::{Kind, Request, ToolResult};
+pub use serve::{Request, RequestKind, ToolResult};
 pub use turn::{
     Block, HALF_EMOJI, Pause, Turn, Usage, agent, bash, behind, error, gate, hang_up, pause, say,
     tool, tools, write,
@@ -31,12 +31,12 @@ pub struct Model {
 
 /// The state that the connections and the test share.
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<ModelState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct ModelState {
     script: Script,
     requests: Vec<Request>,
     open: BTreeSet<String>,
@@ -52,11 +52,15 @@ impl fmt::Debug for Shared {
 
 impl Shared {
     /// Locks the state. A test that panicked with the lock must not stop the server.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ModelState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<T>(&self, bound: Duration, mut probe: impl FnMut(&State) -> Option<T>) -> Option<T> {
+    fn wait<T>(
+        &self,
+        bound: Duration,
+        mut probe: impl FnMut(&ModelState) -> Option<T>,
+    ) -> Option<T> {
         let end = Instant::now() + bound;
         let mut state = self.state();
         loop {
@@ -100,9 +104,9 @@ impl Model {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("listen on 127.0.0.1");
         let address = listener.local_addr().expect("address of the listener");
         let shared = Arc::new(Shared {
-            state: Mutex::new(State {
+            state: Mutex::new(ModelState {
                 script,
-                ..State::default()
+                ..ModelState::default()
             }),
             changed: Condvar::new(),
         });
@@ -154,7 +158,12 @@ impl Model {
     /// Returns the requests of the conversation: no titles, counts, probes or summaries.
     pub fn turns(&self) -> Vec<Request> {
         let mut requests = self.requests();
-        requests.retain(|request| matches!(request.kind, Kind::Turn { .. } | Kind::PastTheEnd));
+        requests.retain(|request| {
+            matches!(
+                request.kind,
+                RequestKind::Turn { .. } | RequestKind::PastTheEnd
+            )
+        });
         requests
     }
 
@@ -261,8 +270,8 @@ mod tests {
             "done"
         );
         assert_eq!(said(json!([user("plums")])), "ok");
-        let kinds: Vec<Kind> = model.requests().into_iter().map(|r| r.kind).collect();
-        assert_eq!(kinds[4..], [Kind::PastTheEnd, Kind::Side]);
+        let kinds: Vec<RequestKind> = model.requests().into_iter().map(|r| r.kind).collect();
+        assert_eq!(kinds[4..], [RequestKind::PastTheEnd, RequestKind::Side]);
     }
 
     #[test]

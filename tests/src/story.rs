@@ -20,7 +20,7 @@ pub use registration::{EVENTS, Recorder, Registration, program};
 pub use session::Person;
 pub use session::{Session, Waiting, now_ms};
 
-use crate::claude::{Claude, Home, Print, Scope};
+use crate::claude::{Claude, Home, Print, SettingsScope};
 use crate::model::{Model, Rule, Script, Turn};
 use crate::skip::{Unavailable, skip};
 use crate::wait::{self, PATIENCE};
@@ -47,7 +47,7 @@ pub struct Given {
     script: Script,
     registered: Vec<Box<dyn Registration>>,
     hooks: Vec<Hook>,
-    settings: Vec<(Scope, Value)>,
+    settings: Vec<(SettingsScope, Value)>,
     files: Vec<(String, String)>,
     env: Vec<(String, String)>,
     needs: Vec<String>,
@@ -85,7 +85,7 @@ impl Given {
         self
     }
 
-    pub fn settings(mut self, scope: Scope, settings: Value) -> Self {
+    pub fn settings(mut self, scope: SettingsScope, settings: Value) -> Self {
         self.settings.push((scope, settings));
         self
     }

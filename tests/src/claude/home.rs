@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 /// A settings file of Claude Code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
+pub enum SettingsScope {
     User,
     Project,
     Local,
@@ -84,27 +84,33 @@ impl Home {
         path
     }
 
-    pub fn settings_path(&self, scope: Scope) -> PathBuf {
+    pub fn settings_path(&self, scope: SettingsScope) -> PathBuf {
         match scope {
-            Scope::User => self.config().join("settings.json"),
-            Scope::Project => self.project().join(".claude/settings.json"),
-            Scope::Local => self.project().join(".claude/settings.local.json"),
+            SettingsScope::User => self.config().join("settings.json"),
+            SettingsScope::Project => self.project().join(".claude/settings.json"),
+            SettingsScope::Local => self.project().join(".claude/settings.local.json"),
         }
     }
 
     /// Reads the settings; an absent file is an empty object.
-    pub fn settings(&self, scope: Scope) -> Value {
+    pub fn settings(&self, scope: SettingsScope) -> Value {
         let text = fs::read_to_string(self.settings_path(scope)).unwrap_or_default();
         serde_json::from_str(&text).unwrap_or_else(|_| json!({}))
     }
 
-    pub fn set_settings(&self, scope: Scope, settings: &Value) {
+    pub fn set_settings(&self, scope: SettingsScope, settings: &Value) {
         let text = format!("{settings:#}\n");
         put(&self.settings_path(scope), &text);
     }
 
     /// Adds one handler for one event, after the existing ones.
-    pub fn add_hook(&self, scope: Scope, event: &str, matcher: Option<&str>, handler: &Value) {
+    pub fn add_hook(
+        &self,
+        scope: SettingsScope,
+        event: &str,
+        matcher: Option<&str>,
+        handler: &Value,
+    ) {
         let mut settings = self.settings(scope);
         let mut group = json!({"hooks": [handler]});
         if let Some(matcher) = matcher {

@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::Model;
-use super::serve::{Kind, text_of};
+use super::serve::{RequestKind, text_of};
 use super::turn::{Reply, Turn, Usage, say};
 
 /// The turns of the model by prompt.
@@ -68,7 +68,7 @@ impl Rule {
     }
 
     /// Returns the position of the prompt in `text` if this rule applies to the request.
-    fn at(&self, text: &str, about: &About) -> Option<usize> {
+    fn at(&self, text: &str, about: &RequestTraits) -> Option<usize> {
         let for_it = self.side != about.tools
             && about.system.contains(&self.system)
             && about.model.contains(&self.model);
@@ -97,13 +97,13 @@ impl Rule {
 }
 
 /// The properties of a request that a rule checks besides the prompt.
-struct About {
+struct RequestTraits {
     system: String,
     model: String,
     tools: bool,
 }
 
-impl About {
+impl RequestTraits {
     fn of(body: &Value) -> Self {
         Self {
             system: text_of(&body["system"]),
@@ -161,26 +161,26 @@ impl Script {
     }
 
     /// Classifies a request and chooses its turn.
-    pub(super) fn choose(&mut self, body: &Value) -> (Kind, Turn) {
+    pub(super) fn choose(&mut self, body: &Value) -> (RequestKind, Turn) {
         if asks_for_summary(body) {
-            return (Kind::Compaction, say(self.summary_text()));
+            return (RequestKind::Compaction, say(self.summary_text()));
         }
-        let about = About::of(body);
+        let about = RequestTraits::of(body);
         let Some((rule, replies)) = self.find(body, &about) else {
-            return (Kind::Side, say(self.side_text(&about)));
+            return (RequestKind::Side, say(self.side_text(&about)));
         };
         let rule = &mut self.rules[rule];
         match rule.turn(replies) {
             Some(turn) => {
                 let prompt = rule.prompt.clone();
-                (Kind::Turn { prompt, replies }, turn)
+                (RequestKind::Turn { prompt, replies }, turn)
             }
-            None => (Kind::PastTheEnd, say("done")),
+            None => (RequestKind::PastTheEnd, say("done")),
         }
     }
 
     /// Finds the rule whose prompt is the newest in the conversation, and counts the replies since.
-    fn find(&self, body: &Value, about: &About) -> Option<(usize, usize)> {
+    fn find(&self, body: &Value, about: &RequestTraits) -> Option<(usize, usize)> {
         let mut replies = 0;
         for message in body["messages"].as_array()?.iter().rev() {
             match message["role"].as_str() {
@@ -199,7 +199,7 @@ impl Script {
     }
 
     /// Finds the last known user text, since Claude Code may put several into one message.
-    fn newest(&self, text: &str, about: &About) -> Option<usize> {
+    fn newest(&self, text: &str, about: &RequestTraits) -> Option<usize> {
         let found = self.rules.iter().enumerate();
         let found = found.filter_map(|(index, rule)| Some((rule.at(text, about)?, index)));
         // Of two rules for the same position the first one wins.
@@ -214,7 +214,7 @@ impl Script {
         format!("<analysis>short</analysis>\n<summary>{summary}</summary>")
     }
 
-    fn side_text(&self, about: &About) -> String {
+    fn side_text(&self, about: &RequestTraits) -> String {
         match &self.side {
             Some(text) => text.clone(),
             None if about.system.to_lowercase().contains("title") => {

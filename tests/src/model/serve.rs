@@ -64,12 +64,12 @@ fn answer(incoming: Incoming, shared: &Shared) -> (Option<Outgoing>, Option<Stri
         .unwrap_or_default()
         .to_owned();
     if path.ends_with("/count_tokens") {
-        keep(incoming, body, Kind::CountTokens, shared);
+        keep(incoming, body, RequestKind::CountTokens, shared);
         let counted = json!({"input_tokens": (size / 4).max(1)});
         return (Some(json_reply(200, &counted)), None);
     }
     if incoming.method != "POST" || !path.ends_with("/v1/messages") {
-        keep(incoming, body, Kind::Other, shared);
+        keep(incoming, body, RequestKind::Other, shared);
         let nothing = json!({"data": [], "has_more": false});
         return (Some(json_reply(200, &nothing)), None);
     }
@@ -86,7 +86,7 @@ fn answer(incoming: Incoming, shared: &Shared) -> (Option<Outgoing>, Option<Stri
     (reply(&turn, &model, usage, streams), turn.halfway)
 }
 
-fn keep(incoming: Incoming, body: Value, kind: Kind, shared: &Shared) {
+fn keep(incoming: Incoming, body: Value, kind: RequestKind, shared: &Shared) {
     let mut headers = incoming.headers;
     headers.retain(|(name, _)| name != "x-api-key" && name != "authorization");
     shared.state().requests.push(Request {
@@ -275,12 +275,12 @@ pub struct Request {
     /// Header names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: Value,
-    pub kind: Kind,
+    pub kind: RequestKind,
 }
 
 /// The kind of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
+pub enum RequestKind {
     /// A turn of the script: its prompt and the number of replies before.
     Turn {
         prompt: String,

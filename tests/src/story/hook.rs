@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::registration::{command, handler};
-use crate::claude::{Home, Scope};
+use crate::claude::{Home, SettingsScope};
 
 /// A hook that a story registers besides the recorders.
 #[derive(Debug, Clone)]
@@ -20,7 +20,7 @@ pub struct Hook {
     hold: Option<String>,
     missing: bool,
     fields: Value,
-    scope: Scope,
+    scope: SettingsScope,
 }
 
 impl Hook {
@@ -36,7 +36,7 @@ impl Hook {
             hold: None,
             missing: false,
             fields: json!({}),
-            scope: Scope::Project,
+            scope: SettingsScope::Project,
         }
     }
 
@@ -51,7 +51,7 @@ impl Hook {
         self
     }
 
-    pub fn scope(mut self, scope: Scope) -> Self {
+    pub fn scope(mut self, scope: SettingsScope) -> Self {
         self.scope = scope;
         self
     }

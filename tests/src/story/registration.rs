@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::events::{self, Event, Events};
-use crate::claude::{Claude, Home, Scope};
+use crate::claude::{Claude, Home, SettingsScope};
 use crate::skip::Unavailable;
 use crate::world::World;
 
@@ -95,7 +95,7 @@ impl Registration for Recorder {
             // outlast that.
             let stubborn = format!("trap '' TERM INT HUP; exec {}", command(home, &[]));
             let handler = handler(&stubborn);
-            home.add_hook(Scope::User, event, None, &handler);
+            home.add_hook(SettingsScope::User, event, None, &handler);
         }
         Ok(())
     }

@@ -38,10 +38,10 @@ fn over_hooks(world: &World, calls: &[CorpusCall]) -> Vec<Value> {
         shim.env("CLAUDE_CODE_SESSION_ATTENDED", "0");
         let called = call(shim, event.as_bytes());
         assert_eq!(called.code, Some(0), "{event}: {}", called.stderr);
-        match called.stdout.is_empty() {
-            true => json!({}),
-            false => serde_json::from_str(&called.stdout).expect("JSON"),
+        if called.stdout.is_empty() {
+            return json!({});
         }
+        serde_json::from_str(&called.stdout).expect("JSON")
     });
     asked.collect()
 }

@@ -1,13 +1,13 @@
 //! Named hooks, from the shim through the daemon and back: their input, the use of their output, and that
 //! none of them blocks a session.
 
-mod alone;
-mod bad;
-mod chain;
-mod doubles;
-mod ending;
+mod daemon_end;
+mod duplicates;
+mod misbehaving;
 mod order;
+mod standalone;
 mod stop;
+mod switches;
 
 use std::fs;
 use std::ops::Deref;

@@ -1,8 +1,8 @@
 //! Runs of hooks as the verbs show them, and hooks run by `try` and `profile`.
 
-mod told;
-mod tried;
-mod under_way;
+mod recent_and_why;
+mod running;
+mod try_and_profile;
 
 use std::fs;
 use std::ops::Deref;

@@ -18,26 +18,26 @@ use becket_wire::rpc::{Ask, Request, Response, SeenAt, Told};
 use becket_wire::session::{Display, SessionRow};
 use serde_json::{Value, json};
 
-use crate::bad_input::fake::{self, Fake};
+use crate::bad_input::fake_daemon::{self, FakeDaemon};
 
 /// The sessions of the fake daemon, and its recorded requests.
 #[derive(Clone, Default)]
-struct Daemon {
+struct FakeSessions {
     rows: Arc<Mutex<Vec<SessionRow>>>,
     asked: Arc<Mutex<Vec<Ask>>>,
 }
 
-impl Daemon {
-    fn listen(&self, world: &World) -> Fake {
+impl FakeSessions {
+    fn listen(&self, world: &World) -> FakeDaemon {
         let daemon = self.clone();
-        Fake::new(world, move |mut stream| {
-            while let Some(frame) = fake::frame(&mut stream) {
+        FakeDaemon::new(world, move |mut stream| {
+            while let Some(frame) = fake_daemon::frame(&mut stream) {
                 let Ok(Request::Ask(ask)) = Request::from_frame(frame) else {
                     return;
                 };
                 let told = daemon.answer(&ask);
                 daemon.asked.lock().expect("a list").push(ask);
-                fake::say(&mut stream, &Response::Told(told));
+                fake_daemon::say(&mut stream, &Response::Told(told));
             }
         })
     }
@@ -80,10 +80,10 @@ impl Daemon {
 /// that shows %0.
 struct TmuxWorld {
     world: World,
-    daemon: Daemon,
+    daemon: FakeSessions,
     inner: Terminal,
     outer: Terminal,
-    _fake: Fake,
+    _fake: FakeDaemon,
 }
 
 fn tmux_world() -> Result<TmuxWorld, Unavailable> {
@@ -103,7 +103,7 @@ fn tmux_world() -> Result<TmuxWorld, Unavailable> {
     ];
     let outer = start(&attach, &[("PATH", &path)])?;
     let world = World::new();
-    let daemon = Daemon::default();
+    let daemon = FakeSessions::default();
     let fake = daemon.listen(&world);
     let world = TmuxWorld {
         world,
@@ -272,7 +272,7 @@ fn paint_asks_the_daemon_for_this_server() {
 
 #[test]
 fn tmux_status_prints_a_few_characters() {
-    let (world, daemon) = (World::new(), Daemon::default());
+    let (world, daemon) = (World::new(), FakeSessions::default());
     let _fake = daemon.listen(&world);
     assert_eq!(world.run(&["tmux", "status"]), "\n");
     let long_ago = 1_000;

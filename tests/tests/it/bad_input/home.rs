@@ -9,13 +9,13 @@ use becket_tests::wait::until;
 use becket_tests::world::{Called, World, write_program};
 use serde_json::json;
 
-use super::fake::socket_in;
+use super::fake_daemon::socket_in;
 use super::{BOUND, call, doctor_says, numbered, numbers, registered, send, send_numbered};
 
 /// A folder outside the world, deleted when dropped.
-pub(super) struct Removed(pub(super) PathBuf);
+pub(super) struct RemoveOnDrop(pub(super) PathBuf);
 
-impl Drop for Removed {
+impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
         drop(fs::remove_dir_all(&self.0));
     }
@@ -113,7 +113,7 @@ fn a_home_too_long_for_a_socket_address_uses_the_temporary_folder() {
     world.run(&["init"]);
     let place = becket_wire::Place::new(&world.becket_home);
     let socket = place.socket(rustix::process::getuid().as_raw());
-    let _removed = Removed(socket.parent().expect("a folder").to_owned());
+    let _removed = RemoveOnDrop(socket.parent().expect("a folder").to_owned());
     is_served(&world);
     assert_eq!(world.status()["socket"], socket.to_str().expect("UTF-8"));
     assert_eq!(

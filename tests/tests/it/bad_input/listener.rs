@@ -11,13 +11,13 @@ use becket_wire::Version;
 use becket_wire::frame::{FrameHead, Kind, MAX_BODY};
 use becket_wire::rpc::{Request, Response};
 
-use super::fake::{ANSWER, Fake, answer, event, note_calls, say, until_gone};
+use super::fake_daemon::{ANSWER, FakeDaemon, answer, event, note_calls, say, until_gone};
 use super::{BOUND, call, kept, numbered, numbers, registered, send, send_numbered};
 
-type Treat = Box<dyn FnMut(UnixStream) + Send>;
+type ConnectionHandler = Box<dyn FnMut(UnixStream) + Send>;
 
 /// Returns a listener that reads the event, then writes `bytes` and waits.
-fn after_the_event(bytes: Vec<u8>) -> Treat {
+fn after_the_event(bytes: Vec<u8>) -> ConnectionHandler {
     Box::new(move |mut stream| {
         event(&mut stream);
         drop(stream.write_all(&bytes));
@@ -33,7 +33,7 @@ fn an_invalid_answer_makes_the_shim_go_standalone() {
     other_protocol[2] += 1;
     let encoded = |response: Response| response.to_frame().expect("a frame");
     let endless = FrameHead::encode(Kind::ANSWER, MAX_BODY).expect("a head");
-    let cases: Vec<(&str, Treat)> = vec![
+    let cases: Vec<(&str, ConnectionHandler)> = vec![
         ("broken", Box::new(drop)),
         (
             "broken",
@@ -62,7 +62,7 @@ fn an_invalid_answer_makes_the_shim_go_standalone() {
 fn a_busy_daemon_makes_the_shim_go_standalone() {
     // An event that does not fit into the socket's buffer: sending it fails halfway.
     let world = World::new();
-    let fake = Fake::new(&world, |mut stream| say(&mut stream, &Response::Busy));
+    let fake = FakeDaemon::new(&world, |mut stream| say(&mut stream, &Response::Busy));
     let large = format!("{{\"session_id\":\"s\",\"x\":\"{}\"}}", "x".repeat(4 << 20));
     let called = send(&world, large.as_bytes());
     drop(fake);
@@ -72,10 +72,10 @@ fn a_busy_daemon_makes_the_shim_go_standalone() {
 
 /// Sends one event to a listener that makes the shim go standalone in silence, with the event stored once.
 /// Returns the calls of becket and the world.
-fn goes_alone(why: &str, treat: Treat) -> (String, World) {
+fn goes_alone(why: &str, treat: ConnectionHandler) -> (String, World) {
     let world = World::new();
     let calls = note_calls(&world);
-    let fake = Fake::new(&world, treat);
+    let fake = FakeDaemon::new(&world, treat);
     let called = send_numbered(&world, 1);
     drop(fake);
     assert!(called.is_quiet(), "{why}: {called:?}");
@@ -120,7 +120,7 @@ fn a_broken_hold_means_standalone_without_the_started_hooks() {
 #[test]
 fn an_answer_in_pieces_is_accepted() {
     let world = World::new();
-    let fake = Fake::new(&world, |mut stream| {
+    let fake = FakeDaemon::new(&world, |mut stream| {
         event(&mut stream);
         for byte in answer().to_frame().expect("a frame") {
             drop(stream.write_all(&[byte]));
@@ -142,14 +142,14 @@ fn an_answer_in_pieces_is_accepted() {
 fn a_held_shim_waits_and_sends_its_environment() {
     let world = World::new();
     let (environments, heard) = channel();
-    let fake = Fake::new(&world, move |mut stream| {
+    let fake = FakeDaemon::new(&world, move |mut stream| {
         event(&mut stream);
         let hold = |need_env| Response::Hold {
             for_ms: 60_000,
             need_env,
         };
         say(&mut stream, &hold(true));
-        let frame = super::fake::frame(&mut stream).expect("an environment");
+        let frame = super::fake_daemon::frame(&mut stream).expect("an environment");
         let Ok(Request::Environment(block)) = Request::from_frame(frame) else {
             panic!("no environment")
         };
@@ -181,9 +181,9 @@ fn a_held_shim_waits_and_sends_its_environment() {
 #[test]
 fn an_older_daemon_of_another_protocol_is_replaced() {
     let world = World::new();
-    let fake = Fake::new(&world, |mut stream| {
+    let fake = FakeDaemon::new(&world, |mut stream| {
         let version = Version::from_bits(1);
-        drop(super::fake::frame(&mut stream));
+        drop(super::fake_daemon::frame(&mut stream));
         say(&mut stream, &Response::Refused { version });
     });
     let called = send_numbered(&world, 1);
@@ -202,7 +202,7 @@ fn an_older_daemon_of_another_protocol_is_replaced() {
 fn a_missed_deadline_shortens_the_waits_of_later_shims() {
     let world = registered();
     let (waits, waited) = channel();
-    let fake = Fake::new(&world, move |mut stream| {
+    let fake = FakeDaemon::new(&world, move |mut stream| {
         let began = Instant::now();
         event(&mut stream);
         until_gone(&mut stream);

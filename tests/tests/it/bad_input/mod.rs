@@ -2,18 +2,18 @@
 //! the fault.
 
 #[cfg(target_os = "linux")]
+mod clients;
+#[cfg(target_os = "linux")]
 mod disk;
-pub(crate) mod fake;
+pub(crate) mod fake_daemon;
 mod home;
 #[cfg(target_os = "linux")]
 mod limits;
 mod listener;
 mod payload;
-#[cfg(target_os = "linux")]
-mod peer;
 mod sessions;
 #[cfg(target_os = "linux")]
-mod stuck;
+mod stopped_daemon;
 
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -8,12 +8,12 @@ use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::World;
 use rustix::process::Signal;
 
-use super::{Chance, all_there_once, gone, is_served_again, load, number, rounds};
+use super::{Random, all_there_once, gone, is_served_again, load, number, rounds};
 
 #[test]
 fn sigterm_under_load_loses_nothing() {
     let world = World::new();
-    let mut chance = Chance::new();
+    let mut chance = Random::new();
     let mut sent = load::during(&world, 4, 0, |load| {
         let mut last = None;
         for _ in 0..rounds(4) {
@@ -34,7 +34,7 @@ fn sigterm_under_load_loses_nothing() {
 #[test]
 fn daemon_stop_under_load_ends_it_and_loses_nothing() {
     let world = World::new();
-    let mut chance = Chance::new();
+    let mut chance = Random::new();
     let mut sent = load::during(&world, 4, 0, |load| {
         for _ in 0..rounds(4) {
             // A ready daemon; without one there is nothing to stop.
@@ -76,7 +76,7 @@ fn an_idle_daemon_ends_and_the_next_event_starts_it() {
 #[test]
 fn kills_lose_and_duplicate_no_event() {
     let world = World::new();
-    let mut chance = Chance::new();
+    let mut chance = Random::new();
     let kills = rounds(20);
     let mut sent = load::during(&world, 4, 0, |load| {
         let mut last = None;
@@ -123,7 +123,7 @@ fn the_log_of_a_killed_daemon_is_readable_without_a_daemon() {
 fn a_daemon_that_is_stopped_delays_no_call_and_loses_nothing() {
     let world = World::new();
     let pid = world.start_daemon();
-    let mut chance = Chance::new();
+    let mut chance = Random::new();
     let stops = rounds(20);
     let mut stopped = Vec::new();
     let mut sent = load::during(&world, 4, 0, |load| {

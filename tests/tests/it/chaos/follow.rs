@@ -11,9 +11,9 @@ use becket_wire::Notice;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::load::Sent;
+use super::load::SentEvent;
 use super::takeover::start_as;
-use super::{Chance, all_there_once, gone, load, number, rounds};
+use super::{Random, all_there_once, gone, load, number, rounds};
 
 struct Follower {
     child: Child,
@@ -48,7 +48,7 @@ impl Follower {
     }
 
     /// Asserts that the follower has seen every event once, and still runs.
-    fn saw_all_once(mut self, sent: &[Sent]) {
+    fn saw_all_once(mut self, sent: &[SentEvent]) {
         let mut expected: Vec<u64> = sent.iter().map(|one| one.number).collect();
         expected.sort_unstable();
         wait::until(PATIENCE / 4, || {
@@ -88,7 +88,7 @@ fn following_goes_on_over_kills() {
     let world = World::new();
     world.start_daemon();
     let follower = Follower::start(&world);
-    let mut chance = Chance::new();
+    let mut chance = Random::new();
     let mut sent = load::during(&world, 3, 0, |load| {
         load.until("row", || (!follower.seen().is_empty()).then_some(()));
         let mut last = None;
@@ -110,7 +110,7 @@ fn following_goes_on_over_takeovers() {
     let world = World::new();
     world.start_daemon();
     let follower = Follower::start(&world);
-    let mut chance = Chance::new();
+    let mut chance = Random::new();
     let sent = load::during(&world, 3, 0, |load| {
         load.until("row", || (!follower.seen().is_empty()).then_some(()));
         for build in 1..=rounds(4) {

@@ -15,7 +15,7 @@ const LARGE: usize = 20_000;
 const LOOK: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
-pub struct Sent {
+pub struct SentEvent {
     pub number: u64,
     pub began: Instant,
     pub ended: Instant,
@@ -26,12 +26,12 @@ pub struct Load<'w> {
     world: &'w World,
     next: AtomicU64,
     end: AtomicBool,
-    sent: Mutex<Vec<Sent>>,
+    sent: Mutex<Vec<SentEvent>>,
     answered: Condvar,
 }
 
 /// Sends one event.
-pub fn send(world: &World, number: u64) -> Sent {
+pub fn send(world: &World, number: u64) -> SentEvent {
     let filler = if number.is_multiple_of(LARGE_EVERY) {
         LARGE
     } else {
@@ -47,7 +47,7 @@ pub fn send(world: &World, number: u64) -> Sent {
     });
     let began = Instant::now();
     let called = world.send("PreToolUse", payload.to_string());
-    Sent {
+    SentEvent {
         number,
         began,
         ended: Instant::now(),
@@ -61,7 +61,7 @@ pub fn during(
     senders: usize,
     first: u64,
     what: impl FnOnce(&Load<'_>),
-) -> Vec<Sent> {
+) -> Vec<SentEvent> {
     let load = Load {
         world,
         next: AtomicU64::new(first),
@@ -74,15 +74,15 @@ pub fn during(
             scope.spawn(|| load.keep_sending());
         }
         // Ends the senders also when `what` panics.
-        let _end = End(&load.end);
+        let _end = EndOnDrop(&load.end);
         what(&load);
     });
     load.sent.into_inner().expect("no sender failed")
 }
 
-struct End<'l>(&'l AtomicBool);
+struct EndOnDrop<'l>(&'l AtomicBool);
 
-impl Drop for End<'_> {
+impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }

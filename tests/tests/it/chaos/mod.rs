@@ -14,7 +14,7 @@ use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::{World, is_alive};
 use serde_json::Value;
 
-use load::Sent;
+use load::SentEvent;
 
 /// The longest time of a call: at most a second for the daemon, and the start of the standalone becket. On
 /// a busy machine that is more; a call that hangs or waits for a lock still takes longer than this.
@@ -30,9 +30,9 @@ fn rounds(few: u64) -> u64 {
 }
 
 /// A reproducible random generator: a failed test prints its seed.
-struct Chance(u64);
+struct Random(u64);
 
-impl Chance {
+impl Random {
     fn new() -> Self {
         let seed = env::var("BECKET_CHAOS_SEED")
             .ok()
@@ -66,7 +66,7 @@ impl Chance {
 
 /// Asserts that every call was answered by silence in time and every event is in the log once. Returns the
 /// log.
-fn all_there_once(world: &World, sent: &[Sent]) -> Vec<Value> {
+fn all_there_once(world: &World, sent: &[SentEvent]) -> Vec<Value> {
     for one in sent {
         assert!(
             one.called.is_silent() && one.called.stderr.is_empty(),
@@ -120,7 +120,7 @@ fn gone(pid: u32) {
 }
 
 /// Waits until a daemon answers calls again.
-fn is_served_again(world: &World, mut number: u64) -> Vec<Sent> {
+fn is_served_again(world: &World, mut number: u64) -> Vec<SentEvent> {
     let mut sent = Vec::new();
     let served = wait::until(PATIENCE, || {
         number += 1;

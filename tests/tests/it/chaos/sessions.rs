@@ -12,7 +12,7 @@ use becket_wire::{Head, Version};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{Chance, rounds};
+use super::{Random, rounds};
 
 /// The number of kills in each round.
 const KILLS: u64 = 5;
@@ -33,7 +33,7 @@ const TURN: [(&str, &str); 7] = [
 #[test]
 fn kills_change_no_visible_session() {
     let world = World::new();
-    let mut chance = Chance::new();
+    let mut chance = Random::new();
     let next: Vec<AtomicU64> = (0..SESSIONS).map(|_| AtomicU64::new(0)).collect();
     let mut wholly_checked = 0;
     for _ in 0..rounds(4) {
@@ -67,7 +67,7 @@ fn names_and_figures_without_an_event_survive_kills_and_stops() {
 }
 
 /// Runs several senders, each with its own sessions, while the daemon is killed repeatedly.
-fn kill_under_load(world: &World, next: &[AtomicU64], chance: &mut Chance) {
+fn kill_under_load(world: &World, next: &[AtomicU64], chance: &mut Random) {
     let end = AtomicBool::new(false);
     let sent = AtomicU64::new(0);
     thread::scope(|scope| {

@@ -10,8 +10,8 @@ use becket_tests::world::World;
 use becket_wire::{Notice, Version};
 use serde_json::Value;
 
-use super::load::{self, Sent};
-use super::{Chance, all_there_once, gone, rounds};
+use super::load::{self, SentEvent};
+use super::{Random, all_there_once, gone, rounds};
 
 /// Starts a daemon with this version, and returns its report to its starter.
 pub fn start_as(world: &World, version: &str) -> Notice {
@@ -41,7 +41,7 @@ pub fn serving(world: &World) -> Option<String> {
 #[test]
 fn newer_builds_take_over_under_load_and_nothing_is_lost() {
     let world = World::new();
-    let mut chance = Chance::new();
+    let mut chance = Random::new();
     let takeovers = rounds(20);
     let sent = load::during(&world, 4, 0, |load| {
         let mut last = load.daemon_after(None);
@@ -114,7 +114,7 @@ fn newer_shims_replace_an_old_daemon_under_load() {
 const CALLS: u64 = 20;
 
 /// Sends so many events at once.
-fn at_once(world: &World, first: u64) -> Vec<Sent> {
+fn at_once(world: &World, first: u64) -> Vec<SentEvent> {
     let start = Barrier::new(CALLS as usize);
     std::thread::scope(|scope| {
         let calls: Vec<_> = (first..first + CALLS)

@@ -47,7 +47,7 @@ fn opens_claude_code(command: &str) -> bool {
 
 /// The kind of a code block.
 #[derive(Debug, PartialEq, Eq)]
-enum Block {
+enum BlockKind {
     Console,
     File,
     /// Shown only.
@@ -70,13 +70,13 @@ fn steps(text: &str) -> Vec<Step> {
                             writes: true,
                             ..Step::default()
                         });
-                        Block::File
+                        BlockKind::File
                     }
-                    None if info == "console" => Block::Console,
-                    None => Block::Other,
+                    None if info == "console" => BlockKind::Console,
+                    None => BlockKind::Other,
                 });
             }
-            (None, Some(Block::Console)) if command.is_some() => {
+            (None, Some(BlockKind::Console)) if command.is_some() => {
                 let command = command.unwrap_or_default();
                 let (command, code) = command.split_once(" # exit ").unwrap_or((command, "0"));
                 steps.push(Step {
@@ -86,7 +86,7 @@ fn steps(text: &str) -> Vec<Step> {
                     ..Step::default()
                 });
             }
-            (None, Some(Block::Console | Block::File)) => {
+            (None, Some(BlockKind::Console | BlockKind::File)) => {
                 let step = steps.last_mut().expect("output without a command");
                 step.shown.push(text.trim_end().to_owned());
             }
@@ -244,9 +244,10 @@ impl Reader {
 
     fn wants_a_terminal(&self, step: &Step) -> Result<(), String> {
         let called = finish(start(self.shell(&step.command)), Instant::now(), PATIENCE);
-        match called.stdout.contains("this is not one") && called.code == Some(2) {
-            true => Ok(()),
-            false => Err(format!("exits {:?}: {}", called.code, called.stdout)),
+        if called.stdout.contains("this is not one") && called.code == Some(2) {
+            Ok(())
+        } else {
+            Err(format!("exits {:?}: {}", called.code, called.stdout))
         }
     }
 

@@ -9,7 +9,7 @@ use becket_tests::world::is_alive;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::doubles::begins;
+use super::duplicates::begins;
 use super::{HookWorld, answer};
 
 const LETS: &str = "exit 0";

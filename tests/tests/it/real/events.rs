@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use becket_tests::claude::Scope;
-use becket_tests::model::{Kind, bash, say, tool, tools, write};
+use becket_tests::claude::SettingsScope;
+use becket_tests::model::{RequestKind, bash, say, tool, tools, write};
 use becket_tests::skip::Unavailable;
 use becket_tests::story::{Becket, EXEC_FORM, Given, Hook, Story, TOLERANT, story};
 use becket_tests::wait::{self, PATIENCE};
@@ -13,9 +13,10 @@ use serde_json::json;
 /// Returns the text of a denial that the model reads. With several hooks, an early version lost the reason
 /// of one that was not the last to answer.
 fn denied_because<'a>(story: &Story, reason: &'a str) -> &'a str {
-    match story.claude.is_at_least("2.1.139") {
-        true => reason,
-        false => "",
+    if story.claude.is_at_least("2.1.139") {
+        reason
+    } else {
+        ""
     }
 }
 
@@ -287,9 +288,10 @@ fn resume_and_continue_keep_the_session_and_a_fork_begins_one() {
         let starts = events.of("SessionStart");
         let sources: Vec<&str> = starts.iter().map(|start| start.text("source")).collect();
         // In earlier versions hooks got a resume with the old session's id.
-        let (fork, id) = match story.claude.is_at_least("2.1.260") {
-            true => ("fork", forked.session()),
-            false => ("resume", first),
+        let (fork, id) = if story.claude.is_at_least("2.1.260") {
+            ("fork", forked.session())
+        } else {
+            ("resume", first)
         };
         assert_eq!(sources, ["startup", "resume", "resume", fork]);
         assert_eq!(starts[3]["session_id"], id);
@@ -318,7 +320,7 @@ fn compaction_keeps_the_session_and_opens_a_window() {
         assert!(
             requests
                 .iter()
-                .any(|request| request.kind == Kind::Compaction)
+                .any(|request| request.kind == RequestKind::Compaction)
         );
         let events = story.events();
         events.in_order(&["SessionEnd", "SessionStart", "PreCompact", "PostCompact"]);
@@ -345,9 +347,9 @@ fn settings_on_the_command_line_join_those_of_the_files() {
     story(|given| {
         let story = given
             .on("do it", [bash("echo it ran"), say("done")])
-            .hook(Hook::on("Stop").label("user").scope(Scope::User))
+            .hook(Hook::on("Stop").label("user").scope(SettingsScope::User))
             .hook(Hook::on("Stop").label("project"))
-            .hook(Hook::on("Stop").label("local").scope(Scope::Local))
+            .hook(Hook::on("Stop").label("local").scope(SettingsScope::Local))
             .begin()?;
         let inline = Hook::on("PreToolUse").denies("by the command line");
 
@@ -414,7 +416,7 @@ fn leave_a_worktree_of_a_hook(given: Given) -> Result<(Story, String), Unavailab
     let make = format!("mkdir -p '{0}' && echo '{0}'", place.display());
     let maker = json!({"type": "command", "command": make});
     let home = &story.home;
-    home.add_hook(Scope::User, "WorktreeCreate", None, &maker);
+    home.add_hook(SettingsScope::User, "WorktreeCreate", None, &maker);
 
     let run = story.print("step aside").mode("bypassPermissions").run();
 
@@ -459,7 +461,7 @@ fn changes_made_at_the_terminal_fire_events() {
         story.wait_event("DirectoryAdded");
         story
             .home
-            .set_settings(Scope::Local, &json!({"env": {"TIDE": "high"}}));
+            .set_settings(SettingsScope::Local, &json!({"env": {"TIDE": "high"}}));
         let change = story.wait_event("ConfigChange");
         person.leaves();
 
@@ -569,7 +571,7 @@ fn an_untrusted_repository_runs_nothing_and_redirects_nothing() {
             .file(".becket/config.toml", HOSTILE)
             .file(".becket/skills/harm/SKILL.md", "Do as I say.\n")
             .settings(
-                Scope::Project,
+                SettingsScope::Project,
                 json!({"env": {
                     "BECKET_HOME": "/nowhere/elsewhere", "BECKET_NO_DAEMON": "1",
                     "BECKET_MASK_ENABLED": "false",

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use becket_tests::claude::{Finished, Scope};
+use becket_tests::claude::{Finished, SettingsScope};
 use becket_tests::model::{HALF_EMOJI, Request, agent, bash, gate, say, tool, tools};
 use becket_tests::story::{Becket, Given, Story, story};
 use becket_tests::wait::{self, PATIENCE};
@@ -113,7 +113,7 @@ fn ask_raises_the_dialog_in_every_mode() {
                 .file("notes/one.txt", "one")
                 // Without it, Claude Code asks to confirm that mode.
                 .settings(
-                    Scope::Local,
+                    SettingsScope::Local,
                     json!({"skipDangerousModePermissionPrompt": true}),
                 )
                 .on("tidy up", [bash("rm -rf notes"), say("all done")])
@@ -152,7 +152,7 @@ fn the_model_cannot_register_becket_with_another_home() {
             let story = given
                 .since("2.1.325", "the dialog of a hook in auto mode")
                 .settings(
-                    Scope::Local,
+                    SettingsScope::Local,
                     json!({"skipDangerousModePermissionPrompt": true}),
                 )
                 .on("register it", [bash(&init), say("all done")])
@@ -218,7 +218,7 @@ fn starting_claude_code_without_hooks_is_asked_about() {
             let story = given
                 .since("2.1.325", "the dialog of a hook in auto mode")
                 .settings(
-                    Scope::Local,
+                    SettingsScope::Local,
                     json!({"skipDangerousModePermissionPrompt": true}),
                 )
                 .file("off.json", &off)
@@ -269,7 +269,7 @@ fn odd_calls(given: Given) -> Given {
         .file(".git/HEAD", "ref: refs/heads/main\n")
         // Without it, Claude Code asks to confirm that mode.
         .settings(
-            Scope::Local,
+            SettingsScope::Local,
             json!({"skipDangerousModePermissionPrompt": true}),
         )
         .on(
@@ -434,7 +434,7 @@ fn a_project_that_switches_hooks_off_is_found_by_coverage() {
         let heard = print("first thing").run().succeeded().session();
 
         let off = json!({"disableAllHooks": true});
-        story.home.set_settings(Scope::Project, &off);
+        story.home.set_settings(SettingsScope::Project, &off);
         let deaf = print("second thing").run().succeeded().session();
         print("second thing").resume(&heard).run().succeeded();
         let row = |id: &str| {
@@ -458,7 +458,7 @@ fn a_project_that_switches_hooks_off_is_found_by_coverage() {
         );
 
         // Once hooks run again, the daemon learns of the end of the session.
-        story.home.set_settings(Scope::Project, &json!({}));
+        story.home.set_settings(SettingsScope::Project, &json!({}));
         print("third thing").resume(&heard).run().succeeded();
         // The end of the first run may be compared while the second writes: the number is smaller then.
         let told = wait::until(PATIENCE, || {

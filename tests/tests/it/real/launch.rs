@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use becket_engine::limit;
-use becket_tests::claude::Scope;
+use becket_tests::claude::SettingsScope;
 use becket_tests::model::{Turn, bash, error, say, write};
 use becket_tests::skip::Unavailable;
 use becket_tests::story::{Becket, Event, Given, Hook, Person, Recorder, Story, now_ms, story};
@@ -44,9 +44,9 @@ fn a_launch_behaves_like_claude_code_and_knows_its_session() {
             .on("first thing", [bash("touch made"), say("done one")])
             .on("second thing", [say("done two")])
             .script(|script| script.summary("They did one thing."))
-            .hook(Hook::on("Stop").label("user").scope(Scope::User))
+            .hook(Hook::on("Stop").label("user").scope(SettingsScope::User))
             .hook(Hook::on("Stop").label("project"))
-            .hook(Hook::on("Stop").label("local").scope(Scope::Local))
+            .hook(Hook::on("Stop").label("local").scope(SettingsScope::Local))
             .begin()?;
         let own = Hook::on("Stop")
             .label("own")

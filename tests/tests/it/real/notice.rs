@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use becket_tests::claude::Scope;
+use becket_tests::claude::SettingsScope;
 use becket_tests::model::{bash, say, tool};
 use becket_tests::skip::Unavailable;
 use becket_tests::story::{Becket, Given, Person, Story, program, story};
@@ -140,7 +140,7 @@ fn the_status_line_and_the_users_own_are_on_the_screen() {
         let story = given
             .on("hello", [say("hello yourself").usage(50_000, 500)])
             .settings(
-                Scope::User,
+                SettingsScope::User,
                 json!({"statusLine": {"type": "command", "command": "echo x >> ran; echo my own line"}}),
             )
             .registered(Becket::default().init(&["--statusline"]))

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use becket_tests::claude::{Home, Scope};
+use becket_tests::claude::{Home, SettingsScope};
 use becket_tests::model::{Request, bash, say};
 use becket_tests::story::{Becket, Recorder, Story, story};
 use becket_tests::wait::{self, PATIENCE};
@@ -41,7 +41,7 @@ fn every_guard_answer_applies_in_every_mode() {
             let story = given
                 .since("2.1.325", "the dialog of a hook in auto mode")
                 .settings(
-                    Scope::Local,
+                    SettingsScope::Local,
                     json!({"skipDangerousModePermissionPrompt": true}),
                 )
                 .file(".git/HEAD", "ref: refs/heads/main\n")
@@ -150,7 +150,7 @@ fn a_denial_that_a_mod_lifts_is_noticed_in_every_mode() {
             let story = given
                 .since("2.1.325", "mods")
                 .settings(
-                    Scope::Local,
+                    SettingsScope::Local,
                     json!({"skipDangerousModePermissionPrompt": true}),
                 )
                 .file(".git/HEAD", "ref: refs/heads/main\n")

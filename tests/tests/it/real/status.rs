@@ -9,7 +9,7 @@ mod waiting;
 
 use std::time::Duration;
 
-use becket_tests::claude::Scope;
+use becket_tests::claude::SettingsScope;
 use becket_tests::model::{gate, say};
 use becket_tests::story::{Given, Person, Session, Story};
 use serde_json::json;
@@ -28,7 +28,10 @@ fn is_done(session: &Session) -> bool {
 
 /// Lets the project run Bash without a permission dialog.
 fn allow_bash(given: Given) -> Given {
-    given.settings(Scope::Local, json!({"permissions": {"allow": ["Bash"]}}))
+    given.settings(
+        SettingsScope::Local,
+        json!({"permissions": {"allow": ["Bash"]}}),
+    )
 }
 
 /// Adds a prompt whose turn never ends by itself, for `start_thinking`.

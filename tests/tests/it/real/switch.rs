@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use becket_tests::claude::{Claude, Home, Scope};
+use becket_tests::claude::{Claude, Home, SettingsScope};
 use becket_tests::model::{bash, say, write};
 use becket_tests::skip::Unavailable;
 use becket_tests::story::{
@@ -235,7 +235,7 @@ impl Registration for CommandsAlone {
 
     fn register(&mut self, claude: &Claude, home: &mut Home) -> Result<(), Unavailable> {
         self.0.register(claude, home)?;
-        home.set_settings(Scope::User, &json!({}));
+        home.set_settings(SettingsScope::User, &json!({}));
         Ok(())
     }
 

@@ -162,9 +162,10 @@ fn a_blocked_stop_goes_on() {
                     let active = event.stop_hook_active == Some(true);
                     seen.lock().expect("stops").push(active);
                     async move {
-                        Ok(match active {
-                            true => Answer::none(),
-                            false => Answer::block("run the tests first"),
+                        Ok(if active {
+                            Answer::none()
+                        } else {
+                            Answer::block("run the tests first")
                         })
                     }
                 })

@@ -11,7 +11,7 @@ use std::time::Duration;
 use becket_sdk::{
     Answer, Any, Claude, Ended, Error, Hook, Message, OnFailure, PostToolUse, PreToolUse, Stop,
 };
-use becket_tests::claude::Scope;
+use becket_tests::claude::SettingsScope;
 use becket_tests::model::{bash, gate, say, tool, tools, write};
 use becket_tests::story::{Story, story};
 use becket_tests::wait::{self, PATIENCE};
@@ -318,7 +318,7 @@ fn claude_code_refuses_the_calls_of_a_killed_hosts_open_callbacks() {
 fn outlives_a_killed_host(edit: Option<&str>) {
     story(|given| {
         let settings = json!({"permissions": {"defaultMode": "bypassPermissions"}});
-        let given = given.settings(Scope::User, settings);
+        let given = given.settings(SettingsScope::User, settings);
         let turns = [
             gate("killed").then(bash("touch judged")),
             write("unjudged", "x"),

@@ -122,9 +122,10 @@ fn a_background_subagent_asks_after_the_turn_of_its_parent() {
 /// releases it.
 fn child_asks(given: Given, front: bool, yes: bool) -> Result<(), Unavailable> {
     let run = bash("touch sheep.txt; until [ -e go ]; do sleep 0.1; done");
-    let (send, only_front) = match front {
-        true => (agent("general-purpose", "touch the sheep"), "1"),
-        false => (behind("general-purpose", "touch the sheep"), "0"),
+    let (send, only_front) = if front {
+        (agent("general-purpose", "touch the sheep"), "1")
+    } else {
+        (behind("general-purpose", "touch the sheep"), "0")
     };
     let story = given
         .on("send it off", [send, say("sent")])
@@ -140,9 +141,10 @@ fn child_asks(given: Given, front: bool, yes: bool) -> Result<(), Unavailable> {
     let child = only_agent(&asks).expect("a child");
     assert_eq!(asks.display(), "attention");
     assert_eq!(asks["waiting_for"], child["agent_id"]);
-    match yes {
-        true => person.chooses(1),
-        false => person.refuses(),
+    if yes {
+        person.chooses(1);
+    } else {
+        person.refuses();
     }
     let answered = Instant::now();
     let status = if yes {

@@ -1,6 +1,6 @@
 //! Context, cost and turns: from the status line at the terminal, else from the transcript.
 
-use becket_tests::claude::Scope;
+use becket_tests::claude::SettingsScope;
 use becket_tests::model::{bash, gate, say};
 use becket_tests::story::{Becket, Hook, Person, story};
 use becket_tests::wait::{self, PATIENCE};
@@ -189,7 +189,7 @@ fn the_cost_of_a_session_never_falls() {
             .on("second thing", answer("two is done"))
             .on("third thing", answer("three is done"))
             .settings(
-                Scope::User,
+                SettingsScope::User,
                 json!({"statusLine": {"type": "command", "command": "jq -r '\"told: \\(.cost.total_cost_usd)\"'"}}),
             )
             .registered(Becket::default().init(&["--statusline"]))

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Instant;
 
-use becket_tests::claude::Scope;
+use becket_tests::claude::SettingsScope;
 use becket_tests::model::{Turn, bash, gate, say, tool, tools};
 use becket_tests::skip::Unavailable;
 use becket_tests::story::{Hook, Person, Session, Story, now_ms, program, story};
@@ -351,7 +351,7 @@ fn entering_plan_mode_is_shown_as_the_waiting_tool() {
         let story = given
             .on("think first", [enter, gate("word").then(say("a plan"))])
             .settings(
-                Scope::Local,
+                SettingsScope::Local,
                 json!({"permissions": {"ask": ["EnterPlanMode"]}}),
             )
             .needs(&["EnterPlanMode"])
@@ -380,7 +380,7 @@ fn a_question_of_an_mcp_server_is_shown_with_its_server() {
                 ],
             )
             .settings(
-                Scope::Local,
+                SettingsScope::Local,
                 json!({"permissions": {"allow": ["mcp__asker__ask"]}}),
             )
             .needs(&["ElicitationResult"])

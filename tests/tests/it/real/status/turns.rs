@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use becket_tests::claude::Scope;
+use becket_tests::claude::SettingsScope;
 use becket_tests::model::{bash, behind, error, gate, say, tool};
 use becket_tests::story::{Hook, story};
 use serde_json::json;
@@ -196,10 +196,10 @@ fn a_teammate_without_work_is_idle() {
             .since("2.1.197", "teammates made by the Agent tool alone")
             .begin()?;
         // SubagentStop, which comes just before, would report it too, so its hook is removed.
-        let mut settings = story.home.settings(Scope::User);
+        let mut settings = story.home.settings(SettingsScope::User);
         let hooks = settings["hooks"].as_object_mut().expect("hooks");
         assert!(hooks.remove("SubagentStop").is_some());
-        story.home.set_settings(Scope::User, &settings);
+        story.home.set_settings(SettingsScope::User, &settings);
         let person = story.person()?;
 
         person.submits("make a team");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::{call, is_alive, start};
 
-use super::doubles::begins;
+use super::duplicates::begins;
 use super::{HookWorld, answer};
 
 /// Far more than any of the hooks may take, and less than Claude Code waits.
@@ -16,65 +16,65 @@ const BOUND: Duration = Duration::from_secs(90);
 /// The memory of a daemon that keeps only a little of the output of hooks, in kB.
 const LITTLE: u64 = 90_000;
 
-struct Bad {
+struct MisbehavingHook {
     name: &'static str,
     run: &'static str,
     outcome: &'static str,
 }
 
-const BAD: [Bad; 11] = [
-    Bad {
+const BAD: [MisbehavingHook; 11] = [
+    MisbehavingHook {
         name: "hangs",
         run: "\"exec sleep 1000\"",
         outcome: "timed out",
     },
-    Bad {
+    MisbehavingHook {
         name: "forks-and-hangs",
         run: "\"sleep 1000 & sleep 1000 & echo $! > child; wait\"",
         outcome: "timed out",
     },
-    Bad {
+    MisbehavingHook {
         name: "leaves-one-behind",
         // Longer than the bound of any waiting process.
         run: "\"(trap '' TERM; exec sleep 60) & exit 0\"",
         outcome: "ok",
     },
-    Bad {
+    MisbehavingHook {
         name: "prints-100-mb",
         run: "\"head -c 100000000 /dev/zero | tr '\\\\0' x\"",
         outcome: "ok",
     },
-    Bad {
+    MisbehavingHook {
         name: "half-a-json",
         run: "\"printf '{\\\"decision\\\": \\\"blo'\"",
         outcome: "invalid",
     },
-    Bad {
+    MisbehavingHook {
         name: "closes-stdout",
         run: "\"exec >&-; exit 0\"",
         outcome: "ok",
     },
-    Bad {
+    MisbehavingHook {
         name: "ignores-term",
         run: "\"trap '' TERM; echo $$ > child; while :; do sleep 1; done\"",
         outcome: "timed out",
     },
-    Bad {
+    MisbehavingHook {
         name: "exits-137",
         run: "\"exit 137\"",
         outcome: "failed",
     },
-    Bad {
+    MisbehavingHook {
         name: "not-executable",
         run: "[\"PROJECT/not-executable\"]",
         outcome: "not started",
     },
-    Bad {
+    MisbehavingHook {
         name: "missing",
         run: "[\"PROJECT/nowhere\"]",
         outcome: "not started",
     },
-    Bad {
+    MisbehavingHook {
         name: "needs-a-tty",
         run: "\"(read answer < /dev/tty) || exit 1\"",
         outcome: "failed",

@@ -14,13 +14,13 @@ use becket_wire::{Output, Version};
 
 /// A fake daemon. Dropping it ends it and removes its socket.
 #[derive(Debug)]
-pub(crate) struct Fake {
+pub(crate) struct FakeDaemon {
     socket: PathBuf,
     listener: UnixListener,
     serving: Option<JoinHandle<()>>,
 }
 
-impl Fake {
+impl FakeDaemon {
     /// Listens, and passes every connection to `treat`, one after the other.
     pub(crate) fn new(world: &World, treat: impl FnMut(UnixStream) + Send + 'static) -> Self {
         let socket = socket_in(world);
@@ -47,7 +47,7 @@ impl Fake {
     }
 }
 
-impl Drop for Fake {
+impl Drop for FakeDaemon {
     fn drop(&mut self) {
         drop(fs::remove_file(&self.socket));
         let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);

@@ -8,7 +8,7 @@ use becket_tests::world::{call, is_alive};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::doubles::begins;
+use super::duplicates::begins;
 use super::{HookWorld, SESSION};
 
 /// A hook that counts its runs and denies.

@@ -13,7 +13,7 @@ use becket_wire::frame::{self, FrameHead, Kind, MAX_BODY};
 use becket_wire::rpc::{Ask, Request, Response};
 use rustix::process::Uid;
 
-use super::fake::{Fake, answer, note_calls, say, socket_in, until_gone};
+use super::fake_daemon::{FakeDaemon, answer, note_calls, say, socket_in, until_gone};
 use super::{BOUND, doctor_says, numbers, registered, send, send_numbered};
 
 /// Sends bytes to the daemon and returns its answer, read until it hangs up.
@@ -145,7 +145,7 @@ fn root_or_skip(name: &str) -> bool {
     let root = rustix::process::getuid().is_root();
     if !root {
         let why = Unavailable::new("only root can pass for another user");
-        skip(&format!("bad_input::owner::{name}"), &why);
+        skip(&format!("bad_input::clients::{name}"), &why);
     }
     root
 }
@@ -233,7 +233,7 @@ fn the_shim_rejects_a_daemon_of_another_user() {
     // The owner of a listener is the process that called listen().
     let listener = as_other_user(move || UnixListener::bind(path).expect("a socket"));
     let (heard, events) = std::sync::mpsc::channel();
-    let fake = Fake::on(socket, listener, move |mut stream| {
+    let fake = FakeDaemon::on(socket, listener, move |mut stream| {
         drop(stream.set_read_timeout(Some(BOUND)));
         let mut first = [0; 1];
         let got = stream.read(&mut first).unwrap_or(0);
@@ -267,11 +267,11 @@ fn a_socket_folder_of_another_user_is_not_used() {
     let socket = place.socket(rustix::process::getuid().as_raw());
     let folder = socket.parent().expect("a folder").to_owned();
     fs::create_dir(&folder).expect("a folder");
-    let _removed = super::home::Removed(folder.clone());
+    let _removed = super::home::RemoveOnDrop(folder.clone());
     chown(&folder, Some(OTHER_USER), Some(OTHER_USER)).expect("a new owner");
     let path = socket.clone();
     let listener = as_other_user(move || UnixListener::bind(path).expect("a socket"));
-    let fake = Fake::on(socket, listener, |mut stream| {
+    let fake = FakeDaemon::on(socket, listener, |mut stream| {
         say(&mut stream, &answer());
         until_gone(&mut stream);
     });

@@ -10,8 +10,8 @@ use becket_wire::Notice;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::alone::{end, parent_of};
-use super::doubles::{LONG, WAITS_AND_DENIES, asks, begins};
+use super::duplicates::{LONG, WAITS_AND_DENIES, asks, begins};
+use super::standalone::{end, parent_of};
 use super::{DENIES, HookWorld};
 use crate::chaos::takeover::{serving, start_as};
 
@@ -88,9 +88,10 @@ fn hooks_of_a_killed_process_end_at_their_deadline() {
         let mut child = begins(runner(&world, "PreToolUse"), &world.bash("t1"));
         let hook = [world.process("begun"), world.process("child")];
         world.wait_listed();
-        match by_daemon {
-            true => world.kill_daemon(),
-            false => end(&parent_of(&hook[0].to_string())),
+        if by_daemon {
+            world.kill_daemon();
+        } else {
+            end(&parent_of(&hook[0].to_string()));
         }
         child.wait().expect("an end");
         world.start_daemon();
