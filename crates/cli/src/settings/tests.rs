@@ -63,17 +63,20 @@ fn where_a_hook_answers_claude_code_waits() {
     let text = register("", &late).unwrap();
     let different = inspect(&text, &waits).unwrap();
     assert_eq!(different.count(State::Different), 1, "doctor finds it");
-    let mended = register(&text, &waits).unwrap();
-    assert_eq!(mended, make_synchronous(&text, &waits).unwrap());
+    let repaired = register(&text, &waits).unwrap();
+    assert_eq!(repaired, make_synchronous(&text, &waits).unwrap());
     let asynchronous = |text: &str| text.matches(r#""async": true"#).count();
-    assert_eq!(asynchronous(&mended), asynchronous(&text) - 1);
-    assert!(mended.contains(
+    assert_eq!(asynchronous(&repaired), asynchronous(&text) - 1);
+    assert!(repaired.contains(
         r#""Notification", "--from", "settings", "--home", "/home/user/.becket"], "timeout": 600}"#
     ));
-    assert_eq!(inspect(&mended, &waits).unwrap().count(State::Different), 0);
     assert_eq!(
-        register(&mended, &late).unwrap(),
-        mended,
+        inspect(&repaired, &waits).unwrap().count(State::Different),
+        0
+    );
+    assert_eq!(
+        register(&repaired, &late).unwrap(),
+        repaired,
         "and it may stay so"
     );
 }
@@ -159,7 +162,7 @@ fn with_comments_and_other_hooks() {
 }
 
 #[test]
-fn an_old_installation_is_mended_where_it_stands() {
+fn an_old_installation_is_repaired_where_it_stands() {
     let text = r#"{
   "hooks": {
     "PreToolUse": [

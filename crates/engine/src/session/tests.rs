@@ -152,7 +152,7 @@ fn a_teammate_rests_by_id_or_by_name() {
     play.then("TeammateIdle agent_id=a agent_type=Explore teammate_name=other");
     assert_eq!(play.child("a"), "idle");
     assert_eq!(play.main(), "working(mate)");
-    assert!(!play.then("TeammateIdle teammate_name=nobody"));
+    assert!(!play.then("TeammateIdle teammate_name=unknown"));
     let works = r#"Stop background_tasks=[{"id":"t7","type":"teammate"}]"#;
     let play = Play::after(&[
         PROMPT,
@@ -503,10 +503,10 @@ fn what_becket_answers_itself_names_no_session() {
         assert_eq!(named(&play), (None, None), "{prompt}");
         assert_eq!(play.main(), "working", "as with every prompt");
     }
-    play.at_time("UserPromptSubmit prompt=mend session_title=Mending", 20);
+    play.at_time("UserPromptSubmit prompt=fix session_title=Fixing", 20);
     Line::of_payload(switch("/hook:enable lint"), 30).play(|moment| play.session.apply(moment));
-    let mending = (Some("Mending".to_owned()), Some("mend".to_owned()));
-    assert_eq!(named(&play), mending);
+    let fixing = (Some("Fixing".to_owned()), Some("fix".to_owned()));
+    assert_eq!(named(&play), fixing);
     // Only becket's own commands are: whatever else begins with a slash reaches the model.
     Line::of_payload(switch("/hook:other"), 40).play(|moment| play.session.apply(moment));
     assert_eq!(play.session.last_prompt.as_deref(), Some("/hook:other"));
@@ -1053,7 +1053,7 @@ proptest! {
 
     #[test]
     fn an_older_event_moves_no_agent(events in events(), late in event()) {
-        // Of whom nothing was heard, nothing is older.
+        // An agent without events has no older event.
         let mut play = Play::after(&[PROMPT]);
         for id in ["x", "y", "z"] {
             play.then(&format!("SubagentStart agent_type=Explore agent_id={id}"));

@@ -59,7 +59,7 @@ a notification of no kind: BASH; Notification => working(Bash)
 a permission: CALL; ASKS => attention(Permission for Bash)
 a permission out of nothing: ASKS => attention(Permission for Bash)
 one for a plan: PermissionRequest tool_name=ExitPlanMode => attention(ExitPlanMode)
-nobody attends: CALL; ASKS unattended => working(Bash)
+unattended: CALL; ASKS unattended => working(Bash)
 denied: CALL; ASKS; CALL_DENIED => working(Thinking)
 a server asks: BASH; Elicitation mcp_server_name=probe => attention(MCP input: probe)
 a server is told: BASH; Elicitation mcp_server_name=probe; ElicitationResult mcp_server_name=probe action=cancel => working(Thinking)
@@ -70,7 +70,7 @@ background tasks: BASH; Stop background_tasks=[{"id":"a"}] => idle
 broken off: BASH; PostToolUseFailure tool_name=Bash tool_use_id=b is_interrupt=true => idle
 compacted while idle: PreCompact trigger=manual; SessionStart source=compact => idle
 compacted while at work: BASH; PreCompact trigger=auto; SessionStart source=compact => working(Bash)
-compacted, nobody knows since when: BASH; SessionStart source=compact => working(Bash)
+compacted at an unknown time: BASH; SessionStart source=compact => working(Bash)
 compacted by hand: BASH; PreCompact trigger=manual; SessionStart source=compact; PostCompact trigger=manual => idle
 compacted by itself: PreCompact trigger=auto; SessionStart source=compact; PostCompact trigger=auto => working(Thinking)
 compacted in a new way: BASH; PreCompact; PostCompact trigger=new => working(Bash)
@@ -89,7 +89,7 @@ of a turn that has ended: PROMPT; Stop prompt_id=p; Notification notification_ty
 a dialog of a turn that has ended: PROMPT; Stop prompt_id=p; Notification notification_type=elicitation_dialog prompt_id=p => idle
 better known afterwards: Notification notification_type=permission_prompt prompt_id=p; ASKS => attention(Permission for Bash)
 answered: BASH; Notification notification_type=permission_prompt prompt_id=p; BASH_DONE => working(Thinking)
-nobody answers for a minute: BASH; Notification notification_type=permission_prompt prompt_id=p; Notification notification_type=idle_prompt prompt_id=p => idle
+no answer for a minute: BASH; Notification notification_type=permission_prompt prompt_id=p; Notification notification_type=idle_prompt prompt_id=p => idle
 # what only a notification tells
 auto mode cannot check: CALL; NEEDS => attention(Auto mode can't check actions)
 it is asked of a turn that has ended: PROMPT; Stop prompt_id=p; NEEDS => attention(Auto mode can't check actions)

@@ -131,10 +131,10 @@ fn a_broken_file_leaves_its_last_good_copy_in_force() {
     let other = world.loader(false).current();
     assert_eq!(other.config.store.keep_days, 10);
     world.write("home/config.toml", "store.keep_days = 12");
-    let mended = loader.current();
-    assert_eq!(mended.config.store.keep_days, 12);
-    assert_eq!(errors(&mended), [""; 0]);
-    assert_eq!(standing(&mended, Level::User), Standing::InForce);
+    let fixed = loader.current();
+    assert_eq!(fixed.config.store.keep_days, 12);
+    assert_eq!(errors(&fixed), [""; 0]);
+    assert_eq!(standing(&fixed, Level::User), Standing::InForce);
 }
 
 #[test]
