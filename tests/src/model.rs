@@ -76,7 +76,7 @@ impl Shared {
     }
 
     /// Waits until the test opens the gate or the server ends.
-    fn pass(&self, gate: &str) {
+    fn wait_gate(&self, gate: &str) {
         self.state().waiting.push(gate.to_owned());
         self.changed.notify_all();
         self.wait(Duration::from_secs(600), |state| {
@@ -89,7 +89,7 @@ impl Shared {
     }
 
     /// Pauses, at most until the server ends.
-    fn rest(&self, length: Duration) {
+    fn pause(&self, length: Duration) {
         self.wait(length, |state| state.over.then_some(()));
     }
 }

@@ -184,12 +184,12 @@ impl Story {
 
     /// Starts the interactive Claude Code with further arguments.
     pub fn person_with(&self, args: &[&str]) -> Result<Person<'_>, Unavailable> {
-        Person::sits_down(self, args)
+        Person::start(self, args)
     }
 
     /// Starts the interactive Claude Code by `becket run` with these options and arguments.
     pub fn launched(&self, options: &[&str], args: &[&str]) -> Result<Person<'_>, Unavailable> {
-        Person::sits_at(self, &self.launch_command(options, args))
+        Person::start_command(self, &self.launch_command(options, args))
     }
 
     /// Returns the command of `launched`: becket with these options, then Claude Code with these arguments.
@@ -228,7 +228,7 @@ impl Story {
     pub fn wait_events<T>(&self, what: &str, probe: impl Fn(&Events) -> Option<T>) -> T {
         match wait::until(PATIENCE, || probe(&self.events())) {
             Some(found) => found,
-            None => panic!("the events never showed {what}\n{}", self.so_far()),
+            None => panic!("the events never showed {what}\n{}", self.summary()),
         }
     }
 
@@ -256,12 +256,12 @@ impl Story {
     }
 
     /// Lets a held hook go on.
-    pub fn let_go(&self, hold: &str) {
+    pub fn release(&self, hold: &str) {
         fs::write(hook::hold_file(&self.home, hold), "").expect("let a hook go");
     }
 
     /// Summarizes the story so far for a failure message.
-    pub fn so_far(&self) -> String {
+    pub fn summary(&self) -> String {
         format!(
             "{}\nevents: {:?}",
             self.model.summary(),
@@ -274,7 +274,7 @@ impl Story {
 impl Drop for Story {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("{}", self.so_far());
+            eprintln!("{}", self.summary());
         } else {
             self.all_agree();
         }

@@ -48,7 +48,7 @@ fn halfway(
     let end = String::from_utf8_lossy(body).rfind("event: content_block_stop");
     let rest = end.map_or(0, |end| body.len() - end);
     outgoing.write(&mut stream, true, rest)?;
-    shared.pass(gate);
+    shared.wait_gate(gate);
     stream.write_all(&body[body.len() - rest..])?;
     stream.flush()
 }
@@ -102,8 +102,8 @@ fn keep(incoming: Incoming, body: Value, kind: RequestKind, shared: &Shared) {
 fn wait(turn: &Turn, shared: &Shared) {
     for pause in &turn.pauses {
         match pause {
-            Pause::Gate(name) => shared.pass(name),
-            Pause::Millis(millis) => shared.rest(Duration::from_millis(*millis)),
+            Pause::Gate(name) => shared.wait_gate(name),
+            Pause::Millis(millis) => shared.pause(Duration::from_millis(*millis)),
         }
     }
 }

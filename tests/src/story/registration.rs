@@ -156,7 +156,7 @@ pub struct Becket {
 impl Becket {
     /// Also runs with a version that does not call becket.
     #[must_use]
-    pub fn even_where_deaf(mut self) -> Self {
+    pub fn with_any_version(mut self) -> Self {
         self.even_where_deaf = true;
         self
     }

@@ -82,7 +82,7 @@ pub struct Waiting(JoinHandle<(Output, i64)>);
 impl Waiting {
     /// Waits for the end and returns the printed session and the time of the end.
     #[track_caller]
-    pub fn came_back(self) -> (Session, i64) {
+    pub fn wait(self) -> (Session, i64) {
         let (output, at) = self.0.join().expect("wait for becket wait");
         assert!(output.status.success(), "becket wait: {output:?}");
         let row = serde_json::from_slice(&output.stdout).expect("a session as JSON");
@@ -137,7 +137,7 @@ impl Story {
 
     /// Waits until `fits` accepts a live session, and fails if that took longer than `bound` since `began`.
     #[track_caller]
-    pub fn soon(
+    pub fn wait_session_within(
         &self,
         (began, bound): (Instant, Duration),
         what: &str,
@@ -163,7 +163,7 @@ impl Story {
             None => panic!(
                 "no session was ever {what}: {:#?}\n{}",
                 list(),
-                self.so_far()
+                self.summary()
             ),
         }
     }
@@ -204,19 +204,22 @@ impl Deref for Person<'_> {
 impl<'a> Person<'a> {
     /// Starts Claude Code and waits for its prompt. The mode is `default`, because `auto` would ask the
     /// real server.
-    pub(super) fn sits_down(story: &'a Story, args: &[&str]) -> Result<Self, Unavailable> {
+    pub(super) fn start(story: &'a Story, args: &[&str]) -> Result<Self, Unavailable> {
         let mut command = story.claude.command().to_vec();
         if !args.contains(&"--permission-mode") {
             command.extend(["--permission-mode", "default"].map(OsString::from));
         }
         command.extend(args.iter().map(OsString::from));
-        Self::sits_at(story, &command)
+        Self::start_command(story, &command)
     }
 
     /// Runs a command that starts Claude Code and waits for its prompt.
-    pub(super) fn sits_at(story: &'a Story, command: &[OsString]) -> Result<Self, Unavailable> {
+    pub(super) fn start_command(
+        story: &'a Story,
+        command: &[OsString],
+    ) -> Result<Self, Unavailable> {
         let person = Self::at(story, command)?;
-        person.reads_warning();
+        person.confirm_warning();
         person.ready();
         Ok(person)
     }
@@ -230,7 +233,7 @@ impl<'a> Person<'a> {
 
     /// Confirms the warning of a version that does not know all events that becket registers.
     #[track_caller]
-    fn reads_warning(&self) {
+    fn confirm_warning(&self) {
         let warns = |screen: &Screen| screen.contains("Settings Warning");
         let up = self.wait_for("a start", |screen| shows_prompt(screen) || warns(screen));
         if warns(&up) {

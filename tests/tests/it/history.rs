@@ -87,7 +87,7 @@ fn of_git(rows: &[Value], id: &str) -> [Value; 2] {
 }
 
 /// Creates a session of three turns that `/clear` ended, and the one after it.
-fn told() -> World {
+fn world_with_turns() -> World {
     let world = World::new();
     std::fs::create_dir_all(world.home.join("work/api/.git")).expect("a project");
     world.start_daemon();
@@ -126,7 +126,7 @@ fn told() -> World {
 
 #[test]
 fn show_lists_turns_files_and_related_sessions() {
-    let world = told();
+    let world = world_with_turns();
     let shown = show(&world, FIRST);
     let turns = shown["turns"].as_array().expect("turns");
     let of = |field: &str| {
@@ -189,7 +189,7 @@ fn show_lists_turns_files_and_related_sessions() {
 /// Claude Code keeps the case of the id that `--session-id` gives.
 #[test]
 fn ids_are_accepted_in_upper_case() {
-    let world = told();
+    let world = world_with_turns();
     std::fs::write(world.home.join("t.jsonl"), "").expect("a transcript");
     let upper = "ABCDEF66-0000-4000-8000-000000000004";
     tell(&world, upper, "SessionStart", &json!({"source": "startup"}));
@@ -222,7 +222,7 @@ fn ids_are_accepted_in_upper_case() {
 
 #[test]
 fn stats_add_up_all_sessions() {
-    let world = told();
+    let world = world_with_turns();
     let all = parsed(&world, &["sessions", "--stats", "--json"]);
     let expected = json!({
         "day": null, "project": null, "model": null,

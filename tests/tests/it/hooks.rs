@@ -75,14 +75,6 @@ impl HookWorld {
         call(self.shim("PreToolUse"), self.bash(id).as_bytes())
     }
 
-    fn shim(&self, event: &str) -> Command {
-        self.world.shim(event)
-    }
-
-    fn alone(&self, event: &str) -> Command {
-        self.world.standalone_shim(event)
-    }
-
     /// Returns the ended runs.
     fn recent(&self) -> Vec<Value> {
         let told = self.world.run(&["recent", "--json"]);
@@ -134,7 +126,7 @@ run = """echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissio
 #[test]
 fn a_hook_of_the_users_own_denies_a_call() {
     let world = HookWorld::new(DENIES);
-    for shim in [HookWorld::shim, HookWorld::alone] {
+    for shim in [World::shim, World::standalone_shim] {
         let called = call(shim(&world, "PreToolUse"), world.bash("t1").as_bytes());
         let said = &answer(&called)["hookSpecificOutput"];
         assert_eq!(said["permissionDecision"], "deny", "{called:?}");
@@ -185,8 +177,8 @@ run = ["PROJECT/look", "an argument"]
         r#"cat > "got-$MARK"; { pwd; echo "$1"; echo "$BECKET_HOOK"; echo "$CI"; echo "$SECRET_WIND"; } > "env-$MARK""#,
     );
     for (mark, shim) in [
-        ("daemon", HookWorld::shim as fn(&HookWorld, &str) -> Command),
-        ("alone", HookWorld::alone),
+        ("daemon", World::shim as fn(&World, &str) -> Command),
+        ("alone", World::standalone_shim),
     ] {
         let mut shim = shim(&world, "PreToolUse");
         shim.env("MARK", mark).env("SECRET_WIND", "west wind");
@@ -222,7 +214,13 @@ fn a_disabled_hook_is_off_in_its_own_session_only() {
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     assert_eq!(said, "🔒 Disabled no-bash for this session\n", "{done:?}");
     assert!(world.calls("t1").is_silent());
-    assert!(call(world.alone("PreToolUse"), world.bash("t2").as_bytes()).is_silent());
+    assert!(
+        call(
+            world.standalone_shim("PreToolUse"),
+            world.bash("t2").as_bytes()
+        )
+        .is_silent()
+    );
     let other = world
         .bash("t3")
         .replace(SESSION, "11111111-2222-4333-8444-555555555555");

@@ -51,7 +51,7 @@ fn claude_folder(world: &World) -> Vec<String> {
 }
 
 /// Returns the faults that doctor reports, with their fixes.
-fn broken(world: &World) -> Vec<(String, String)> {
+fn faults(world: &World) -> Vec<(String, String)> {
     let (code, told) = world.doctor();
     let checks = told["checks"].as_array().expect("checks");
     let broken: Vec<_> = checks
@@ -68,8 +68,8 @@ fn broken(world: &World) -> Vec<(String, String)> {
 }
 
 /// Asserts that doctor reports a fault with this fix.
-fn is_broken(world: &World, what: &str, fix: &str) {
-    let broken = broken(world);
+fn assert_broken(world: &World, what: &str, fix: &str) {
+    let broken = faults(world);
     let found = broken
         .iter()
         .any(|(fault, advice)| fault.contains(what) && advice.contains(fix));
@@ -80,7 +80,7 @@ fn is_broken(world: &World, what: &str, fix: &str) {
 fn doctor_reports_a_healthy_world_as_ok() {
     let world = World::bare();
     world.run(&["init"]);
-    assert_eq!(broken(&world), []);
+    assert_eq!(faults(&world), []);
     let (_, told) = world.doctor();
     let checks = told["checks"].as_array().expect("checks");
     let state = |name: &str| {
@@ -148,7 +148,7 @@ fn uninit_restores_the_settings_byte_for_byte() {
         assert!(text(&world).contains("onFailure"), "{before}");
         world.run(&["uninit"]);
         assert_eq!(text(&world), before);
-        is_broken(
+        assert_broken(
             &world,
             "becket is not registered with Claude Code",
             "becket init",
@@ -231,7 +231,7 @@ fn init_keeps_symbolic_links_and_file_modes() {
             .expect("settings")
             .contains("becket-hook")
     );
-    assert_eq!(broken(&world), []);
+    assert_eq!(faults(&world), []);
     world.run(&["uninit"]);
     assert_eq!(target(), PathBuf::from("../dotfiles/claude.json"));
     assert_eq!(fs::read_to_string(&real).expect("settings"), SETTINGS);
@@ -268,7 +268,7 @@ fn init_leaves_invalid_settings_unchanged() {
             assert_eq!(text(&world), before, "{verb}");
             assert_eq!(claude_folder(&world), files, "{verb} leaves nothing behind");
         }
-        is_broken(&world, "", "");
+        assert_broken(&world, "", "");
     }
 }
 
@@ -276,19 +276,19 @@ fn init_leaves_invalid_settings_unchanged() {
 fn the_fixes_of_doctor_work() {
     let world = with_settings(SETTINGS);
     world.run(&["init"]);
-    assert_eq!(broken(&world), []);
+    assert_eq!(faults(&world), []);
     // An entry is missing.
     let without = text(&world).replacen("becket-hook", "somebodys-hook", 1);
     fs::write(settings(&world), without).expect("settings");
-    is_broken(&world, "of 30 events are not registered", "becket init");
+    assert_broken(&world, "of 30 events are not registered", "becket init");
     world.run(&["init"]);
-    assert_eq!(broken(&world), []);
+    assert_eq!(faults(&world), []);
     fs::write(settings(&world), SETTINGS).expect("settings");
     world.run(&["init"]);
     // An entry is different.
     let other = text(&world).replacen("\"--from\", \"settings\"", "\"--from\", \"elsewhere\"", 1);
     fs::write(settings(&world), other).expect("settings");
-    is_broken(
+    assert_broken(
         &world,
         "1 of 30 hook entries was changed or is outdated",
         "becket init",
@@ -297,15 +297,15 @@ fn the_fixes_of_doctor_work() {
     // The home is open to others.
     fs::set_permissions(&world.becket_home, fs::Permissions::from_mode(0o755)).expect("a mode");
     let fix = format!("chmod 700 {}", world.becket_home.display());
-    is_broken(&world, "is open to others (mode 755)", &fix);
+    assert_broken(&world, "is open to others (mode 755)", &fix);
     let fixed = world.command("/bin/sh").args(["-c", &fix]).status();
     assert!(fixed.is_ok_and(|status| status.success()));
-    assert_eq!(broken(&world), []);
+    assert_eq!(faults(&world), []);
     // The config does not parse.
     fs::write(world.path("config.toml"), "[store]\nkeep_days = \"x\"\n").expect("a config");
-    is_broken(&world, "config.toml:2:13", "becket config check");
+    assert_broken(&world, "config.toml:2:13", "becket config check");
     fs::remove_file(world.path("config.toml")).expect("a config");
-    assert_eq!(broken(&world), []);
+    assert_eq!(faults(&world), []);
 }
 
 #[test]
@@ -314,7 +314,7 @@ fn doctor_finds_settings_that_switch_hooks_off() {
     let output = world.output(&["init"]);
     assert!(stderr(&output).contains("disableAllHooks"), "{output:?}");
     let place = settings(&world).display().to_string();
-    is_broken(
+    assert_broken(
         &world,
         "disableAllHooks is true",
         &format!("take disableAllHooks out of {place}"),
@@ -338,19 +338,19 @@ fn doctor_finds_a_missing_or_different_shim() {
     world.run(&["init"]);
     let shim = world.programs.join("becket-hook");
     fs::remove_file(&shim).expect("a shim");
-    is_broken(&world, "becket-hook is missing", "./install");
-    is_broken(&world, "could not start", "");
+    assert_broken(&world, "becket-hook is missing", "./install");
+    assert_broken(&world, "could not start", "");
     fs::write(&shim, "#!/bin/sh\necho becket-hook 0.0.0\n").expect("a script");
-    is_broken(&world, "does not run", "./install");
+    assert_broken(&world, "does not run", "./install");
     fs::set_permissions(&shim, fs::Permissions::from_mode(0o755)).expect("a mode");
-    is_broken(&world, "says `becket-hook 0.0.0`", "./install");
-    is_broken(&world, "must print nothing", "");
+    assert_broken(&world, "says `becket-hook 0.0.0`", "./install");
+    assert_broken(&world, "must print nothing", "");
 }
 
 #[test]
 fn a_new_user_is_told_where_to_begin() {
     let world = World::bare();
-    is_broken(&world, "does not exist", "becket up");
+    assert_broken(&world, "does not exist", "becket up");
     assert!(!world.becket_home.exists(), "reading makes no home");
 }
 

@@ -34,18 +34,18 @@ fn send(world: &World, session: &str, event: &str, fields: &Value) -> Called {
     world.send(event, payload.to_string())
 }
 
-fn prompts(world: &World, session: &str) {
+fn send_prompt(world: &World, session: &str) {
     let sent = send(world, session, "UserPromptSubmit", &json!({"prompt": "go"}));
     assert!(sent.is_silent(), "{sent:?}");
 }
 
-pub fn asks(world: &World, session: &str) -> Called {
+pub fn send_permission_request(world: &World, session: &str) -> Called {
     let fields = json!({"tool_name": "Bash", "tool_input": {"command": "ls"}});
     send(world, session, "PermissionRequest", &fields)
 }
 
 /// Waits for the output of the command.
-fn written(world: &World, name: &str) -> String {
+fn wait_written(world: &World, name: &str) -> String {
     let file = world.home.join(name);
     let found = wait::until(PATIENCE, || {
         fs::read_to_string(&file)
@@ -61,8 +61,8 @@ const WRITES: &str = r#"command = 'cd; { env | grep ^BECKET_NOTICE | sort; cat; 
 #[test]
 fn no_notice_is_sent_without_a_setting() {
     let world = World::new();
-    prompts(&world, SESSION);
-    assert!(asks(&world, SESSION).is_silent());
+    send_prompt(&world, SESSION);
+    assert!(send_permission_request(&world, SESSION).is_silent());
     assert!(send(&world, SESSION, "Stop", &json!({})).is_silent());
 }
 
@@ -70,12 +70,12 @@ fn no_notice_is_sent_without_a_setting() {
 fn the_answer_carries_a_bell_when_a_session_starts_to_wait_for_its_user() {
     let world = world("on = \"attention\"");
     let bell = "{\"terminalSequence\":\"\\u0007\"}";
-    prompts(&world, SESSION);
-    assert_eq!(asks(&world, SESSION).stdout, bell);
+    send_prompt(&world, SESSION);
+    assert_eq!(send_permission_request(&world, SESSION).stdout, bell);
     // The same dialog has begun already.
-    assert!(asks(&world, SESSION).is_silent());
+    assert!(send_permission_request(&world, SESSION).is_silent());
     assert!(send(&world, SESSION, "Stop", &json!({})).is_silent());
-    prompts(&world, SESSION);
+    send_prompt(&world, SESSION);
     let asked = send(
         &world,
         SESSION,
@@ -100,8 +100,8 @@ fn the_answer_carries_a_bell_when_a_session_starts_to_wait_for_its_user() {
 #[test]
 fn the_answer_carries_a_notice_when_long_work_is_done() {
     let world = world("on = \"done\"\nhow = \"osc9\"\nafter = \"0s\"");
-    prompts(&world, SESSION);
-    assert!(asks(&world, SESSION).is_silent());
+    send_prompt(&world, SESSION);
+    assert!(send_permission_request(&world, SESSION).is_silent());
     send(
         &world,
         SESSION,
@@ -121,7 +121,7 @@ fn the_answer_carries_a_notice_when_long_work_is_done() {
         "{answer}"
     );
     wish(&world, "on = \"done\"");
-    prompts(&world, SESSION);
+    send_prompt(&world, SESSION);
     assert!(
         send(&world, SESSION, "Stop", &json!({})).is_silent(),
         "it took no minute"
@@ -151,7 +151,7 @@ fn without_a_daemon_only_questions_carry_a_bell() {
 #[test]
 fn a_command_notifies_when_the_terminal_is_not_reachable() {
     let world = world(&format!("on = \"all\"\nafter = \"0s\"\n{WRITES}"));
-    prompts(&world, SESSION);
+    send_prompt(&world, SESSION);
     let failed = send(
         &world,
         SESSION,
@@ -159,7 +159,7 @@ fn a_command_notifies_when_the_terminal_is_not_reachable() {
         &json!({"error": "rate_limit\u{1b}]0;x\u{7}"}),
     );
     assert!(failed.is_silent(), "{failed:?}");
-    let told = written(&world, "notice");
+    let told = wait_written(&world, "notice");
     let (variables, row) = told.trim_end().rsplit_once('\n').expect("a row");
     // The duration is not compared, since the machine may be busy.
     let took = variables.split("failed after ").nth(1).expect("a time");
@@ -198,7 +198,7 @@ fn an_error_found_in_the_transcript_sends_a_notice() {
         "message": {"role": "assistant", "content": [{"type": "text", "text": "API Error"}]},
     });
     fs::write(&transcript, format!("{died}\n")).expect("a transcript");
-    let told = written(&world, "notice");
+    let told = wait_written(&world, "notice");
     assert!(told.contains("BECKET_NOTICE_KIND=error\n"), "{told}");
 }
 
@@ -212,7 +212,7 @@ fn the_next_daemon_sends_the_notice_of_an_event_judged_standalone() {
     let shim = world.standalone_shim("PermissionRequest");
     assert!(call(shim, payload.to_string().as_bytes()).is_silent());
     world.start_daemon();
-    let told = written(&world, "notice");
+    let told = wait_written(&world, "notice");
     assert!(
         told.contains("is waiting for you: wants to run: make push\n"),
         "{told}"
@@ -223,9 +223,9 @@ fn the_next_daemon_sends_the_notice_of_an_event_judged_standalone() {
 fn a_notice_command_ends_with_the_daemon() {
     let world =
         world("on = \"all\"\nhow = \"command\"\ncommand = 'cd; sleep 600 & echo $! > pid; wait'");
-    prompts(&world, SESSION);
-    asks(&world, SESSION);
-    let pid: u32 = written(&world, "pid").trim().parse().expect("a pid");
+    send_prompt(&world, SESSION);
+    send_permission_request(&world, SESSION);
+    let pid: u32 = wait_written(&world, "pid").trim().parse().expect("a pid");
     world.run(&["daemon", "stop"]);
     // The daemon was its only time limit.
     let gone = wait::until(PATIENCE, || (!is_alive(pid)).then_some(()));
@@ -260,8 +260,8 @@ fn a_failed_notice_command_is_reported_until_one_succeeds() {
             &world,
             &format!("on = \"all\"\nhow = \"command\"\ncommand = {command}"),
         );
-        prompts(&world, session);
-        assert!(asks(&world, session).is_silent());
+        send_prompt(&world, session);
+        assert!(send_permission_request(&world, session).is_silent());
         troubles(trouble);
     }
     let log = fs::metadata(world.path("log/daemon.log"))
@@ -302,7 +302,7 @@ fn the_daemon_finds_programs_by_the_path_of_init() {
         call(shim, payload.to_string().as_bytes());
     }
     let seen = format!("{} Asia/Tokyo {good}\n", world.home.display());
-    assert_eq!(written(&world, "told"), seen);
+    assert_eq!(wait_written(&world, "told"), seen);
     // Before any `init`, PATH is a fixed one, and HOME that of the password database.
     world.run(&["daemon", "stop"]);
     fs::remove_file(world.path("environment")).expect("a file");

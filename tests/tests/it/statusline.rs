@@ -58,7 +58,7 @@ fn settings(world: &World) -> PathBuf {
 }
 
 /// Creates a world with this status line from before becket.
-fn beside(command: &str) -> World {
+fn world_with_line(command: &str) -> World {
     let world = World::new();
     let settings_now = json!({"statusLine": {"type": "command", "command": command}});
     fs::write(settings(&world), settings_now.to_string()).expect("settings");
@@ -235,7 +235,7 @@ fn a_shim_without_becket_reports_it() {
 
 #[test]
 fn the_users_own_status_line_is_shown_above_beckets() {
-    let world = beside("printf '\\033[2Jyours %s %s' \"$COLUMNS\" \"$PWD\"; cut -c1-13");
+    let world = world_with_line("printf '\\033[2Jyours %s %s' \"$COLUMNS\" \"$PWD\"; cut -c1-13");
     let shown = registered(&world);
     let above = format!("yours 120 {}{{\"context_win\n", world.home.display());
     assert_eq!(shown.stdout, format!("{above}{LINE}\n"));
@@ -249,7 +249,7 @@ fn the_users_own_status_line_is_shown_above_beckets() {
 }
 
 /// Creates a world with a session, and a user's status line that counts its runs.
-fn counting(settings_now: &Value) -> World {
+fn world_with_counting_line(settings_now: &Value) -> World {
     let world = World::new();
     let text = json!({"statusLine": settings_now}).to_string();
     fs::write(settings(&world), text).expect("settings");
@@ -264,7 +264,7 @@ const COUNTS: &str = "echo x >> ran; wc -l < ran";
 
 #[test]
 fn a_refresh_prints_the_last_output_of_the_users_own_line() {
-    let world = counting(&json!({"type": "command", "command": COUNTS}));
+    let world = world_with_counting_line(&json!({"type": "command", "command": COUNTS}));
     let text = fs::read_to_string(settings(&world)).expect("settings");
     assert!(text.contains("\"refreshInterval\": 2"), "{text}");
     let activity = || world.sessions()[0]["last_activity"].clone();
@@ -305,7 +305,7 @@ fn stored(world: &World) -> Vec<String> {
 
 #[test]
 fn a_refresh_stores_nothing() {
-    let world = counting(&json!({"type": "command", "command": COUNTS}));
+    let world = world_with_counting_line(&json!({"type": "command", "command": COUNTS}));
     world.tell(SESSION, "UserPromptSubmit", &json!({"prompt": "go"}));
     let mut now: Value = serde_json::from_str(&payload()).expect("JSON");
     registered_with(&world, &now.to_string());
@@ -327,7 +327,7 @@ fn a_refresh_stores_nothing() {
 #[test]
 fn a_refresh_runs_the_users_own_line_where_they_had_an_interval() {
     let own = json!({"type": "command", "command": COUNTS, "refreshInterval": 30});
-    let world = counting(&own);
+    let world = world_with_counting_line(&own);
     for run in 1..4 {
         let shown = registered(&world).stdout;
         assert_eq!(shown, format!("{run}\n{LINE}\n"));
@@ -384,7 +384,7 @@ fn a_refresh_starts_no_daemon_that_was_stopped() {
 
 #[test]
 fn a_hung_status_line_of_the_user_does_not_stop_beckets() {
-    let world = beside("sleep 600 & echo $! > pid; echo first; wait");
+    let world = world_with_line("sleep 600 & echo $! > pid; echo first; wait");
     let shown = registered(&world);
     assert_eq!(
         shown.stdout,

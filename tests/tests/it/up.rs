@@ -6,7 +6,7 @@ use std::path::Path;
 use becket_tests::terminal::Terminal;
 use becket_tests::world::{World, call, write_program};
 
-use crate::notice::{SESSION, asks};
+use crate::notice::{SESSION, send_permission_request};
 
 #[test]
 fn up_refuses_an_unknown_built_in_hook_and_changes_nothing() {
@@ -32,7 +32,7 @@ fn up_writes_the_chosen_hooks_and_asks_nothing_without_a_terminal() {
     let config = fs::read_to_string(world.path("config.toml")).expect("a config");
     assert_eq!(config, "[notice]\non = \"all\"\nhow = \"osc777\"\n");
     world.run(&["up", "--notice", "off"]);
-    assert!(asks(&world, SESSION).is_silent());
+    assert!(send_permission_request(&world, SESSION).is_silent());
     fs::write(world.path("config.toml"), "[notice").expect("a config");
     let refused = world.output(&["up", "--notice", "bell"]);
     let stderr = String::from_utf8_lossy(&refused.stderr);

@@ -48,7 +48,7 @@ fn figures(world: &World, session: &str, percent: u32, cost: f64) {
 }
 
 /// Creates eight sessions in three projects, in every state, two of them with subagents.
-fn eight(world: &World) {
+fn start_eight_sessions(world: &World) {
     begin(world, "aaaa0001", "shop", "Make the checkout idempotent");
     tell(world, "aaaa0001", "PreToolUse", bash("psql shop_dev"));
     tell(
@@ -107,7 +107,7 @@ fn open(
 }
 
 /// Opens the view of a world; skips the test if a part of the environment is missing.
-fn viewed(name: &str, world: &World, size: Size, env: &[(&str, &str)]) -> Option<Terminal> {
+fn open_view(name: &str, world: &World, size: Size, env: &[(&str, &str)]) -> Option<Terminal> {
     match open(world, &["becket"], size, env) {
         Ok(terminal) => Some(terminal),
         Err(why) => {
@@ -118,7 +118,7 @@ fn viewed(name: &str, world: &World, size: Size, env: &[(&str, &str)]) -> Option
 }
 
 /// Replaces the parts of a screen that differ from run to run: times become `T`.
-fn still(screen: &Screen) -> String {
+fn stable_text(screen: &Screen) -> String {
     let lines = screen.0.trim_end().lines().enumerate().map(|(row, line)| {
         let mut line = without_times(line);
         while row == 0 && line.contains("   ") {
@@ -170,7 +170,7 @@ fn is_clock(word: &str) -> bool {
 }
 
 /// Counts the colour changes on the screen, without resets (39 and 49).
-fn colours(view: &Terminal) -> usize {
+fn count_colours(view: &Terminal) -> usize {
     let drawn = view.tmux_says(&["capture-pane", "-p", "-e"]);
     let is_colour = |part: &str| matches!(part.parse().unwrap_or(0), 30..=38 | 40..=48 | 90..=107);
     let codes = drawn.split("\u{1b}[").skip(1);
@@ -182,7 +182,7 @@ fn colours(view: &Terminal) -> usize {
 fn without_a_session_the_view_gives_the_same_reason_as_sessions() {
     let name = "without_a_session_the_view_gives_the_same_reason_as_sessions";
     let world = World::new();
-    let Some(view) = viewed(name, &world, WIDE, &[]) else {
+    let Some(view) = open_view(name, &world, WIDE, &[]) else {
         return;
     };
     let says_the_same = || {
@@ -225,7 +225,7 @@ fn the_view_follows_a_session_from_start_to_end() {
     let world = World::new();
     world.start_daemon();
     let name = "the_view_follows_a_session_from_start_to_end";
-    let Some(view) = viewed(name, &world, WIDE, &[]) else {
+    let Some(view) = open_view(name, &world, WIDE, &[]) else {
         return;
     };
     view.wait_text("No sessions");
@@ -240,7 +240,7 @@ fn the_view_follows_a_session_from_start_to_end() {
     let screen = view.wait_for("its work and its events", |screen| {
         screen.contains("PreToolUse") && screen.contains("42%") && screen.contains("$1.50")
     });
-    insta::assert_snapshot!(still(&screen));
+    insta::assert_snapshot!(stable_text(&screen));
     begin(&world, "aaaa0002", "shop", "Find the slow query");
     let exit = json!({"reason": "prompt_input_exit"});
     tell(&world, "aaaa0001", "SessionEnd", exit);
@@ -249,7 +249,7 @@ fn the_view_follows_a_session_from_start_to_end() {
     view.wait_text("· Find the slow query");
     drop(view);
     // Also in a view that is opened after that.
-    let Some(view) = viewed(name, &world, WIDE, &[]) else {
+    let Some(view) = open_view(name, &world, WIDE, &[]) else {
         return;
     };
     view.wait_text("· Find the slow query");
@@ -258,51 +258,51 @@ fn the_view_follows_a_session_from_start_to_end() {
 #[test]
 fn eight_sessions_with_subagents() {
     let world = World::new();
-    eight(&world);
-    let Some(view) = viewed("eight_sessions_with_subagents", &world, WIDE, &[]) else {
+    start_eight_sessions(&world);
+    let Some(view) = open_view("eight_sessions_with_subagents", &world, WIDE, &[]) else {
         return;
     };
     let screen = view.wait_for("them and the events", |screen| {
         screen.contains("Sort the bookmarks") && screen.contains("StopFailure")
     });
-    assert!(colours(&view) > 5);
-    insta::assert_snapshot!(still(&screen));
+    assert!(count_colours(&view) > 5);
+    insta::assert_snapshot!(stable_text(&screen));
 }
 
 #[test]
 fn a_narrow_terminal() {
     let world = World::new();
-    eight(&world);
-    let Some(view) = viewed("a_narrow_terminal", &world, (60, 15), &[]) else {
+    start_eight_sessions(&world);
+    let Some(view) = open_view("a_narrow_terminal", &world, (60, 15), &[]) else {
         return;
     };
     let screen = view.wait_text("StopFailure");
     for line in screen.0.lines() {
         assert!(line.chars().count() <= 60, "{line:?}");
     }
-    insta::assert_snapshot!(still(&screen));
+    insta::assert_snapshot!(stable_text(&screen));
 }
 
 #[test]
 fn without_colour_and_without_unicode() {
     let world = World::new();
-    eight(&world);
+    start_eight_sessions(&world);
     let plain = [("NO_COLOR", "1"), ("LANG", "C")];
-    let Some(view) = viewed("without_colour_and_without_unicode", &world, WIDE, &plain) else {
+    let Some(view) = open_view("without_colour_and_without_unicode", &world, WIDE, &plain) else {
         return;
     };
     let screen = view.wait_for("them", |screen| {
         screen.contains("StopFailure") && screen.contains("! Make the checkout")
     });
-    insta::assert_snapshot!(still(&screen));
-    assert_eq!(colours(&view), 0);
+    insta::assert_snapshot!(stable_text(&screen));
+    assert_eq!(count_colours(&view), 0);
     assert!(screen.0.is_ascii(), "{}", screen.0);
 }
 
 #[test]
 fn keys_filter_and_help_work_and_quitting_restores_the_terminal() {
     let world = World::new();
-    eight(&world);
+    start_eight_sessions(&world);
     let script = "stty -g > before; echo as it was; becket; code=$?; stty -g > after; \
                   cmp before after && echo left with $code; read wait";
     let script = format!("cd {}; {script}", world.root().display());
@@ -327,7 +327,7 @@ fn keys_filter_and_help_work_and_quitting_restores_the_terminal() {
     assert!(screen.contains("› Summarise the week"), "{}", screen.0);
     view.press("?");
     let help = view.wait_text("this help");
-    insta::assert_snapshot!(still(&help));
+    insta::assert_snapshot!(stable_text(&help));
     view.press("Escape");
     view.wait_for("the list", |screen| !screen.contains("this help"));
     view.press("q");
@@ -366,7 +366,7 @@ fn a_line_reaches_claude_and_is_refused_once_it_has_left_the_pane() {
         "hook_event_name": "UserPromptSubmit", "session_id": "aaaa0001", "prompt": "Begin here",
     });
     assert_eq!(call(shim, prompt.to_string().as_bytes()).code, Some(0));
-    let Some(view) = viewed(name, &world, WIDE, &[]) else {
+    let Some(view) = open_view(name, &world, WIDE, &[]) else {
         return;
     };
     let send = |line: &str| {

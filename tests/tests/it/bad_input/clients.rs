@@ -14,10 +14,10 @@ use becket_wire::rpc::{Ask, Request, Response};
 use rustix::process::Uid;
 
 use super::fake_daemon::{FakeDaemon, answer, note_calls, say, socket_in, until_gone};
-use super::{BOUND, doctor_says, numbers, registered, send, send_numbered};
+use super::{BOUND, assert_doctor_reports, numbers, registered, send, send_numbered};
 
 /// Sends bytes to the daemon and returns its answer, read until it hangs up.
-fn heard(world: &World, said: &[u8]) -> Vec<u8> {
+fn reply_to(world: &World, said: &[u8]) -> Vec<u8> {
     let mut stream = UnixStream::connect(world.path("run/socket")).expect("a daemon");
     stream.set_read_timeout(Some(BOUND)).expect("a timeout");
     drop(stream.write_all(said));
@@ -56,7 +56,7 @@ fn a_client_that_sends_garbage_is_counted_and_disconnected() {
     let count = cases.len();
     for case in cases {
         assert_eq!(
-            heard(&world, &case),
+            reply_to(&world, &case),
             b"",
             "{:?}",
             &case[..case.len().min(40)]
@@ -66,7 +66,7 @@ fn a_client_that_sends_garbage_is_counted_and_disconnected() {
     assert!(send_numbered(&world, 1).is_silent());
     assert_eq!(world.events()[0]["source"], "daemon");
     assert_eq!(world.daemon_pid(), Some(pid));
-    doctor_says(&world, "warning", &format!("garbage: {count}"));
+    assert_doctor_reports(&world, "warning", &format!("garbage: {count}"));
 }
 
 #[test]
@@ -78,7 +78,10 @@ fn a_client_of_another_protocol_is_refused_with_the_version() {
     let refused = Response::Refused {
         version: becket_wire::Version::current(),
     };
-    assert_eq!(heard(&world, &event), refused.to_frame().expect("a frame"));
+    assert_eq!(
+        reply_to(&world, &event),
+        refused.to_frame().expect("a frame")
+    );
     assert_eq!(world.status()["counts"]["refused"], 1);
 }
 
@@ -135,7 +138,7 @@ fn half_sent_large_frames_do_not_exhaust_the_daemon() {
             .as_u64()
             .is_some_and(|busy| busy > 0)
     );
-    doctor_says(&world, "warning", "busy: ");
+    assert_doctor_reports(&world, "warning", "busy: ");
 }
 
 const OTHER_USER: u32 = 65534;
@@ -209,8 +212,8 @@ fn another_users_connection_gets_no_answer() {
     );
     assert!(send_numbered(&world, 1).is_silent());
     assert_eq!(world.events()[0]["source"], "daemon");
-    doctor_says(&world, "warning", "other users refused: 3");
-    doctor_says(&world, "broken", "is open to others");
+    assert_doctor_reports(&world, "warning", "other users refused: 3");
+    assert_doctor_reports(&world, "broken", "is open to others");
 }
 
 #[test]
@@ -249,7 +252,7 @@ fn the_shim_rejects_a_daemon_of_another_user() {
         "the event was shown to a stranger"
     );
     assert!(calls().contains("hook --alone stranger"), "{}", calls());
-    doctor_says(&world, "broken", "stranger");
+    assert_doctor_reports(&world, "broken", "stranger");
     drop(fake);
     assert_eq!(numbers(&world), [1]);
 }
@@ -285,7 +288,7 @@ fn a_socket_folder_of_another_user_is_not_used() {
         stderr.contains("its folder belongs to another user"),
         "{stderr}"
     );
-    doctor_says(&world, "broken", "its folder belongs to another user");
+    assert_doctor_reports(&world, "broken", "its folder belongs to another user");
     assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 0);
     assert_eq!(numbers(&world), [1, 2]);
 }

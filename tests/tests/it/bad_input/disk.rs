@@ -10,7 +10,8 @@ use becket_tests::world::World;
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
 
 use super::{
-    BOUND, call, doctor_says, numbered, numbers, registered, send_numbered, send_standalone,
+    BOUND, assert_doctor_reports, call, numbered, numbers, registered, send_numbered,
+    send_standalone,
 };
 
 /// A small file system on the becket home. Dropping it unmounts it with the daemon on it.
@@ -108,8 +109,8 @@ fn a_disk_that_fills_up_disturbs_no_call_and_lost_events_are_counted() {
         world.status()["counts"]["lost"] == 1
     });
     let lost = lost.expect("a full disk takes everything");
-    doctor_says(&world, "broken", "1 event could not be kept anywhere");
-    doctor_says(&world, "broken", "nothing can be written to");
+    assert_doctor_reports(&world, "broken", "1 event could not be kept anywhere");
+    assert_doctor_reports(&world, "broken", "nothing can be written to");
     disk.make_room();
     assert!(send_numbered(&world, lost + 1).is_silent());
     let all: Vec<u32> = (1..lost).chain([lost + 1]).collect();
@@ -136,14 +137,14 @@ fn a_full_disk_disturbs_no_call() {
         "{called:?}"
     );
     assert!(called.stderr.contains("No space left"), "{called:?}");
-    doctor_says(&world, "broken", "nothing can be written to");
+    assert_doctor_reports(&world, "broken", "nothing can be written to");
     disk.make_room();
     assert!(send_numbered(&world, 2).is_silent());
     assert_eq!(numbers(&world), [2]);
     let left = fs::read_dir(world.path("spool")).expect("a spool");
     let left: Vec<_> = left.flatten().map(|entry| entry.file_name()).collect();
     assert!(left.is_empty(), "{left:?}");
-    doctor_says(&world, "broken", "2 events could not be kept anywhere");
+    assert_doctor_reports(&world, "broken", "2 events could not be kept anywhere");
 }
 
 #[test]
@@ -168,7 +169,7 @@ fn a_full_disk_without_a_daemon_leaves_no_partial_file() {
     assert!(called.is_silent(), "{called:?}");
     disk.make_room();
     assert_eq!(numbers(&world), [1]);
-    doctor_says(&world, "broken", "2 events could not be kept anywhere");
+    assert_doctor_reports(&world, "broken", "2 events could not be kept anywhere");
 }
 
 #[test]
@@ -199,8 +200,8 @@ fn a_read_only_home_disturbs_no_call_and_is_readable() {
         );
     }
     assert_eq!(numbers(&world), [1, 2], "database and spool can be read");
-    doctor_says(&world, "broken", "2 events could not be kept anywhere");
-    doctor_says(&world, "broken", "nothing can be written to");
+    assert_doctor_reports(&world, "broken", "2 events could not be kept anywhere");
+    assert_doctor_reports(&world, "broken", "nothing can be written to");
     disk.allow_writing();
     assert!(send_numbered(&world, 4).is_silent());
     assert_eq!(numbers(&world), [1, 2, 4]);
@@ -220,7 +221,7 @@ fn an_empty_read_only_home_disturbs_no_call() {
         "{called:?}"
     );
     assert_eq!(numbers(&world), [0; 0]);
-    doctor_says(&world, "broken", "nothing can be written to");
+    assert_doctor_reports(&world, "broken", "nothing can be written to");
 }
 
 #[test]

@@ -10,7 +10,9 @@ use becket_tests::world::{Called, World, write_program};
 use serde_json::json;
 
 use super::fake_daemon::socket_in;
-use super::{BOUND, call, doctor_says, numbered, numbers, registered, send, send_numbered};
+use super::{
+    BOUND, assert_doctor_reports, call, numbered, numbers, registered, send, send_numbered,
+};
 
 /// A folder outside the world, deleted when dropped.
 pub(super) struct RemoveOnDrop(pub(super) PathBuf);
@@ -23,7 +25,7 @@ impl Drop for RemoveOnDrop {
 
 /// Asserts that a new daemon serves an event. On a loaded machine a starting daemon may be late for its
 /// first event, but not for the second.
-fn is_served(world: &World) {
+fn assert_served(world: &World) {
     for n in 1..=2 {
         let called = send_numbered(world, n);
         assert!(called.is_quiet(), "{called:?}");
@@ -43,10 +45,10 @@ fn leftover_files_in_the_run_folder_are_replaced() {
     for lock in ["run/daemon.lock", "run/start.lock"] {
         fs::write(world.path(lock), format!("{}\n", std::process::id())).expect("a lock");
     }
-    is_served(&world);
+    assert_served(&world);
     let world = World::new();
     fs::write(socket_in(&world), "not a socket").expect("a file");
-    is_served(&world);
+    assert_served(&world);
 }
 
 #[test]
@@ -70,7 +72,7 @@ fn a_lock_without_an_answering_daemon_makes_the_shim_go_standalone() {
     hung.lock().expect("a free lock");
     let called = send_numbered(&world, 1);
     assert!(called.is_quiet(), "{called:?}");
-    doctor_says(&world, "broken", "the daemon did not start");
+    assert_doctor_reports(&world, "broken", "the daemon did not start");
     drop(hung);
     assert_eq!(numbers(&world), [1]);
 }
@@ -114,7 +116,7 @@ fn a_home_too_long_for_a_socket_address_uses_the_temporary_folder() {
     let place = becket_wire::Place::new(&world.becket_home);
     let socket = place.socket(rustix::process::getuid().as_raw());
     let _removed = RemoveOnDrop(socket.parent().expect("a folder").to_owned());
-    is_served(&world);
+    assert_served(&world);
     assert_eq!(world.status()["socket"], socket.to_str().expect("UTF-8"));
     assert_eq!(
         fs::read_to_string(world.path("run/socket.path")).expect("a note"),
@@ -127,7 +129,7 @@ fn a_home_too_long_for_a_socket_address_uses_the_temporary_folder() {
 }
 
 /// Asserts one line with the error, nothing on stdout, exit 1: Claude Code goes on.
-fn is_one_complaint(called: &Called) {
+fn assert_one_error_line(called: &Called) {
     assert_eq!((called.code, &*called.stdout), (Some(1), ""), "{called:?}");
     assert_eq!(called.stderr.lines().count(), 1, "{called:?}");
     assert!(
@@ -143,14 +145,14 @@ fn is_one_complaint(called: &Called) {
 }
 
 /// Sends events without becket, then puts it back and finds the events.
-fn spools_until_becket_is_back(world: &World, spoil: impl Fn()) {
-    let (becket, kept) = (world.programs.join("becket"), world.programs.join("kept"));
-    fs::rename(&becket, &kept).expect("becket moves");
+fn assert_spooled_without_becket(world: &World, spoil: impl Fn()) {
+    let (becket, moved) = (world.programs.join("becket"), world.programs.join("kept"));
+    fs::rename(&becket, &moved).expect("becket moves");
     spoil();
     for n in 1..=3 {
-        is_one_complaint(&send_numbered(world, n));
+        assert_one_error_line(&send_numbered(world, n));
     }
-    is_one_complaint(&send(world, b"{\"tool_use_id\": nope"));
+    assert_one_error_line(&send(world, b"{\"tool_use_id\": nope"));
     let spool = fs::read_dir(world.path("spool")).expect("a spool");
     let spooled: Vec<_> = spool.flatten().map(|entry| entry.file_name()).collect();
     assert_eq!(spooled.len(), 4, "{spooled:?}");
@@ -158,7 +160,7 @@ fn spools_until_becket_is_back(world: &World, spoil: impl Fn()) {
         let meta = fs::metadata(world.path("spool").join(name)).expect("a file");
         assert_eq!(meta.permissions().mode() & 0o777, 0o600);
     }
-    fs::rename(&kept, &becket).expect("becket comes back");
+    fs::rename(&moved, &becket).expect("becket comes back");
     assert_eq!(numbers(world), [1, 2, 3]);
     let events = world.events();
     assert_eq!(events.len(), 4);
@@ -170,18 +172,18 @@ fn spools_until_becket_is_back(world: &World, spoil: impl Fn()) {
 #[test]
 fn without_becket_the_event_goes_into_the_spool() {
     let world = World::new();
-    spools_until_becket_is_back(&world, || {});
+    assert_spooled_without_becket(&world, || {});
 }
 
 #[test]
 fn a_running_daemon_works_without_the_becket_program() {
     let world = World::new();
-    let (becket, kept) = (world.programs.join("becket"), world.programs.join("kept"));
+    let (becket, moved) = (world.programs.join("becket"), world.programs.join("kept"));
     world.start_daemon();
-    fs::rename(&becket, &kept).expect("becket moves");
+    fs::rename(&becket, &moved).expect("becket moves");
     let called = send_numbered(&world, 1);
     assert!(called.is_quiet(), "{called:?}");
-    fs::rename(&kept, &becket).expect("becket comes back");
+    fs::rename(&moved, &becket).expect("becket comes back");
     assert_eq!(world.events()[0]["source"], "daemon");
 }
 
@@ -189,13 +191,13 @@ fn a_running_daemon_works_without_the_becket_program() {
 fn a_secret_spooled_by_the_shim_is_masked_by_the_daemon() {
     let world = World::new();
     let secret = format!("{}_{}", "ghp", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
-    let (becket, kept) = (world.programs.join("becket"), world.programs.join("kept"));
-    fs::rename(&becket, &kept).expect("becket moves");
-    is_one_complaint(&send(
+    let (becket, moved) = (world.programs.join("becket"), world.programs.join("kept"));
+    fs::rename(&becket, &moved).expect("becket moves");
+    assert_one_error_line(&send(
         &world,
         format!("{{\"session_id\":\"s\",\"x\":\"{secret}\"}}").as_bytes(),
     ));
-    fs::rename(&kept, &becket).expect("becket comes back");
+    fs::rename(&moved, &becket).expect("becket comes back");
     let events = world.events();
     assert_eq!(events[0]["masked"], 1);
     assert!(!events[0].to_string().contains(&secret));
@@ -220,8 +222,8 @@ fn a_database_deleted_under_the_daemon_is_created_again_and_reported() {
     fs::rename(world.path("other.db"), &database).expect("a database");
     send_numbered(&world, 3);
     assert_eq!(numbers(&world), [3]);
-    doctor_says(&world, "warning", "deleted while the daemon ran");
-    doctor_says(&world, "warning", "replaced while the daemon ran");
+    assert_doctor_reports(&world, "warning", "deleted while the daemon ran");
+    assert_doctor_reports(&world, "warning", "replaced while the daemon ran");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use becket_wire::bounds::START;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::json;
 
-use super::{BOUND, call, doctor_says, numbered};
+use super::{BOUND, assert_doctor_reports, call, numbered};
 
 /// The smallest address space, in KiB (`ulimit -v`), that docs/guides/guards.md names.
 const ENOUGH: u32 = 90_112;
@@ -54,14 +54,14 @@ fn psql(world: &World) -> String {
 }
 
 #[track_caller]
-fn denies(called: &Called) {
+fn assert_denied(called: &Called) {
     let denied = called.stdout.contains("Production is off limits");
     assert!(called.code == Some(0) && denied, "{called:?}");
 }
 
 /// Asserts one line and exit 1: Claude Code goes on, and `--strict` blocks.
 #[track_caller]
-fn is_not_judged(called: &Called) {
+fn assert_not_judged(called: &Called) {
     assert_eq!((called.code, &*called.stdout), (Some(1), ""), "{called:?}");
     let told = called
         .stderr
@@ -76,10 +76,10 @@ fn a_closed_guard_denies_under_a_file_size_limit_and_the_event_is_counted() {
         let world = world(config);
         let limited = limited("-f 0", &world.standalone_shim("PreToolUse"));
         let called = call(limited, psql(&world).as_bytes(), BOUND);
-        denies(&called);
+        assert_denied(&called);
         let told = called.stderr.matches("the event is not kept").count();
         assert_eq!(told, 1, "{called:?}");
-        doctor_says(&world, "broken", "1 event could not be kept anywhere");
+        assert_doctor_reports(&world, "broken", "1 event could not be kept anywhere");
     }
 }
 
@@ -96,9 +96,9 @@ fn a_closed_guard_denies_within_the_smallest_documented_address_space() {
         let limited = limited(&format!("-v {limit}"), &world.standalone_shim("PreToolUse"));
         call(limited, psql(&world).as_bytes(), BOUND)
     };
-    denies(&within(ENOUGH + FOR_DEBUG));
+    assert_denied(&within(ENOUGH + FOR_DEBUG));
     for too_small in [65_536, 16_384] {
-        is_not_judged(&within(too_small));
+        assert_not_judged(&within(too_small));
     }
     // With a file size limit too, under which the system would kill a shim that writes: the shim does not
     // write.
@@ -106,7 +106,7 @@ fn a_closed_guard_denies_within_the_smallest_documented_address_space() {
     for too_small in [65_536, 16_384] {
         let limit = format!("-f 0; ulimit -v {too_small}");
         let limited = limited(&limit, &world.standalone_shim("PreToolUse"));
-        is_not_judged(&call(limited, psql(&world).as_bytes(), BOUND));
+        assert_not_judged(&call(limited, psql(&world).as_bytes(), BOUND));
     }
     assert_eq!(world.events().len(), kept);
     let left = fs::read_dir(world.path("spool")).expect("a spool");
@@ -124,7 +124,7 @@ fn a_repositorys_stack_size_does_not_stop_the_shim_from_waiting() {
     let mut shim = world.shim("PreToolUse");
     shim.env("RUST_MIN_STACK", (usize::MAX / 2).to_string());
     let called = call(shim, psql(&world).as_bytes(), BOUND);
-    denies(&called);
+    assert_denied(&called);
     assert!(called.took >= START, "it did not wait: {called:?}");
 }
 
@@ -136,7 +136,7 @@ fn a_standalone_becket_that_dies_is_reported_and_its_event_kept() {
     fs::rename(&becket, &aside).expect("a file");
     for end in ["kill -9 $$", "exit 101", "exit 127"] {
         write_program(&becket, end);
-        is_not_judged(&call(
+        assert_not_judged(&call(
             world.standalone_shim("PreToolUse"),
             psql(&world).as_bytes(),
             BOUND,
@@ -147,7 +147,7 @@ fn a_standalone_becket_that_dies_is_reported_and_its_event_kept() {
 }
 
 /// Adds an `env` that a repository's `.claude/settings.json` may have.
-fn hostile(world: &World, shim: &mut Command) {
+fn add_hostile_environment(world: &World, shim: &mut Command) {
     let libraries = world.root().join("libraries");
     fs::create_dir_all(&libraries).expect("a folder");
     fs::write(libraries.join("libgcc_s.so.1"), "").expect("a file");
@@ -165,11 +165,11 @@ fn a_repositorys_variables_reach_named_hooks_and_not_becket() {
     let hook = "\n[hooks.tells]\non = \"PreToolUse\"\nrun = \"tr '\\\\0' '\\\\n' < /proc/self/environ > told\"\n";
     let world = world(&format!("{CLOSED}{hook}"));
     let mut shim = world.standalone_shim("PreToolUse");
-    hostile(&world, &mut shim);
-    denies(&call(shim, psql(&world).as_bytes(), BOUND));
+    add_hostile_environment(&world, &mut shim);
+    assert_denied(&call(shim, psql(&world).as_bytes(), BOUND));
     // A call that is not refused goes on to the hook.
     let mut shim = world.standalone_shim("PreToolUse");
-    hostile(&world, &mut shim);
+    add_hostile_environment(&world, &mut shim);
     shim.env_remove("LD_LIBRARY_PATH").env_remove("LD_PRELOAD");
     let called = call(shim, psql(&world).replace("psql", "ls").as_bytes(), BOUND);
     assert!(called.is_silent(), "{called:?}");
@@ -218,7 +218,7 @@ fn a_closed_hook_decides_when_the_daemon_cannot_start_a_thread() {
         world.home.join("ran").exists(),
         "the hook did not run: {called:?}"
     );
-    denies(&called);
+    assert_denied(&called);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use becket_wire::frame::{FrameHead, Kind, MAX_BODY};
 use becket_wire::rpc::{Request, Response};
 
 use super::fake_daemon::{ANSWER, FakeDaemon, answer, event, note_calls, say, until_gone};
-use super::{BOUND, call, kept, numbered, numbers, registered, send, send_numbered};
+use super::{BOUND, call, numbered, numbers, raw_payload, registered, send, send_numbered};
 
 type ConnectionHandler = Box<dyn FnMut(UnixStream) + Send>;
 
@@ -53,7 +53,7 @@ fn an_invalid_answer_makes_the_shim_go_standalone() {
         ),
     ];
     for (why, treat) in cases {
-        let (calls, _) = goes_alone(why, treat);
+        let (calls, _) = assert_standalone(why, treat);
         assert!(!calls.contains("--held"), "{calls}");
     }
 }
@@ -67,12 +67,12 @@ fn a_busy_daemon_makes_the_shim_go_standalone() {
     let called = send(&world, large.as_bytes());
     drop(fake);
     assert!(called.is_silent(), "{called:?}");
-    assert_eq!(kept(&world, &world.events()[0]), large.as_bytes());
+    assert_eq!(raw_payload(&world, &world.events()[0]), large.as_bytes());
 }
 
 /// Sends one event to a listener that makes the shim go standalone in silence, with the event stored once.
 /// Returns the calls of becket and the world.
-fn goes_alone(why: &str, treat: ConnectionHandler) -> (String, World) {
+fn assert_standalone(why: &str, treat: ConnectionHandler) -> (String, World) {
     let world = World::new();
     let calls = note_calls(&world);
     let fake = FakeDaemon::new(&world, treat);
@@ -108,7 +108,7 @@ fn a_broken_hold_means_standalone_without_the_started_hooks() {
                 until_gone(&mut stream);
             }
         };
-        let (calls, world) = goes_alone(why, Box::new(treat));
+        let (calls, world) = assert_standalone(why, Box::new(treat));
         assert_eq!(calls.contains(" --held"), begun, "{calls}");
         assert!(
             !world.path("run/slow").exists(),

@@ -80,7 +80,7 @@ fn numbers(world: &World) -> Vec<u32> {
 }
 
 /// Returns a payload, byte for byte as stored.
-fn kept(world: &World, event: &Value) -> Vec<u8> {
+fn raw_payload(world: &World, event: &Value) -> Vec<u8> {
     let id = event["id"].as_str().expect("an id");
     let output = world.output(&["events", "--raw", "--duplicates", "--id", id]);
     assert!(output.status.success(), "{output:?}");
@@ -90,7 +90,7 @@ fn kept(world: &World, event: &Value) -> Vec<u8> {
 }
 
 /// Asserts that doctor reports `what` in this state, with a fix.
-fn doctor_says(world: &World, state: &str, what: &str) {
+fn assert_doctor_reports(world: &World, state: &str, what: &str) {
     let (code, told) = world.doctor();
     let checks = told["checks"].as_array().expect("checks");
     let says = checks.iter().any(|check| {

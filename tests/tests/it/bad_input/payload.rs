@@ -11,13 +11,13 @@ use becket_tests::world::{Called, World, finish, start};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{BOUND, LARGE_BOUND, call, doctor_says, kept, registered, send};
+use super::{BOUND, LARGE_BOUND, assert_doctor_reports, call, raw_payload, registered, send};
 
 const DEEP: usize = 1_000_000;
 const MAX: usize = 32 << 20;
 
 /// Returns invalid events with the fault that becket names.
-fn faulty() -> Vec<(Vec<u8>, &'static str)> {
+fn invalid_events() -> Vec<(Vec<u8>, &'static str)> {
     let unclosed = format!("{{\"session_id\":\"s\",\"x\":{}", "[".repeat(DEEP));
     vec![
         (b"".to_vec(), "the event is empty"),
@@ -56,15 +56,15 @@ fn faulty() -> Vec<(Vec<u8>, &'static str)> {
     ]
 }
 
-fn are_kept_and_named(world: &World, source: &str) {
+fn assert_stored_with_fault(world: &World, source: &str) {
     let events = world.events();
-    let sent = faulty();
+    let sent = invalid_events();
     assert_eq!(events.len(), sent.len());
     let log = world.run(&["events"]);
     for (event, (payload, fault)) in events.iter().zip(&sent) {
         let told = event["fault"].as_str().unwrap_or_default();
         assert!(told.starts_with(fault), "{fault}: {told}");
-        assert!(kept(world, event) == *payload, "{fault}: {event}");
+        assert!(raw_payload(world, event) == *payload, "{fault}: {event}");
         assert_eq!(event["source"], source, "{fault}");
         assert!(event["event"] == "PreToolUse" || event["event"] == "Stop");
         assert!(log.contains(fault), "{fault}: {log}");
@@ -75,25 +75,25 @@ fn are_kept_and_named(world: &World, source: &str) {
 fn invalid_events_are_stored_raw_with_their_fault() {
     let world = registered();
     world.start_daemon();
-    for (payload, fault) in faulty() {
+    for (payload, fault) in invalid_events() {
         let called = send(&world, &payload);
         assert!(called.is_quiet(), "{fault}: {called:?}");
     }
-    are_kept_and_named(&world, "daemon");
-    doctor_says(&world, "warning", "the event has no session_id");
+    assert_stored_with_fault(&world, "daemon");
+    assert_doctor_reports(&world, "warning", "the event has no session_id");
     assert_eq!(world.status()["counts"]["lost"], 0);
 }
 
 #[test]
 fn invalid_events_are_stored_raw_without_a_daemon() {
     let world = World::new();
-    for (payload, fault) in faulty() {
+    for (payload, fault) in invalid_events() {
         let called = call(world.standalone_shim("PreToolUse"), &payload, BOUND);
         assert!(called.is_silent(), "{fault}: {called:?}");
         // Claude Code shows this line in its debug log.
         assert!(called.stderr.contains(fault), "{fault}: {called:?}");
     }
-    are_kept_and_named(&world, "alone");
+    assert_stored_with_fault(&world, "alone");
 }
 
 /// Parses one line of the log without its payload, which may be too deep for the parser.
@@ -152,7 +152,7 @@ fn events_up_to_the_size_bound_are_accepted() {
     assert_eq!(lines[1]["event"].get(), "\"PreToolUse\"");
     let raw: String = serde_json::from_str(lines[1]["raw"].get()).expect("a string");
     assert!(raw.as_bytes() == &of_size(MAX + 1)[..MAX]);
-    doctor_says(&world, "warning", fault);
+    assert_doctor_reports(&world, "warning", fault);
 }
 
 /// Returns all paths of a folder, except those in `without`.
@@ -225,7 +225,7 @@ fn an_id_is_never_used_as_a_path() {
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// Sends `beginning` and then keeps stdin open in silence.
-fn never_ends(shim: Command, beginning: &[u8]) -> Called {
+fn send_with_open_stdin(shim: Command, beginning: &[u8]) -> Called {
     let began = Instant::now();
     let mut child = start(shim);
     let mut stdin = child.stdin.take().expect("a stdin");
@@ -256,7 +256,7 @@ fn a_stdin_that_never_ends_is_read_up_to_a_silence() {
             ];
             for shim in shims {
                 scope.spawn(move || {
-                    let called = never_ends(shim, beginning);
+                    let called = send_with_open_stdin(shim, beginning);
                     assert!(called.is_silent(), "{fault}: {called:?}");
                 });
             }
@@ -268,7 +268,7 @@ fn a_stdin_that_never_ends_is_read_up_to_a_silence() {
     for (beginning, fault) in cases {
         let same = events
             .iter()
-            .filter(|event| kept(&world, event) == beginning);
+            .filter(|event| raw_payload(&world, event) == beginning);
         let faults: Vec<_> = same
             .map(|event| event["fault"].as_str().unwrap_or_default())
             .collect();
@@ -279,11 +279,11 @@ fn a_stdin_that_never_ends_is_read_up_to_a_silence() {
         );
         assert!(log.contains(fault), "{log}");
     }
-    doctor_says(&world, "warning", "stdin never ended");
+    assert_doctor_reports(&world, "warning", "stdin never ended");
 }
 
 /// Creates a world with an invalid config, which becket reports when a session starts.
-fn talkative() -> World {
+fn world_with_invalid_config() -> World {
     let world = World::new();
     fs::create_dir_all(&world.becket_home).expect("a home");
     fs::write(world.path("config.toml"), "nonsense = [").expect("a config");
@@ -292,7 +292,7 @@ fn talkative() -> World {
 
 #[test]
 fn an_unread_answer_changes_nothing() {
-    let world = talkative();
+    let world = world_with_invalid_config();
     let payload = json!({"hook_event_name": "SessionStart", "session_id": "s"}).to_string();
     let answer = call(world.shim("SessionStart"), payload.as_bytes(), BOUND);
     assert!(

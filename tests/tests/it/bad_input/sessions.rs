@@ -36,7 +36,7 @@ fn wait_for(world: &World, id: &str, fits: impl Fn(&Value) -> bool) -> Value {
 
 /// Asserts that no event was lost, nothing panicked, and the daemon is the same.
 #[track_caller]
-fn unharmed(world: &World, daemon: u32) {
+fn assert_unharmed(world: &World, daemon: u32) {
     assert_eq!(world.daemon_pid(), Some(daemon), "another daemon");
     assert_eq!(world.status()["counts"]["lost"], 0);
     for file in fs::read_dir(world.path("log")).expect("a log").flatten() {
@@ -47,7 +47,7 @@ fn unharmed(world: &World, daemon: u32) {
 
 /// Asserts that a text has no hidden characters except line ends.
 #[track_caller]
-fn is_inert(what: &str, text: &str) {
+fn assert_no_hidden_characters(what: &str, text: &str) {
     let hidden = text.chars().filter(|c| is_hidden(*c) && *c != '\n');
     let found: Vec<char> = hidden.take(5).collect();
     let begin: String = text.chars().take(2000).collect();
@@ -76,7 +76,7 @@ fn verbs_print_no_hidden_character_of_a_folder_name() {
         let said = becket.output().expect("runs");
         assert!(said.status.success(), "{args:?}: {said:?}");
         for said in [said.stdout, said.stderr] {
-            is_inert(&format!("{args:?}"), &String::from_utf8_lossy(&said));
+            assert_no_hidden_characters(&format!("{args:?}"), &String::from_utf8_lossy(&said));
         }
     }
 }
@@ -128,8 +128,8 @@ fn no_verb_prints_control_characters_of_foreign_text() {
         &json!({"prompt": "named"}),
     );
     let named = world.output(&["name", "s3", NASTY.replace('\0', "").as_str()]);
-    is_inert("becket name", &String::from_utf8_lossy(&named.stdout));
-    is_inert("becket name", &String::from_utf8_lossy(&named.stderr));
+    assert_no_hidden_characters("becket name", &String::from_utf8_lossy(&named.stdout));
+    assert_no_hidden_characters("becket name", &String::from_utf8_lossy(&named.stderr));
     for args in [
         &["sessions"][..],
         &["sessions", "--json"],
@@ -149,7 +149,7 @@ fn no_verb_prints_control_characters_of_foreign_text() {
             // JSON is data for a program: characters that JSON does not escape are printed unchanged.
             said.retain(|c| c.is_ascii() && c != '\u{7f}');
         }
-        is_inert(&format!("becket {args:?}"), &said);
+        assert_no_hidden_characters(&format!("becket {args:?}"), &said);
     }
     let again = format!("{NASTY}2");
     tell(&world, &again, "UserPromptSubmit", &json!({"prompt": "x"}));
@@ -162,10 +162,10 @@ fn no_verb_prints_control_characters_of_foreign_text() {
     ] {
         let output = world.output(args);
         assert!(!output.status.success());
-        is_inert("an error", &String::from_utf8_lossy(&output.stderr));
+        assert_no_hidden_characters("an error", &String::from_utf8_lossy(&output.stderr));
     }
     assert_eq!(session(&world, "s1")["title"], NASTY, "kept as it came");
-    unharmed(&world, daemon);
+    assert_unharmed(&world, daemon);
 }
 
 #[test]
@@ -183,9 +183,9 @@ fn the_status_line_prints_no_control_characters_of_foreign_text() {
         let called = call(line, payload.to_string().as_bytes());
         assert_eq!(called.code, Some(0), "{called:?}");
         assert!(called.stdout.contains("red"), "{called:?}");
-        is_inert("the status line", &called.stdout);
+        assert_no_hidden_characters("the status line", &called.stdout);
     }
-    unharmed(&world, daemon);
+    assert_unharmed(&world, daemon);
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn the_view_prints_no_control_characters_of_foreign_text() {
     assert!(screen.0.starts_with(" becket "), "{}", screen.0);
     let title = view.tmux_says(&["display-message", "-p", "#{pane_title}"]);
     assert_ne!(title, "HACKED");
-    unharmed(&world, daemon);
+    assert_unharmed(&world, daemon);
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn a_title_of_a_megabyte_is_shortened() {
     );
     let refused = world.output(&["name", "s1", &"n".repeat(100_000)]);
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
-    unharmed(&world, daemon);
+    assert_unharmed(&world, daemon);
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn a_folder_of_megabytes_costs_no_memory() {
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let peak = peak.and_then(|peak| peak.trim().strip_suffix(" kB")?.parse::<u64>().ok());
     assert!(peak.expect("a peak") < 200 << 10, "{peak:?} kB");
-    unharmed(&world, daemon);
+    assert_unharmed(&world, daemon);
 }
 
 /// Returns a transcript line with an interrupt that is later than every event so far.
@@ -266,7 +266,7 @@ fn interrupted() -> String {
 }
 
 /// Starts a working session with a transcript, and returns the transcript's path.
-fn at_work(world: &World, id: &str) -> PathBuf {
+fn start_working(world: &World, id: &str) -> PathBuf {
     let folder = world.home.join(".claude/projects/p");
     fs::create_dir_all(&folder).expect("a folder");
     let transcript = folder.join(format!("{id}.jsonl"));
@@ -275,14 +275,14 @@ fn at_work(world: &World, id: &str) -> PathBuf {
     transcript
 }
 
-fn troubled(told: &Value, by: &str) -> bool {
+fn has_trouble(told: &Value, by: &str) -> bool {
     told["troubles"].to_string().contains(by)
 }
 
 /// Waits until the session reports this trouble, and asserts that it still works.
 #[track_caller]
-fn says(world: &World, id: &str, trouble: &str) {
-    let told = wait_for(world, id, |told| troubled(told, trouble));
+fn assert_trouble(world: &World, id: &str, trouble: &str) {
+    let told = wait_for(world, id, |told| has_trouble(told, trouble));
     assert_eq!(told["status"], "working", "{told:#}");
     let shown = world.run(&["show", id]);
     assert!(shown.contains(trouble), "{shown}");
@@ -292,30 +292,30 @@ fn says(world: &World, id: &str, trouble: &str) {
 fn a_partial_transcript_line_is_awaited_or_reported() {
     let world = World::new();
     let daemon = world.start_daemon();
-    let path = at_work(&world, "cut");
+    let path = start_working(&world, "cut");
     let mut file = File::create(&path).expect("a file");
     // Only the first half of a line; another line follows.
     file.write_all(b"{\"type\":\"user\",\"timest\n")
         .expect("written");
-    says(&world, "cut", "1 line is broken");
+    assert_trouble(&world, "cut", "1 line is broken");
     let line = interrupted();
     let (begin, end) = line.split_at(60);
     file.write_all(begin.as_bytes()).expect("written");
-    says(&world, "cut", "1 line is broken");
+    assert_trouble(&world, "cut", "1 line is broken");
     writeln!(file, "{end}").expect("written");
     let told = wait_for(&world, "cut", |told| told["status"] == "idle");
     assert_eq!(
         (&told["inferred"], &told["interrupted"]),
         (&json!(true), &json!(true))
     );
-    unharmed(&world, daemon);
+    assert_unharmed(&world, daemon);
 }
 
 #[test]
 fn a_transcript_of_200_megabytes_is_read_in_parts() {
     let world = World::new();
     let daemon = world.start_daemon();
-    let path = at_work(&world, "huge");
+    let path = start_working(&world, "huge");
     let mut file = File::create(&path).expect("a file");
     // A sparse file uses no disk, and its content is not text either.
     file.set_len(200 << 20).expect("a large file");
@@ -331,35 +331,35 @@ fn a_transcript_of_200_megabytes_is_read_in_parts() {
         "transcript_path": path,
     });
     assert!(call(shim, prompt.to_string().as_bytes()).is_silent());
-    says(&world, "print", "too long");
+    assert_trouble(&world, "print", "too long");
     let status = fs::read_to_string(format!("/proc/{daemon}/status")).expect("a process");
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let peak = peak.and_then(|line| line.split_whitespace().next());
     let kib: u64 = peak.and_then(|kib| kib.parse().ok()).expect("its memory");
     assert!(kib < 100 << 10, "the daemon took {kib} KiB");
-    unharmed(&world, daemon);
+    assert_unharmed(&world, daemon);
 }
 
 #[test]
 fn an_invalid_transcript_is_reported_until_it_is_valid() {
     let world = World::new();
     let daemon = world.start_daemon();
-    let binary = at_work(&world, "binary");
+    let binary = start_working(&world, "binary");
     fs::write(&binary, [0xff, 0x00, b'\n'].repeat(1000)).expect("a file");
-    let folder = at_work(&world, "folder");
+    let folder = start_working(&world, "folder");
     fs::create_dir(&folder).expect("a folder");
-    let pipe = at_work(&world, "pipe");
+    let pipe = start_working(&world, "pipe");
     mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
-    at_work(&world, "missing");
-    let gone = at_work(&world, "gone");
+    start_working(&world, "missing");
+    let gone = start_working(&world, "gone");
     fs::write(&gone, "").expect("a file");
     let nowhere = json!({"prompt": "go", "transcript_path": "/nowhere/\u{1b}[2J/x.jsonl"});
     tell(&world, "nowhere", "UserPromptSubmit", &nowhere);
-    says(&world, "binary", "1000 lines are broken");
-    says(&world, "folder", "it is a folder");
-    says(&world, "pipe", "it is not a file");
+    assert_trouble(&world, "binary", "1000 lines are broken");
+    assert_trouble(&world, "folder", "it is a folder");
+    assert_trouble(&world, "pipe", "it is not a file");
     fs::remove_file(&gone).expect("removed");
-    says(&world, "gone", "its transcript is missing");
+    assert_trouble(&world, "gone", "its transcript is missing");
     for id in ["missing", "nowhere"] {
         assert_eq!(session(&world, id)["status"], "working", "{id}");
     }
@@ -369,5 +369,5 @@ fn an_invalid_transcript_is_reported_until_it_is_valid() {
     assert_eq!(told["troubles"], json!([]), "the trouble stays");
     fs::write(&gone, "").expect("a file");
     wait_for(&world, "gone", |told| told["troubles"] == json!([]));
-    unharmed(&world, daemon);
+    assert_unharmed(&world, daemon);
 }

@@ -39,13 +39,13 @@ fn verbs_report_a_stopped_daemon_within_their_bound() {
         let world = &world;
         for args in refuse {
             scope.spawn(move || {
-                let called = says_that_it_is_stopped(world, pid, args);
+                let called = assert_reports_stopped(world, pid, args);
                 assert_ne!(called.code, Some(0), "{args:?}: {called:?}");
             });
         }
         for args in read_without_it {
             scope.spawn(move || {
-                let called = says_that_it_is_stopped(world, pid, args);
+                let called = assert_reports_stopped(world, pid, args);
                 let warnings = called.stderr.matches("warning: the daemon").count();
                 assert_eq!(warnings, 1, "{args:?}: {called:?}");
             });
@@ -57,7 +57,7 @@ fn verbs_report_a_stopped_daemon_within_their_bound() {
 
 /// Runs a verb that reports that the daemon's process is stopped.
 #[track_caller]
-fn says_that_it_is_stopped(world: &World, pid: u32, args: &[&str]) -> Called {
+fn assert_reports_stopped(world: &World, pid: u32, args: &[&str]) -> Called {
     let called = finish(start(world.becket(args)), Instant::now(), SOON);
     let said = format!("{}{}", called.stdout, called.stderr);
     let is_told = said.contains("is stopped") && said.contains(&format!("kill -CONT {pid}"));

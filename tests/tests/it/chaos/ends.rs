@@ -8,7 +8,7 @@ use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::World;
 use rustix::process::Signal;
 
-use super::{Random, all_there_once, gone, is_served_again, load, number, rounds};
+use super::{Random, assert_stored_once, gone, load, number, rounds, wait_served};
 
 #[test]
 fn sigterm_under_load_loses_nothing() {
@@ -27,8 +27,8 @@ fn sigterm_under_load_loses_nothing() {
             last = Some(pid);
         }
     });
-    sent.extend(is_served_again(&world, u64::MAX / 2));
-    all_there_once(&world, &sent);
+    sent.extend(wait_served(&world, u64::MAX / 2));
+    assert_stored_once(&world, &sent);
 }
 
 #[test]
@@ -49,8 +49,8 @@ fn daemon_stop_under_load_ends_it_and_loses_nothing() {
             });
         }
     });
-    sent.extend(is_served_again(&world, u64::MAX / 2));
-    all_there_once(&world, &sent);
+    sent.extend(wait_served(&world, u64::MAX / 2));
+    assert_stored_once(&world, &sent);
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn an_idle_daemon_ends_and_the_next_event_starts_it() {
     sent.push(load::send(&world, 2));
     let second = wait::until(PATIENCE, || world.daemon_pid()).expect("a daemon");
     assert_ne!(first, second);
-    all_there_once(&world, &sent);
+    assert_stored_once(&world, &sent);
 }
 
 #[test]
@@ -94,8 +94,8 @@ fn kills_lose_and_duplicate_no_event() {
         wait::until(PATIENCE, || world.daemon_pid()).is_some(),
         "the daemon was not started again"
     );
-    sent.extend(is_served_again(&world, u64::MAX / 2));
-    all_there_once(&world, &sent);
+    sent.extend(wait_served(&world, u64::MAX / 2));
+    assert_stored_once(&world, &sent);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn the_log_of_a_killed_daemon_is_readable_without_a_daemon() {
         .collect();
     assert_eq!(numbers, [0, 1, 2, 3, 4]);
     assert_eq!(world.daemons(), [] as [u32; 0]);
-    all_there_once(&world, &sent);
+    assert_stored_once(&world, &sent);
 }
 
 #[test]
@@ -138,9 +138,9 @@ fn a_daemon_that_is_stopped_delays_no_call_and_loses_nothing() {
             assert_eq!(world.signal_daemon(Signal::CONT), Some(pid));
         }
     });
-    sent.extend(is_served_again(&world, u64::MAX / 2));
+    sent.extend(wait_served(&world, u64::MAX / 2));
     assert_eq!(world.daemon_pid(), Some(pid), "the daemon was killed");
-    let log = all_there_once(&world, &sent);
+    let log = assert_stored_once(&world, &sent);
     let rows: HashMap<u64, _> = log.iter().map(|row| (number(row), row)).collect();
     let mut alone = 0;
     for one in &sent {

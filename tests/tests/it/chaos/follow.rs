@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::load::SentEvent;
 use super::takeover::start_as;
-use super::{Random, all_there_once, gone, load, number, rounds};
+use super::{Random, assert_stored_once, gone, load, number, rounds};
 
 struct Follower {
     child: Child,
@@ -100,7 +100,7 @@ fn following_goes_on_over_kills() {
         }
     });
     sent.push(load::send(&world, u64::MAX / 2));
-    let log = all_there_once(&world, &sent);
+    let log = assert_stored_once(&world, &sent);
     assert_eq!(log.len(), sent.len());
     follower.saw_all_once(&sent);
 }
@@ -122,7 +122,7 @@ fn following_goes_on_over_takeovers() {
         }
         load.more(10);
     });
-    all_there_once(&world, &sent);
+    assert_stored_once(&world, &sent);
     follower.saw_all_once(&sent);
 }
 
@@ -176,6 +176,6 @@ fn a_follower_that_is_too_slow_misses_nothing() {
         kill_process(pid, Signal::CONT).expect("it goes on");
         load.more(10);
     });
-    all_there_once(&world, &sent);
+    assert_stored_once(&world, &sent);
     follower.saw_all_once(&sent);
 }

@@ -66,7 +66,7 @@ impl Random {
 
 /// Asserts that every call was answered by silence in time and every event is in the log once. Returns the
 /// log.
-fn all_there_once(world: &World, sent: &[SentEvent]) -> Vec<Value> {
+fn assert_stored_once(world: &World, sent: &[SentEvent]) -> Vec<Value> {
     for one in sent {
         assert!(
             one.called.is_silent() && one.called.stderr.is_empty(),
@@ -120,7 +120,7 @@ fn gone(pid: u32) {
 }
 
 /// Waits until a daemon answers calls again.
-fn is_served_again(world: &World, mut number: u64) -> Vec<SentEvent> {
+fn wait_served(world: &World, mut number: u64) -> Vec<SentEvent> {
     let mut sent = Vec::new();
     let served = wait::until(PATIENCE, || {
         number += 1;

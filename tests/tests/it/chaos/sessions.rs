@@ -39,7 +39,7 @@ fn kills_change_no_visible_session() {
     for _ in 0..rounds(4) {
         kill_under_load(&world, &next, &mut chance);
         let shown = sessions(&world);
-        wholly_checked += is_what_the_events_say(&shown, &world.events());
+        wholly_checked += assert_matches_events(&shown, &world.events());
         world.kill_daemon();
         assert_eq!(sessions(&world), shown, "after another kill, at rest");
     }
@@ -132,7 +132,7 @@ fn sessions(world: &World) -> Vec<Value> {
 /// Compares every session with a fold of its own events. A session whose last turn went through the daemon
 /// alone is compared wholly, and counted: where events overtook each other between daemon and spool, only
 /// the last prompt does not depend on their order.
-fn is_what_the_events_say(shown: &[Value], log: &[Value]) -> u64 {
+fn assert_matches_events(shown: &[Value], log: &[Value]) -> u64 {
     let mut by_session: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
     for row in log {
         let session = row["session_id"].as_str().expect("a session");

@@ -11,7 +11,7 @@ use becket_wire::{Notice, Version};
 use serde_json::Value;
 
 use super::load::{self, SentEvent};
-use super::{Random, all_there_once, gone, rounds};
+use super::{Random, assert_stored_once, gone, rounds};
 
 /// Starts a daemon with this version, and returns its report to its starter.
 pub fn start_as(world: &World, version: &str) -> Notice {
@@ -54,7 +54,7 @@ fn newer_builds_take_over_under_load_and_nothing_is_lost() {
         }
     });
     assert_eq!(serving(&world), Some(format!("9.0.{takeovers}")));
-    all_there_once(&world, &sent);
+    assert_stored_once(&world, &sent);
     let one = wait::until(PATIENCE, || (world.daemons().len() == 1).then_some(()));
     assert!(one.is_some(), "daemons: {:?}", world.daemons());
 }
@@ -73,7 +73,7 @@ fn an_equal_or_older_build_does_not_take_over() {
         }
     });
     assert_eq!(serving(&world).as_deref(), Some("9.0.2"));
-    all_there_once(&world, &sent);
+    assert_stored_once(&world, &sent);
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_newer_shim_replaces_the_daemon() {
         serving(&world).filter(|version| *version == current)
     });
     assert!(new.is_some(), "{:?} serves", serving(&world));
-    let log = all_there_once(&world, &sent);
+    let log = assert_stored_once(&world, &sent);
     assert_eq!(log[0]["source"], "daemon", "the old one answered it");
 }
 
@@ -108,7 +108,7 @@ fn newer_shims_replace_an_old_daemon_under_load() {
         }));
         world.run(&["daemon", "stop"]);
     }
-    all_there_once(&world, &sent);
+    assert_stored_once(&world, &sent);
 }
 
 const CALLS: u64 = 20;
@@ -147,7 +147,7 @@ fn twenty_calls_at_once_start_one_daemon() {
     let world = World::new();
     let sent = at_once(&world, 0);
     exactly_one_daemon(&world);
-    all_there_once(&world, &sent);
+    assert_stored_once(&world, &sent);
 }
 
 #[test]
@@ -158,5 +158,5 @@ fn twenty_calls_after_a_kill_start_one_daemon() {
     assert!(world.path("run/socket").exists());
     let sent = at_once(&world, 0);
     exactly_one_daemon(&world);
-    all_there_once(&world, &sent);
+    assert_stored_once(&world, &sent);
 }

@@ -5,12 +5,12 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use becket_tests::wait::{self, PATIENCE};
-use becket_tests::world::{call, is_alive};
+use becket_tests::world::{World, call, is_alive};
 use becket_wire::Notice;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::duplicates::{LONG, WAITS_AND_DENIES, asks, begins};
+use super::duplicates::{LONG, WAITS_AND_DENIES, send_call_from, start_call};
 use super::standalone::{end, parent_of};
 use super::{DENIES, HookWorld};
 use crate::chaos::takeover::{serving, start_as};
@@ -79,13 +79,13 @@ fn wait_gone(pid: u32) {
 
 #[test]
 fn hooks_of_a_killed_process_end_at_their_deadline() {
-    let runners: [fn(&HookWorld, &str) -> Command; 2] = [HookWorld::shim, HookWorld::alone];
+    let runners: [fn(&World, &str) -> Command; 2] = [World::shim, World::standalone_shim];
     for (runner, by_daemon) in runners.into_iter().zip([true, false]) {
         let world = HookWorld::new(STUBBORN);
         if by_daemon {
             world.start_daemon();
         }
-        let mut child = begins(runner(&world, "PreToolUse"), &world.bash("t1"));
+        let mut child = start_call(runner(&world, "PreToolUse"), &world.bash("t1"));
         let hook = [world.process("begun"), world.process("child")];
         world.wait_listed();
         if by_daemon {
@@ -115,7 +115,7 @@ fn hooks_of_a_killed_process_end_at_their_deadline() {
 fn hooks_of_a_killed_daemon_run_on_within_their_time() {
     let world = HookWorld::new(PATIENT);
     world.start_daemon();
-    let child = begins(world.shim("PreToolUse"), &world.bash("t1"));
+    let child = start_call(world.shim("PreToolUse"), &world.bash("t1"));
     let hook = world.process("begun");
     world.wait_listed();
     world.kill_daemon();
@@ -138,7 +138,10 @@ on = "PreToolUse"
 run = """echo '{"async": true, "asyncTimeout": 1000}'; echo $$ > begun; exec sleep 1000"""
 "#,
     );
-    let called = call(world.alone("PreToolUse"), world.bash("t1").as_bytes());
+    let called = call(
+        world.standalone_shim("PreToolUse"),
+        world.bash("t1").as_bytes(),
+    );
     assert!(called.is_silent(), "{called:?}");
     world.start_daemon();
     wait_gone(world.process("begun"));
@@ -150,7 +153,7 @@ run = """echo '{"async": true, "asyncTimeout": 1000}'; echo $$ > begun; exec sle
 fn a_stopped_daemon_still_answers_with_a_denial() {
     let world = HookWorld::new(WAITS_AND_DENIES);
     let old = world.start_daemon();
-    let child = begins(world.shim("PreToolUse"), &world.bash("t1"));
+    let child = start_call(world.shim("PreToolUse"), &world.bash("t1"));
     world.wait_file("runs");
     let mut stop = world.becket(["daemon", "stop"]);
     let stop = stop.stdout(Stdio::piped()).spawn().expect("becket");
@@ -185,7 +188,7 @@ fn an_event_that_needs_hooks_goes_standalone_while_the_daemon_ends() {
             .replace("tools = \"Bash\"\n", "")
     ));
     let old = world.start_daemon();
-    let child = begins(world.shim("PreToolUse"), &world.bash("t1"));
+    let child = start_call(world.shim("PreToolUse"), &world.bash("t1"));
     world.wait_file("begun");
     world.signal_daemon(Signal::TERM).expect("a daemon");
     let stops = || {
@@ -211,9 +214,9 @@ fn hooks_that_outlast_the_ending_daemon_are_cut_off_with_an_error() {
         let mut daemon = world.becket(["daemon", "run", "--drain", drain]);
         let mut daemon = daemon.stdout(Stdio::null()).spawn().expect("a daemon");
         wait::until(PATIENCE, || serving(&world)).expect("it serves");
-        let first = asks(&world, "settings");
+        let first = send_call_from(&world, "settings");
         world.wait_file("begun");
-        let double = asks(&world, "plugin");
+        let double = send_call_from(&world, "plugin");
         let both = || (world.events().len() == 2).then_some(());
         wait::until(PATIENCE, both).expect("both events");
         world.signal_daemon(Signal::TERM).expect("a daemon");
@@ -253,7 +256,7 @@ fn hooks_that_outlast_the_ending_daemon_are_cut_off_with_an_error() {
 fn a_newer_build_takes_over_when_the_hooks_have_ended_and_loses_nothing() {
     let world = HookWorld::new(WAITS_AND_DENIES);
     let old = world.start_daemon();
-    let child = begins(world.shim("PreToolUse"), &world.bash("t1"));
+    let child = start_call(world.shim("PreToolUse"), &world.bash("t1"));
     world.wait_file("runs");
     let (notice, output, waits) = std::thread::scope(|scope| {
         let taking_over = scope.spawn(|| start_as(&world, "9.0.1"));

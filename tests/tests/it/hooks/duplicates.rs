@@ -27,15 +27,15 @@ run = "trap 'echo ended > ended; exit' TERM; echo $$ > begun; while :; do sleep 
 "#;
 
 /// Sends the same call from one registration or another.
-pub(super) fn asks(world: &HookWorld, from: &str) -> Child {
+pub(super) fn send_call_from(world: &HookWorld, from: &str) -> Child {
     let mut shim = world.command(world.programs.join("becket-hook"));
     shim.args(["--event", "PreToolUse", "--from", from, "--home"])
         .arg(&world.becket_home);
-    begins(shim, &world.bash("t1"))
+    start_call(shim, &world.bash("t1"))
 }
 
 /// Starts a hook call that may take long.
-pub(super) fn begins(shim: Command, event: &str) -> Child {
+pub(super) fn start_call(shim: Command, event: &str) -> Child {
     let mut child = start(shim);
     let mut stdin = child.stdin.take().expect("stdin");
     stdin.write_all(event.as_bytes()).expect("an event");
@@ -46,7 +46,7 @@ pub(super) fn begins(shim: Command, event: &str) -> Child {
 fn a_duplicate_event_gets_the_same_refusal_and_runs_no_hook() {
     let world = HookWorld::new(WAITS_AND_DENIES);
     world.start_daemon();
-    let begin = |from: &str| asks(&world, from);
+    let begin = |from: &str| send_call_from(&world, from);
     let first = begin("settings");
     world.wait_file("runs");
     let second = begin("plugin");
@@ -69,7 +69,7 @@ fn a_duplicate_event_gets_the_same_refusal_and_runs_no_hook() {
 fn a_duplicate_event_is_answered_after_the_first_shim_was_killed() {
     let world = HookWorld::new(WAITS_AND_DENIES);
     world.start_daemon();
-    let begin = |from: &str| asks(&world, from);
+    let begin = |from: &str| send_call_from(&world, from);
     let mut first = begin("settings");
     world.wait_file("runs");
     let second = begin("plugin");
@@ -90,7 +90,7 @@ fn a_duplicate_event_is_answered_after_the_first_shim_was_killed() {
 fn a_hook_ends_when_its_last_waiting_shim_is_gone() {
     let world = HookWorld::new(LONG);
     world.start_daemon();
-    let mut child = begins(world.shim("PreToolUse"), &world.bash("t1"));
+    let mut child = start_call(world.shim("PreToolUse"), &world.bash("t1"));
     world.wait_file("begun");
     child.kill().expect("a kill");
     child.wait().expect("an end");
@@ -132,7 +132,7 @@ fn async_hooks_end_with_their_daemon() {
 #[test]
 fn standalone_hooks_end_with_their_becket_process() {
     let world = HookWorld::new(LONG);
-    let mut child = begins(world.alone("PreToolUse"), &world.bash("t1"));
+    let mut child = start_call(world.standalone_shim("PreToolUse"), &world.bash("t1"));
     world.wait_file("begun");
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     kill_process(pid.expect("a pid"), Signal::TERM).expect("a signal");
@@ -157,7 +157,7 @@ run = """echo '{"systemMessage": "here"}'"""
     // Bounded: a shim without a place would wait until the hook's time limit.
     let call = |event: &str, payload: &str| {
         let began = Instant::now();
-        finish(begins(world.shim(event), payload), began, PATIENCE)
+        finish(start_call(world.shim(event), payload), began, PATIENCE)
     };
     for n in 0..70 {
         assert!(call("PreToolUse", &world.bash(&format!("t{n}"))).is_silent());

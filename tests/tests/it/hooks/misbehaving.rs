@@ -7,7 +7,7 @@ use std::time::Duration;
 use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::{call, is_alive, start};
 
-use super::duplicates::begins;
+use super::duplicates::start_call;
 use super::{HookWorld, answer};
 
 /// Far more than any of the hooks may take, and less than Claude Code waits.
@@ -137,7 +137,7 @@ fn a_hook_runs_once_if_the_daemon_dies_meanwhile() {
         "[hooks.long]\non = \"PreToolUse\"\nrun = \"echo $$ >> begun; exec sleep 30\"\n",
     );
     world.start_daemon();
-    let child = begins(world.shim("PreToolUse"), &world.bash("t1"));
+    let child = start_call(world.shim("PreToolUse"), &world.bash("t1"));
     let pid = world.wait_file("begun");
     world.kill_daemon();
     let output = child.wait_with_output().expect("an end");

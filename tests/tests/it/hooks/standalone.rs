@@ -8,7 +8,7 @@ use becket_tests::world::{call, is_alive};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::duplicates::begins;
+use super::duplicates::start_call;
 use super::{HookWorld, SESSION};
 
 /// A hook that counts its runs and denies.
@@ -90,7 +90,7 @@ pub(super) fn end(pid: &str) {
 #[test]
 fn an_event_is_not_lost_when_its_process_is_killed_over_a_hook() {
     let world = HookWorld::new(WAITS);
-    let child = begins(world.alone_from("settings"), &world.bash("t1"));
+    let child = start_call(world.alone_from("settings"), &world.bash("t1"));
     let hook = world.wait_file("begun");
     end(&parent_of(&hook));
     end(&hook);
@@ -113,7 +113,7 @@ fn an_event_is_not_lost_when_its_process_is_killed_over_a_hook() {
 fn hooks_end_with_the_shim() {
     let world = HookWorld::new(WAITS);
     for signal in [Signal::TERM, Signal::KILL] {
-        let mut shim = begins(world.alone_from("settings"), &world.bash("t1"));
+        let mut shim = start_call(world.alone_from("settings"), &world.bash("t1"));
         let hook: u32 = world.wait_file("begun").trim().parse().expect("a pid");
         let pid = i32::try_from(shim.id()).ok().and_then(Pid::from_raw);
         kill_process(pid.expect("a pid"), signal).expect("a signal");
@@ -127,7 +127,7 @@ fn hooks_end_with_the_shim() {
 #[test]
 fn an_event_taken_in_while_its_hooks_run_is_shown_once_and_completed() {
     let world = HookWorld::new(&format!("{COUNTS}{WAITS}"));
-    let child = begins(world.alone_from("settings"), &world.bash("t1"));
+    let child = start_call(world.alone_from("settings"), &world.bash("t1"));
     world.wait_file("begun");
     let before = world.events();
     assert_eq!(before.len(), 1, "{before:?}");
@@ -157,7 +157,7 @@ run = "echo $$ > begun; while [ ! -e go ]; do sleep 0.05; done; echo no >&2; exi
     );
     world.start_daemon();
     let event = world.event("UserPromptSubmit", &json!({"prompt": "go"}));
-    let child = begins(world.alone("UserPromptSubmit"), &event);
+    let child = start_call(world.standalone_shim("UserPromptSubmit"), &event);
     world.wait_file("begun");
     let status = || world.sessions().first().map(|row| row["status"].clone());
     let is = |word: &'static str| move || status().filter(|status| *status == word);

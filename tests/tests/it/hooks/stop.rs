@@ -5,11 +5,11 @@ use std::fs;
 use std::process::{Child, Command};
 
 use becket_tests::wait::{self, PATIENCE};
-use becket_tests::world::is_alive;
+use becket_tests::world::{World, is_alive};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::duplicates::begins;
+use super::duplicates::start_call;
 use super::{HookWorld, answer};
 
 const LETS: &str = "exit 0";
@@ -36,30 +36,30 @@ fn working_world(then: &str) -> HookWorld {
 }
 
 /// Sends the session's Stop, and waits until its hooks run.
-fn stops(world: &HookWorld, by: fn(&HookWorld, &str) -> Command) -> Child {
+fn send_stop(world: &HookWorld, by: fn(&World, &str) -> Command) -> Child {
     let stop = world.event("Stop", &json!({"stop_hook_active": false}));
-    let child = begins(by(world, "Stop"), &stop);
+    let child = start_call(by(world, "Stop"), &stop);
     world.wait_file("begun");
     child
 }
 
-fn ends(world: &HookWorld, child: Child) {
+fn finish_hooks(world: &HookWorld, child: Child) {
     fs::write(world.project.join("go"), "").expect("a file");
     child.wait_with_output().expect("an end");
 }
 
-fn display(world: &HookWorld) -> String {
+fn displayed_state(world: &HookWorld) -> String {
     let sessions = world.sessions();
     sessions[0]["display"].as_str().expect("a word").to_owned()
 }
 
 fn wait_display(world: &HookWorld, wanted: &str) {
-    let is_so = || (display(world) == wanted).then_some(());
-    wait::until(PATIENCE, is_so).unwrap_or_else(|| panic!("it is {}", display(world)));
+    let is_so = || (displayed_state(world) == wanted).then_some(());
+    wait::until(PATIENCE, is_so).unwrap_or_else(|| panic!("it is {}", displayed_state(world)));
 }
 
 /// Waits for the decision about the Stop in the log.
-fn decided(world: &HookWorld) -> Value {
+fn wait_decision(world: &HookWorld) -> Value {
     let found = || {
         let log = world.events();
         let stop = log.into_iter().find(|event| event["event"] == "Stop")?;
@@ -69,35 +69,35 @@ fn decided(world: &HookWorld) -> Value {
 }
 
 /// Returns the displayed state of the session while its Stop is judged, and afterwards.
-fn displays(then: &str) -> [String; 2] {
+fn displayed_states(then: &str) -> [String; 2] {
     let world = working_world(then);
-    let child = stops(&world, HookWorld::shim);
-    let judged = display(&world);
-    ends(&world, child);
-    [judged, display(&world)]
+    let child = send_stop(&world, World::shim);
+    let judged = displayed_state(&world);
+    finish_hooks(&world, child);
+    [judged, displayed_state(&world)]
 }
 
 #[test]
 fn a_session_works_until_its_stop_is_let_through() {
-    assert_eq!(displays(LETS), ["working", "done"]);
+    assert_eq!(displayed_states(LETS), ["working", "done"]);
 }
 
 #[test]
 fn a_session_works_on_after_a_blocked_stop() {
-    assert_eq!(displays(BLOCKS), ["working", "working"]);
+    assert_eq!(displayed_states(BLOCKS), ["working", "working"]);
 }
 
 #[test]
 fn standalone_hooks_judge_a_stop_alike() {
     for (then, after) in [(LETS, "done"), (BLOCKS, "working")] {
         let world = working_world(then);
-        let child = stops(&world, HookWorld::alone);
+        let child = send_stop(&world, World::standalone_shim);
         let taken_in = || (world.events().len() == 2).then_some(());
         wait::until(PATIENCE, taken_in).expect("the stop is taken in");
-        let judged = display(&world);
-        ends(&world, child);
-        decided(&world);
-        assert_eq!([&*judged, &*display(&world)], ["working", after]);
+        let judged = displayed_state(&world);
+        finish_hooks(&world, child);
+        wait_decision(&world);
+        assert_eq!([&*judged, &*displayed_state(&world)], ["working", after]);
     }
 }
 
@@ -105,21 +105,21 @@ fn standalone_hooks_judge_a_stop_alike() {
 fn hooks_judge_a_stop_alike_while_the_daemon_is_being_stopped() {
     for (then, after) in [(LETS, "done"), (BLOCKS, "working")] {
         let world = working_world(then);
-        let child = stops(&world, HookWorld::shim);
+        let child = send_stop(&world, World::shim);
         let old = world.signal_daemon(Signal::TERM).expect("a daemon");
-        let judged = display(&world);
-        ends(&world, child);
+        let judged = displayed_state(&world);
+        finish_hooks(&world, child);
         let gone = || (!is_alive(old)).then_some(());
         wait::until(PATIENCE, gone).expect("it is gone");
-        decided(&world);
-        assert_eq!([&*judged, &*display(&world)], ["working", after]);
+        wait_decision(&world);
+        assert_eq!([&*judged, &*displayed_state(&world)], ["working", after]);
     }
 }
 
 #[test]
 fn a_daemon_killed_during_stop_hooks_leaves_no_session_working() {
     let world = working_world(BLOCKS);
-    let child = stops(&world, HookWorld::shim);
+    let child = send_stop(&world, World::shim);
     world.kill_daemon();
     // The standalone becket answers, without the hooks.
     let output = child.wait_with_output().expect("an end");
@@ -128,16 +128,16 @@ fn a_daemon_killed_during_stop_hooks_leaves_no_session_working() {
     wait_display(&world, "done");
     fs::write(world.project.join("go"), "").expect("a file");
     assert_eq!(answered, (Some(0), true), "{output:?}");
-    assert_eq!(decided(&world)["source"], "alone");
-    assert_eq!(display(&world), "done");
+    assert_eq!(wait_decision(&world)["source"], "alone");
+    assert_eq!(displayed_state(&world), "done");
 }
 
 #[test]
 fn a_daemon_that_cuts_off_stop_hooks_leaves_no_session_working() {
     let world = working_world(BLOCKS);
-    let child = stops(&world, HookWorld::shim);
+    let child = send_stop(&world, World::shim);
     world.signal_daemon(Signal::TERM).expect("a daemon");
-    let judged = display(&world);
+    let judged = displayed_state(&world);
     world.signal_daemon(Signal::TERM).expect("a daemon");
     let output = child.wait_with_output().expect("an end");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
@@ -161,10 +161,10 @@ fn a_subagent_works_until_its_stop_is_let_through() {
             (agent["status"].as_str().expect("a word").to_owned(), ended)
         };
         let stop = world.event("SubagentStop", &agent);
-        let child = begins(world.shim("SubagentStop"), &stop);
+        let child = start_call(world.shim("SubagentStop"), &stop);
         world.wait_file("begun");
         let judged = status();
-        ends(&world, child);
+        finish_hooks(&world, child);
         assert_eq!(judged, ("working".to_owned(), false));
         assert_eq!(status(), (after.to_owned(), after == "idle"));
     }

@@ -9,7 +9,7 @@ use super::{DENIES, HookWorld, SESSION, answer};
 
 const NEXT: &str = "22222222-3333-4444-8555-666666666666";
 
-fn types(world: &HookWorld, prompt: &str, fields: &Value) -> String {
+fn type_prompt(world: &HookWorld, prompt: &str, fields: &Value) -> String {
     let mut all = json!({"prompt": prompt, "prompt_id": "p"});
     for (name, value) in fields.as_object().into_iter().flatten() {
         all[name] = value.clone();
@@ -21,7 +21,7 @@ fn types(world: &HookWorld, prompt: &str, fields: &Value) -> String {
 #[test]
 fn a_typed_switch_acts_at_once_and_leaves_the_session_idle() {
     let world = HookWorld::new(DENIES);
-    let said = types(&world, "/hook:disable bash", &json!({}));
+    let said = type_prompt(&world, "/hook:disable bash", &json!({}));
     let said: Value = serde_json::from_str(&said).expect("JSON");
     assert_eq!(said["decision"], "block");
     assert_eq!(said["reason"], "🔒 Disabled no-bash for this session");
@@ -33,7 +33,7 @@ fn a_typed_switch_acts_at_once_and_leaves_the_session_idle() {
         .arg(&world.becket_home);
     let line = call(shim, line.to_string().as_bytes()).stdout;
     assert!(line.contains("off: no-bash"), "{line}");
-    let said = types(&world, "/becket:hook:enable bash", &json!({}));
+    let said = type_prompt(&world, "/becket:hook:enable bash", &json!({}));
     assert!(
         said.contains("✅ Re-enabled no-bash for this session"),
         "{said}"
@@ -58,7 +58,11 @@ fn only_prompts_typed_by_the_user_switch_hooks() {
             json!({}),
         ),
     ] {
-        assert_eq!(types(&world, prompt, &fields), "", "{prompt} {fields}");
+        assert_eq!(
+            type_prompt(&world, prompt, &fields),
+            "",
+            "{prompt} {fields}"
+        );
     }
     assert!(world.calls("t1").stdout.contains("not today"));
     assert!(!world.path(&format!("sessions/{SESSION}.json")).exists());
@@ -95,7 +99,7 @@ fn switches_follow_clear_in_the_same_process() {
         call(shim, event.as_bytes())
     };
     tell("SessionStart", SESSION, &json!({"source": "startup"}));
-    types(&world, "/hook:disable bash", &json!({}));
+    type_prompt(&world, "/hook:disable bash", &json!({}));
     tell("SessionEnd", SESSION, &json!({"reason": "clear"}));
     tell("SessionStart", NEXT, &json!({"source": "clear"}));
     let file = world.path(&format!("sessions/{NEXT}.json"));

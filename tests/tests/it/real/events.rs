@@ -12,7 +12,7 @@ use serde_json::json;
 
 /// Returns the text of a denial that the model reads. With several hooks, an early version lost the reason
 /// of one that was not the last to answer.
-fn denied_because<'a>(story: &Story, reason: &'a str) -> &'a str {
+fn denial_text<'a>(story: &Story, reason: &'a str) -> &'a str {
     if story.claude.is_at_least("2.1.139") {
         reason
     } else {
@@ -32,7 +32,7 @@ fn a_denial_by_json_tells_the_model_why() {
         story.print("look around").run().succeeded();
 
         let result = &story.model.turns()[1].tool_results()[0];
-        let because = denied_because(&story, "not on my ship");
+        let because = denial_text(&story, "not on my ship");
         assert!(
             result.is_error && result.text.contains(because),
             "{result:?}"
@@ -81,7 +81,7 @@ fn a_blocked_prompt_never_reaches_the_model() {
 
         let run = story.print("look around").run();
 
-        assert!(story.model.turns().is_empty(), "{}", story.so_far());
+        assert!(story.model.turns().is_empty(), "{}", story.summary());
         // In earlier versions the result was empty.
         if story.claude.is_at_least("2.1.197") {
             assert!(run.text().contains("not today"), "{run:?}");
@@ -111,7 +111,7 @@ fn a_blocked_stop_keeps_the_turn_going_up_to_the_cap() {
             .collect();
         assert_eq!(active, [false, true, true]);
         let turns = story.model.turns();
-        assert_eq!(turns.len(), 3, "{}", story.so_far());
+        assert_eq!(turns.len(), 3, "{}", story.summary());
         assert!(!turns[0].contains("there is more to do"));
         assert!(turns[1].contains("Stop hook feedback:\nthere is more to do"));
         Ok(())
@@ -361,7 +361,7 @@ fn settings_on_the_command_line_join_those_of_the_files() {
 
         let result = &story.model.turns()[1].tool_results()[0].text;
         assert!(
-            result.contains(denied_because(&story, "by the command line")),
+            result.contains(denial_text(&story, "by the command line")),
             "{result}"
         );
         story.events().none_of("PostToolUse");
@@ -404,7 +404,7 @@ fn instructions_and_commands_fire_events() {
 }
 
 /// Lets a user's hook make a worktree that no hook removes, and returns the model's result.
-fn leave_a_worktree_of_a_hook(given: Given) -> Result<(Story, String), Unavailable> {
+fn make_worktree_by_hook(given: Given) -> Result<(Story, String), Unavailable> {
     let enter = tool("EnterWorktree", json!({"name": "side"}));
     let leave = json!({"action": "remove", "discard_changes": true});
     let leave = tool("ExitWorktree", leave);
@@ -430,7 +430,7 @@ fn leave_a_worktree_of_a_hook(given: Given) -> Result<(Story, String), Unavailab
 fn becket_does_not_affect_the_removal_of_worktrees() {
     story(|given| {
         let honest = given.since("2.1.197", "word about a worktree that stayed");
-        let (_, told) = leave_a_worktree_of_a_hook(honest)?;
+        let (_, told) = make_worktree_by_hook(honest)?;
         assert!(told.contains("could not remove"), "{told}");
         Ok(())
     });
@@ -603,7 +603,7 @@ fn a_claude_code_too_old_for_becket_works_as_before() {
     story(|given| {
         let story = given
             .on("say hi", [bash("echo hi there"), say("all done")])
-            .registered(Becket::default().even_where_deaf())
+            .registered(Becket::default().with_any_version())
             .begin()?;
 
         let run = story.print("say hi").run();

@@ -13,7 +13,7 @@ const DESTROYS: &str = "rm -rf .git";
 const REASON: &str = "This would delete";
 
 /// Adds a model that tries to delete `.git`, by itself and through a subagent.
-fn tempted(given: Given) -> Given {
+fn with_deleting_model(given: Given) -> Given {
     let delegates = agent("general-purpose", "inner job");
     given
         .file(".git/HEAD", "ref: refs/heads/main\n")
@@ -26,7 +26,7 @@ fn tempted(given: Given) -> Given {
 
 /// Runs the program, and fails unless both tries were denied and the model read the reason.
 #[track_caller]
-fn both_are_denied(story: &Story, run: impl FnOnce() -> Finished) {
+fn assert_both_denied(story: &Story, run: impl FnOnce() -> Finished) {
     story.model.open("first");
     run().succeeded();
     assert!(story.home.project().join(".git/HEAD").exists());
@@ -36,7 +36,7 @@ fn both_are_denied(story: &Story, run: impl FnOnce() -> Finished) {
     let mut ids: Vec<String> = denied.map(|result| result.id.clone()).collect();
     ids.sort();
     ids.dedup();
-    assert_eq!(ids.len(), 2, "{}", story.so_far());
+    assert_eq!(ids.len(), 2, "{}", story.summary());
     let events = story.becket().events();
     let is_denial = |event: &&Value| event["decision"]["answer"] == "deny";
     let denials: Vec<&Value> = events.iter().filter(is_denial).collect();
@@ -52,8 +52,8 @@ fn both_are_denied(story: &Story, run: impl FnOnce() -> Finished) {
 fn a_denial_holds_in_every_mode_and_in_a_subagent() {
     for mode in ["default", "bypassPermissions"] {
         story(|given| {
-            let story = tempted(given).begin()?;
-            both_are_denied(&story, || story.print("clean up").mode(mode).run());
+            let story = with_deleting_model(given).begin()?;
+            assert_both_denied(&story, || story.print("clean up").mode(mode).run());
             Ok(())
         });
     }
@@ -63,7 +63,7 @@ fn a_denial_holds_in_every_mode_and_in_a_subagent() {
 fn a_denial_holds_with_the_daemon_killed_or_stopped() {
     for signal in [Signal::KILL, Signal::STOP] {
         story(|given| {
-            let story = tempted(given).begin()?;
+            let story = with_deleting_model(given).begin()?;
             let running = story.print("clean up").mode("bypassPermissions").start();
             story.model.wait_at("first");
             let pid = story.becket().signal_daemon(signal).expect("a daemon");
@@ -72,7 +72,7 @@ fn a_denial_holds_with_the_daemon_killed_or_stopped() {
             if signal == Signal::STOP {
                 assert_eq!(story.becket().signal_daemon(Signal::CONT), Some(pid));
             }
-            both_are_denied(&story, || finished);
+            assert_both_denied(&story, || finished);
             if signal == Signal::STOP {
                 let events = story.becket().events();
                 let mut calls = events.iter().filter(|event| event["event"] == "PreToolUse");
@@ -495,7 +495,7 @@ fn commands_in_a_command_file_fire_no_pre_tool_use() {
             assert!(
                 story.home.project().join(name).exists(),
                 "{}",
-                story.so_far()
+                story.summary()
             );
         }
         let events = story.events();

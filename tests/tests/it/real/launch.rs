@@ -31,7 +31,7 @@ fn session(file: &Value) -> &str {
 }
 
 /// Adds becket without a registration in settings, beside a recorder.
-fn launching(given: Given) -> Given {
+fn with_launched_becket(given: Given) -> Given {
     given
         .registered(Becket::default().launched_only())
         .registered(Recorder::witness())
@@ -40,7 +40,7 @@ fn launching(given: Given) -> Given {
 #[test]
 fn a_launch_behaves_like_claude_code_and_knows_its_session() {
     story(|given| {
-        let story = launching(given)
+        let story = with_launched_becket(given)
             .on("first thing", [bash("touch made"), say("done one")])
             .on("second thing", [say("done two")])
             .script(|script| script.summary("They did one thing."))
@@ -141,7 +141,7 @@ fn typed(command: &[OsString]) -> String {
 #[test]
 fn job_control_resizing_and_the_exit_code_are_those_of_claude_code() {
     story(|given| {
-        let story = launching(given)
+        let story = with_launched_becket(given)
             .on("first thing", [say("done one")])
             .on("long thing", [say("never said").halfway("never")])
             .begin()?;
@@ -237,7 +237,7 @@ fn a_claude_started_by_the_session_does_not_affect_the_launch() {
 #[test]
 fn eight_concurrent_launches_are_told_apart() {
     story(|given| {
-        let mut given = launching(given);
+        let mut given = with_launched_becket(given);
         for nth in 0..8 {
             given = given.on(
                 &format!("thing number {nth}."),
@@ -273,7 +273,9 @@ fn eight_concurrent_launches_are_told_apart() {
 #[test]
 fn the_file_of_a_killed_launcher_is_ignored() {
     story(|given| {
-        let story = launching(given).on("a thing", [say("done")]).begin()?;
+        let story = with_launched_becket(given)
+            .on("a thing", [say("done")])
+            .begin()?;
         let person = shell(&story)?;
         person.type_text(&format!(
             "clear; {}",
@@ -312,7 +314,7 @@ fn the_file_of_a_killed_launcher_is_ignored() {
 #[test]
 fn a_claude_code_that_dies_is_restarted_on_its_session() {
     story(|given| {
-        let story = launching(given)
+        let story = with_launched_becket(given)
             .on("first thing", [say("done one")])
             .on("second thing", [say("done two")])
             .begin()?;

@@ -13,7 +13,7 @@ use serde_json::json;
 const SHOWN_SINCE: &str = "2.1.197";
 
 /// Starts a story with this `[notice]` config.
-fn wishes(given: Given, notice: &str) -> Result<Story, Unavailable> {
+fn begin_with_notice(given: Given, notice: &str) -> Result<Story, Unavailable> {
     let becket = Becket::default();
     fs::create_dir_all(&becket.world.becket_home).expect("a home");
     let config = becket.world.path("config.toml");
@@ -25,7 +25,7 @@ fn wishes(given: Given, notice: &str) -> Result<Story, Unavailable> {
 }
 
 /// Waits until the program has sent this sequence to its terminal, and returns all output so far.
-fn rings(story: &Story, person: &Person<'_>, sequence: &str) -> String {
+fn wait_sequence(story: &Story, person: &Person<'_>, sequence: &str) -> String {
     let file = story.home.root().join("sent");
     let sent = || String::from_utf8_lossy(&fs::read(&file).unwrap_or_default()).into_owned();
     let heard = wait::until(PATIENCE, || {
@@ -42,13 +42,13 @@ fn listens(story: &Story, person: &Person<'_>) {
 fn a_dialog_sends_a_notice_and_still_asks() {
     story(|given| {
         let given = given.on("touch it", [bash("touch made.txt"), say("it is made")]);
-        let story = wishes(given, "on = \"attention\"\nhow = \"osc9\"")?;
+        let story = begin_with_notice(given, "on = \"attention\"\nhow = \"osc9\"")?;
         let person = story.person()?;
         listens(&story, &person);
 
         person.submits("touch it");
         person.wait_text("❯ 1.");
-        rings(
+        wait_sequence(
             &story,
             &person,
             "]9;Claude Code in project is waiting for you: wants to run: touch made.txt\u{7}",
@@ -70,14 +70,14 @@ fn a_dialog_sends_a_notice_and_still_asks() {
 fn the_end_of_long_work_sends_a_notice() {
     story(|given| {
         let given = given.on("be quick", [say("that was quick")]);
-        let story = wishes(given, "on = \"done\"\nhow = \"osc777\"\nafter = \"0s\"")?;
+        let story = begin_with_notice(given, "on = \"done\"\nhow = \"osc777\"\nafter = \"0s\"")?;
         let person = story.person()?;
         listens(&story, &person);
 
         person.submits("be quick");
         person.wait_text("that was quick");
         // The duration is not compared, since the machine may be busy.
-        rings(
+        wait_sequence(
             &story,
             &person,
             "]777;notify;Claude Code in project;is done after ",
@@ -103,7 +103,7 @@ fn questions_of_a_tool_and_of_a_server_send_notices() {
                 [tool("AskUserQuestion", question), say("red it is")],
             )
             .on("ask me", [tool("mcp__asker__ask", json!({})), say("asked")]);
-        let story = wishes(given, "on = \"attention\"\nhow = \"osc9\"")?;
+        let story = begin_with_notice(given, "on = \"attention\"\nhow = \"osc9\"")?;
         let servers = json!({"mcpServers": {"asker": {"command": program("becket-asker")}}});
         let person = story.person_with(&[
             "--mcp-config",
@@ -115,7 +115,7 @@ fn questions_of_a_tool_and_of_a_server_send_notices() {
 
         person.submits("which one");
         person.wait_text("Which colour?");
-        rings(
+        wait_sequence(
             &story,
             &person,
             "]9;Claude Code in project is waiting for you: Which colour?\u{7}",
@@ -125,7 +125,7 @@ fn questions_of_a_tool_and_of_a_server_send_notices() {
         person.ready();
         person.submits("ask me");
         person.wait_text("What is your name");
-        rings(
+        wait_sequence(
             &story,
             &person,
             "]9;Claude Code in project is waiting for you: asker asks: What is your name?\u{7}",

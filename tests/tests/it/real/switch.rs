@@ -44,7 +44,7 @@ fn checks(story: &Story) -> usize {
 
 /// Asks the model to write a file, and waits until it did.
 #[track_caller]
-fn writes(story: &Story, person: &Person<'_>) {
+fn write_file(story: &Story, person: &Person<'_>) {
     // Not every version overwrites a file that this session has not read.
     let _ = fs::remove_file(story.home.project().join("it.ts"));
     let stops = || story.events().of("Stop").len();
@@ -61,7 +61,7 @@ fn writes(story: &Story, person: &Person<'_>) {
 
 /// Types a slash command, and reads its line. No model is asked.
 #[track_caller]
-fn switches(story: &Story, person: &Person<'_>, command: &str, line: &str) {
+fn run_slash_command(story: &Story, person: &Person<'_>, command: &str, line: &str) {
     let before = story.model.requests().len();
     person.type_text(command);
     person.wait_text(command);
@@ -79,33 +79,33 @@ fn switches(story: &Story, person: &Person<'_>, command: &str, line: &str) {
 }
 
 /// Switches a hook off in one session, on in another, checks it after `/clear`, and switches it on again.
-fn a_day_with_switches(story: &Story, args: &[&str], hook: &str) -> Result<(), Unavailable> {
+fn switch_off_and_on(story: &Story, args: &[&str], hook: &str) -> Result<(), Unavailable> {
     let args = [&["--permission-mode", "acceptEdits"], args].concat();
     let person = story.person_with(&args)?;
-    writes(story, &person);
+    write_file(story, &person);
     assert_eq!(checks(story), 1, "on at first");
 
-    switches(
+    run_slash_command(
         story,
         &person,
         &format!("{hook}disable typecheck"),
         DISABLED,
     );
-    writes(story, &person);
+    write_file(story, &person);
     assert_eq!(checks(story), 1, "off");
 
     let other = story.person_with(&args)?;
-    writes(story, &other);
+    write_file(story, &other);
     assert_eq!(checks(story), 2, "on in another session");
     other.leaves();
 
     person.submits("/clear");
     person.ready();
-    writes(story, &person);
+    write_file(story, &person);
     assert_eq!(checks(story), 2, "off after /clear");
 
-    switches(story, &person, &format!("{hook}enable typecheck"), ENABLED);
-    writes(story, &person);
+    run_slash_command(story, &person, &format!("{hook}enable typecheck"), ENABLED);
+    write_file(story, &person);
     assert_eq!(checks(story), 3, "on again");
     person.leaves();
     Ok(())
@@ -117,7 +117,7 @@ fn a_hook_is_off_in_this_session_alone_and_stays_so_after_clear() {
         let story = given(story, Becket::default().config(TYPECHECK))
             .needs(&["CLAUDE_PID"])
             .begin()?;
-        a_day_with_switches(&story, &[], "/hook:")
+        switch_off_and_on(&story, &[], "/hook:")
     });
 }
 
@@ -127,11 +127,11 @@ fn the_user_switches_a_hook_off_and_on() {
     story(|story| {
         let story = given(story, Becket::default().config(TYPECHECK)).begin()?;
         let person = story.person_with(&["--permission-mode", "acceptEdits"])?;
-        switches(&story, &person, "/hook:disable typecheck", DISABLED);
-        writes(&story, &person);
+        run_slash_command(&story, &person, "/hook:disable typecheck", DISABLED);
+        write_file(&story, &person);
         assert_eq!(checks(&story), 0, "off");
-        switches(&story, &person, "/hook:enable typecheck", ENABLED);
-        writes(&story, &person);
+        run_slash_command(&story, &person, "/hook:enable typecheck", ENABLED);
+        write_file(&story, &person);
         assert_eq!(checks(&story), 1, "on again");
         person.leaves();
         Ok(())
@@ -152,7 +152,7 @@ fn the_user_switches_a_hook_off_and_on_with_the_plugin_alone() {
         assert!(trusted.expect("becket").status.success());
         let folder = plugin();
         let folder = folder.to_str().expect("a path");
-        a_day_with_switches(&story, &["--plugin-dir", folder], "/becket:hook:")
+        switch_off_and_on(&story, &["--plugin-dir", folder], "/becket:hook:")
     });
 }
 
@@ -380,11 +380,11 @@ fn the_plugin_alone_delivers_events_and_switches() {
 
 #[test]
 fn the_plugin_beside_init_duplicates_nothing() {
-    story(beside_init);
+    story(register_beside_init);
 }
 
 /// Registers both.
-fn beside_init(given: Given) -> Result<(), Unavailable> {
+fn register_beside_init(given: Given) -> Result<(), Unavailable> {
     let becket = Becket::default();
     hook_that_counts(&becket.world);
     let programs = becket.world.programs.display().to_string();

@@ -95,7 +95,7 @@ fn a_background_subagent_asks_after_the_turn_of_its_parent() {
 
         let waiting = story.waits(alone.id(), "attention");
         story.model.open("child");
-        let (asks, _) = waiting.came_back();
+        let (asks, _) = waiting.wait();
         let child = only_agent(&asks).expect("a child");
         assert_eq!(asks.status(), "idle");
         assert_eq!(asks.display(), "attention");
@@ -120,7 +120,7 @@ fn a_background_subagent_asks_after_the_turn_of_its_parent() {
 
 /// Runs a subagent that asks for a permission and gets an answer. The call then runs until the test
 /// releases it.
-fn child_asks(given: Given, front: bool, yes: bool) -> Result<(), Unavailable> {
+fn run_asking_subagent(given: Given, front: bool, yes: bool) -> Result<(), Unavailable> {
     let run = bash("touch sheep.txt; until [ -e go ]; do sleep 0.1; done");
     let (send, only_front) = if front {
         (agent("general-purpose", "touch the sheep"), "1")
@@ -152,7 +152,7 @@ fn child_asks(given: Given, front: bool, yes: bool) -> Result<(), Unavailable> {
     } else {
         "working(Thinking)"
     };
-    let on = story.soon((answered, SOON), "at work", child_is(status));
+    let on = story.wait_session_within((answered, SOON), "at work", child_is(status));
     assert_eq!(on.display(), "working");
     assert!(on["waiting_for"].is_null());
     story.home.file("go", "");
@@ -170,20 +170,20 @@ fn child_asks(given: Given, front: bool, yes: bool) -> Result<(), Unavailable> {
 
 #[test]
 fn a_foreground_subagent_works_on_when_allowed() {
-    story(|given| child_asks(given, true, true));
+    story(|given| run_asking_subagent(given, true, true));
 }
 
 #[test]
 fn a_foreground_subagent_works_on_when_refused() {
-    story(|given| child_asks(given, true, false));
+    story(|given| run_asking_subagent(given, true, false));
 }
 
 #[test]
 fn a_background_subagent_works_on_when_allowed() {
-    story(|given| child_asks(given, false, true));
+    story(|given| run_asking_subagent(given, false, true));
 }
 
 #[test]
 fn a_background_subagent_works_on_when_refused() {
-    story(|given| child_asks(given, false, false));
+    story(|given| run_asking_subagent(given, false, false));
 }

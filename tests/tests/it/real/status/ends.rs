@@ -125,7 +125,7 @@ fn a_killed_claude_ends_its_session() {
         let ending = story.waits(session.id(), "end");
         let killed = Instant::now();
         person.kill();
-        let (ended, _) = ending.came_back();
+        let (ended, _) = ending.wait();
         let took = killed.elapsed();
         println!("ended {took:.1?} after the kill");
         assert!(took < Duration::from_secs(5), "{took:?}");
@@ -233,7 +233,7 @@ fn a_claude_without_beckets_hooks_is_listed_as_unhooked() {
 
 /// Interrupts one turn once `under_way` returns, and runs another one after it. Returns the session as it
 /// was after the interrupt.
-fn break_off(
+fn interrupt_turn(
     given: Given,
     turn: Turn,
     under_way: impl Fn(&Person<'_>),
@@ -248,7 +248,7 @@ fn break_off(
     under_way(&person);
     let pressed = Instant::now();
     person.interrupts();
-    let session = story.soon((pressed, SOON), "idle", |session| {
+    let session = story.wait_session_within((pressed, SOON), "idle", |session| {
         session.status() == "idle"
     });
     assert_eq!(session.display(), "done");
@@ -278,7 +278,7 @@ fn esc_before_the_first_word_is_noticed() {
     story(|given| {
         let turn = gate("thinking").then(say("never said"));
         // Only Claude Code's session file shows it, and that is found by its process.
-        break_off(given.needs(&["CLAUDE_PID"]), turn, |person| {
+        interrupt_turn(given.needs(&["CLAUDE_PID"]), turn, |person| {
             person.story().model.wait_at("thinking");
         })?;
         Ok(())
@@ -289,7 +289,7 @@ fn esc_before_the_first_word_is_noticed() {
 fn esc_during_a_reply_is_noticed() {
     story(|given| {
         let turn = say("the first words of many\n\nand more").halfway("more");
-        break_off(given, turn, |person| {
+        interrupt_turn(given, turn, |person| {
             person.wait_text("the first words of many");
         })?;
         Ok(())
@@ -300,7 +300,7 @@ fn esc_during_a_reply_is_noticed() {
 fn esc_during_a_command_is_noticed() {
     story(|given| {
         let turn = bash("until [ -e go ]; do sleep 0.1; done");
-        break_off(given, turn, |person| {
+        interrupt_turn(given, turn, |person| {
             person
                 .story()
                 .wait_session("at work", is("working(Bash)", false));
@@ -316,7 +316,7 @@ fn esc_during_a_subagent_ends_the_subagent() {
             .on("count the sheep", [gate("child").then(say("three"))])
             .env("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1");
         let turn = agent("general-purpose", "count the sheep");
-        let session = break_off(given, turn, |person| {
+        let session = interrupt_turn(given, turn, |person| {
             person.story().model.wait_at("child");
             person.story().wait_session("with a child", |session| {
                 session

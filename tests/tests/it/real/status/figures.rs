@@ -56,7 +56,7 @@ fn an_unattended_session_waits_for_no_user_and_its_transcript_has_the_cost() {
             (asked.display(), asked.status().as_str()),
             ("working", "working(Bash)")
         );
-        story.let_go("ask");
+        story.release("ask");
         story.model.wait_at("word");
         let next = story.wait_session("at work", |session| session.status() == "working(Thinking)");
         assert!(next["waiting_for"].is_null());

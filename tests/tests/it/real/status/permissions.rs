@@ -22,7 +22,7 @@ const BEFORE_THE_NOTIFICATION: i64 = 3000;
 const ASKED: &str = "attention(Permission for Bash)";
 
 #[track_caller]
-fn asks_for_bash(session: &Session) {
+fn assert_asks_for_bash(session: &Session) {
     assert_eq!(session.status(), ASKED);
     assert_eq!(session.display(), "attention");
     assert_eq!(session["waiting_for"], "main");
@@ -32,14 +32,14 @@ fn asks_for_bash(session: &Session) {
 }
 
 /// Returns the milliseconds from a new dialog to the end of `becket wait --for attention`.
-fn learns_of_dialog(person: &Person<'_>, id: &str, prompt: &str) -> i64 {
+fn dialog_delay(person: &Person<'_>, id: &str, prompt: &str) -> i64 {
     let story = person.story();
     let waiting = story.waits(id, "attention");
     person.submits(prompt);
     person.wait_text("❯ 1.");
     let dialog = now_ms();
-    let (session, learned) = waiting.came_back();
-    asks_for_bash(&session);
+    let (session, learned) = waiting.wait();
+    assert_asks_for_bash(&session);
     let since = session.at("status_since");
     println!(
         "{:+} ms said, {:+} ms learned from the dialog on the screen",
@@ -63,7 +63,7 @@ fn a_permission_dialog_is_waiting_at_once_and_working_when_allowed() {
         let person = story.person()?;
         let id = story.wait_session("there", |_| true).id().to_owned();
 
-        learns_of_dialog(&person, &id, "touch it");
+        dialog_delay(&person, &id, "touch it");
         let idle = story.waits(&id, "idle");
         person.chooses(1);
         story.model.wait_at("word");
@@ -71,7 +71,7 @@ fn a_permission_dialog_is_waiting_at_once_and_working_when_allowed() {
         assert_eq!(working.display(), "working");
         assert!(working["waiting_for"].is_null());
         story.model.open("word");
-        let (done, _) = idle.came_back();
+        let (done, _) = idle.wait();
         assert!(is_done(&done), "{done:?}");
         assert_eq!(done["interrupted"], false);
         person.leaves();
@@ -92,7 +92,7 @@ fn a_dialog_is_noticed_within_200_ms() {
 
         // Other work of the machine may delay one of them.
         let quick = tries.iter().any(|prompt| {
-            let took = learns_of_dialog(&person, &id, prompt);
+            let took = dialog_delay(&person, &id, prompt);
             person.refuses();
             story.wait_session("done", is_done);
             took <= AT_ONCE
@@ -118,7 +118,8 @@ fn an_allowed_permission_is_noticed_while_the_call_runs() {
         story.wait_session("waiting", |session| session.status() == ASKED);
         person.chooses(1);
         let answered = Instant::now();
-        let session = story.soon((answered, SOON), "at work", is("working(Bash)", true));
+        let session =
+            story.wait_session_within((answered, SOON), "at work", is("working(Bash)", true));
         assert_eq!(session.display(), "working");
         assert_eq!(session["interrupted"], false);
         story.home.file("go", "");
@@ -155,7 +156,7 @@ fn a_refused_permission_ends_the_turn() {
                 _ => person.refuses(),
             }
             let refused = Instant::now();
-            let session = story.soon((refused, SOON), "idle", is("idle", true));
+            let session = story.wait_session_within((refused, SOON), "idle", is("idle", true));
             assert_eq!(session.display(), "done");
             assert_eq!(session["interrupted"], true);
         }
@@ -182,7 +183,7 @@ fn the_notification_after_a_dialog_changes_nothing() {
         let notice = story.wait_event("Notification");
         assert_eq!(notice["notification_type"], "permission_prompt");
         let after = story.wait_session("there", |_| true);
-        asks_for_bash(&after);
+        assert_asks_for_bash(&after);
         assert_eq!(after["status_since"], before["status_since"]);
         assert!(after.at("last_activity") > before.at("last_activity"));
         person.refuses();
@@ -216,7 +217,7 @@ fn the_end_of_another_call_does_not_hide_a_dialog() {
         let asked = "attention(Permission for Read)";
         let before = story.wait_session("waiting", |session| session.status() == asked);
         story.events().none_of("PostToolUse");
-        story.let_go("inside");
+        story.release("inside");
         story.wait_event("PostToolUse");
         let after = story.wait_session("there", |_| true);
         assert_eq!(
@@ -282,7 +283,7 @@ fn waits_for(reason: &'static str) -> impl Fn(&Session) -> bool {
 /// Asserts that the dialog is still shown some seconds later, when the notification comes: nothing that
 /// Claude Code writes meanwhile counts as its answer.
 #[track_caller]
-fn stands(story: &Story, reason: &'static str) {
+fn assert_still_asked(story: &Story, reason: &'static str) {
     story.wait_event("Notification");
     let sessions = story.sessions();
     assert!(waits_for(reason)(&sessions[0]), "{sessions:?}");
@@ -315,7 +316,7 @@ fn a_question_is_shown_as_the_waiting_tool() {
         person.submits("ask me");
         person.wait_text("Which tide?");
         story.wait_session("waiting", waits_for("AskUserQuestion"));
-        stands(&story, "AskUserQuestion");
+        assert_still_asked(&story, "AskUserQuestion");
         person.chooses(1);
         think_and_finish(&story, &person);
         Ok(())
@@ -335,7 +336,7 @@ fn a_plan_is_shown_as_the_waiting_tool() {
         person.wait_text("❯ 1.");
         let asked = story.wait_session("waiting", waits_for("ExitPlanMode"));
         assert_eq!(asked["permission_mode"], "plan");
-        stands(&story, "ExitPlanMode");
+        assert_still_asked(&story, "ExitPlanMode");
         person.chooses(1);
         story.model.wait_at("word");
         story.wait_session("at work", |session| session.display() == "working");
@@ -361,7 +362,7 @@ fn entering_plan_mode_is_shown_as_the_waiting_tool() {
         person.submits("think first");
         person.wait_text("Enter plan mode?");
         story.wait_session("waiting", waits_for("EnterPlanMode"));
-        stands(&story, "EnterPlanMode");
+        assert_still_asked(&story, "EnterPlanMode");
         person.closes("Enter plan mode?", "Enter");
         think_and_finish(&story, &person);
         Ok(())
@@ -391,7 +392,7 @@ fn a_question_of_an_mcp_server_is_shown_with_its_server() {
         person.submits("ask me");
         person.wait_text("What is your name?");
         story.wait_session("waiting", waits_for("MCP input: asker"));
-        stands(&story, "MCP input: asker");
+        assert_still_asked(&story, "MCP input: asker");
         person.closes("What is your name?", "Escape");
         think_and_finish(&story, &person);
         Ok(())

@@ -26,7 +26,7 @@ fn a_manual_compaction_is_working_then_done() {
         person.submits("/compact");
         let compacts = story.wait_session("compacting", is("working(Compacting)", false));
         assert_eq!(compacts.display(), "working");
-        story.let_go("compact");
+        story.release("compact");
         story.wait_event("PostCompact");
         let after = story.wait_session("done", is_done);
         assert_eq!(after.id(), before.id());
@@ -55,7 +55,7 @@ fn a_full_window_is_compacted_while_working() {
 
         person.submits("first thing");
         story.wait_session("compacting", is("working(Compacting)", false));
-        story.let_go("compact");
+        story.release("compact");
         story.model.wait_at("word");
         let next = story.wait_session("at work", is("working(Thinking)", false));
         assert_eq!(next.display(), "working");
@@ -170,7 +170,7 @@ fn a_session_works_on_after_a_denial_by_auto_mode() {
         story.events().none_of("PostToolBatch");
         assert_eq!(next["permission_mode"], "auto");
         assert_eq!(next["failed_tools"], 0);
-        story.let_go("denied");
+        story.release("denied");
         story.model.wait_at("word");
         story.model.open("word");
         run.finish();
@@ -214,7 +214,7 @@ fn a_teammate_without_work_is_idle() {
         story.wait_event("TeammateIdle");
         let idle = story.wait_session("idle", is_done);
         assert!(idle.agents().iter().all(|agent| agent.status() == "idle"));
-        story.let_go("idle");
+        story.release("idle");
         person.leaves();
         Ok(())
     });
@@ -233,7 +233,7 @@ fn setup_counts_as_working_before_the_session_starts() {
         let sets_up = story.wait_session("setting up", is("working(Setup)", false));
         assert_eq!(sets_up.display(), "working");
         story.events().none_of("UserPromptSubmit");
-        story.let_go("setup");
+        story.release("setup");
         story.model.wait_at("word");
         let next = story.wait_session("at work", is("working", false));
         assert_eq!(next.id(), sets_up.id());
@@ -258,7 +258,7 @@ fn expanding_a_command_of_the_user_counts_as_working() {
         let expansion = story.wait_event("UserPromptExpansion");
         assert_eq!(expansion["command_name"], "count");
         story.wait_session("at work", is("working", false));
-        story.let_go("expand");
+        story.release("expand");
         story.model.wait_at("word");
         story.wait_session("at work", is("working", false));
         finish_turn(&story, &person);
@@ -348,11 +348,12 @@ fn a_prompt_typed_during_a_turn_is_working_after_it() {
         story.model.open("one");
         story.wait_event("Stop");
         story.model.wait_at("two");
-        let session = story.soon((Instant::now(), SOON), "at work", is("working", true));
+        let session =
+            story.wait_session_within((Instant::now(), SOON), "at work", is("working", true));
         assert_eq!(session.display(), "working");
         let idle = story.waits(session.id(), "idle");
         story.model.open("two");
-        let (done, _) = idle.came_back();
+        let (done, _) = idle.wait();
         assert!(is_done(&done) && is("idle", false)(&done), "{done:?}");
         assert_eq!(story.events().of("Stop").len(), 2);
         person.leaves();
@@ -376,7 +377,7 @@ fn a_shell_command_of_the_user_counts_as_working() {
         person.ready();
         person.type_text("!");
         person.submits("until [ -e go ]; do sleep 0.1; done; echo bang-over");
-        story.soon((Instant::now(), SOON), "at work", is("working", true));
+        story.wait_session_within((Instant::now(), SOON), "at work", is("working", true));
         story.home.file("go", "");
         person.wait_text("I see");
         story.wait_session("done", |session| {
@@ -410,7 +411,7 @@ fn esc_is_noticed_while_a_background_command_runs() {
         start_thinking(&story, &person);
         let pressed = Instant::now();
         person.interrupts();
-        let session = story.soon((pressed, SOON), "idle", is("idle", true));
+        let session = story.wait_session_within((pressed, SOON), "idle", is("idle", true));
         assert_eq!(session["interrupted"], true);
         story.home.file("go", "");
         person.wait_text("it is back");
@@ -470,7 +471,7 @@ fn a_prompt_blocked_by_a_users_hook_leaves_the_session_idle() {
 
         person.submits("first thing");
         person.wait_text("not today");
-        story.soon((Instant::now(), SOON), "idle", is("idle", true));
+        story.wait_session_within((Instant::now(), SOON), "idle", is("idle", true));
         person.press("C-u");
         person.leaves();
         assert!(story.model.turns().is_empty());
@@ -497,7 +498,7 @@ fn a_turn_ended_by_a_users_hook_is_over() {
 
         person.submits("first thing");
         person.wait_text("enough of it");
-        story.soon((Instant::now(), SOON), "idle", is("idle", true));
+        story.wait_session_within((Instant::now(), SOON), "idle", is("idle", true));
         person.leaves();
         story.events().none_of("Stop");
         Ok(())
