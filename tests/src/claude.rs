@@ -1,5 +1,5 @@
-//! The real Claude Code: pinned, installed once into a cache of the tests' own, run in a
-//! hermetic home against the scripted model.
+//! The real Claude Code: pinned, installed once into a cache of the tests, run in a hermetic home against
+//! the scripted model.
 
 mod home;
 pub(crate) mod install;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-pub use home::{Home, Scope};
+pub use home::{Home, SettingsScope};
 pub use print::{Finished, Print, Running};
 
 use crate::skip::Unavailable;
@@ -28,13 +28,13 @@ pub struct Claude {
 }
 
 impl Claude {
-    /// The version that the scenarios run against: `$BECKET_TEST_CLAUDE`, else the pinned one.
+    /// Returns the version that the scenarios run against: `$BECKET_TEST_CLAUDE`, else the pinned one.
     pub fn wanted() -> String {
         std::env::var("BECKET_TEST_CLAUDE").unwrap_or_else(|_| PINNED.to_owned())
     }
 
-    /// Finds this version in the cache or installs it. Asked many times at once, it installs
-    /// once; what failed is not tried again for some minutes.
+    /// Finds this version in the cache or installs it. Concurrent calls install it once. A failed install
+    /// is not retried for some minutes.
     pub fn get(version: &str) -> Result<Self, Unavailable> {
         type Outcome = Arc<OnceLock<Result<Claude, Unavailable>>>;
         static TRIED: Mutex<BTreeMap<String, Outcome>> = Mutex::new(BTreeMap::new());
@@ -50,8 +50,7 @@ impl Claude {
         outcome.clone()
     }
 
-    /// Whether this version knows an event (or anything else) by name: the name stands in the
-    /// program.
+    /// Fails unless this version knows an event (or anything else) by name: the program contains the name.
     pub fn must_know(&self, name: &str) -> Result<(), Unavailable> {
         let file = self.command.last().expect("a program");
         let looked = Command::new("grep")
@@ -67,12 +66,12 @@ impl Claude {
         )))
     }
 
-    /// Whether this version is that one or a later one.
+    /// Returns true if this version is `version` or later.
     pub fn is_at_least(&self, version: &str) -> bool {
         numbers(&self.version) >= numbers(version)
     }
 
-    /// For what no name in the program tells: `what` is there since that version.
+    /// Fails unless this version is `since` or later. For features (`what`) without a name in the program.
     pub fn must_be(&self, since: &str, what: &str) -> Result<(), Unavailable> {
         if self.is_at_least(since) {
             return Ok(());
@@ -83,8 +82,8 @@ impl Claude {
         )))
     }
 
-    /// Those of `names` that stand in the program. Versions before 2.1.101 drop all hooks of a
-    /// settings file in which they do not know one event.
+    /// Returns the names that the program contains. Versions before 2.1.101 drop all hooks of a settings
+    /// file with an event that they do not know.
     pub fn known<'n>(&self, names: &[&'n str]) -> Vec<&'n str> {
         if self.version == PINNED {
             return names.to_vec();
@@ -116,7 +115,7 @@ fn cache() -> PathBuf {
     cache_root().join("claude")
 }
 
-/// Where everything that the tests install is kept.
+/// Returns the folder that holds everything the tests install.
 pub(crate) fn cache_root() -> PathBuf {
     match std::env::var_os("BECKET_TEST_CACHE") {
         Some(folder) => PathBuf::from(folder),

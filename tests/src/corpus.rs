@@ -1,4 +1,4 @@
-//! The calls of `tests/corpus`: what guards have to stop, and what they have to let pass.
+//! The tool calls of `tests/corpus`, each with the expectation of the default guards.
 
 use std::fs;
 use std::path::Path;
@@ -6,28 +6,28 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// What the files call the home; the project and the current folder are `app` in it.
+/// The home in the corpus files. Project and current folder are `app` in it.
 const HOME: &str = "/home/dev";
 
-/// A tool call, and whether guards have to stop it.
+/// A tool call and the expected answer of the guards.
 #[derive(Debug, Clone)]
-pub struct Call {
+pub struct CorpusCall {
     pub tool: String,
     pub input: Value,
-    /// It is denied, or the person is asked. Otherwise nothing happens but a warning.
+    /// True if the guards deny the call or ask the user, false if at most a warning is expected.
     pub stop: bool,
-    /// The file that it stands in.
-    pub group: String,
+    /// The name of the corpus file, without its extension.
+    pub topic: String,
 }
 
 #[derive(Deserialize)]
-struct Group {
-    calls: Vec<Written>,
+struct CorpusFile {
+    calls: Vec<CorpusEntry>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct CorpusEntry {
     command: Option<String>,
     tool: Option<String>,
     input: Option<Value>,
@@ -43,8 +43,8 @@ enum Expect {
     Pass,
 }
 
-/// All calls, as they are in this home.
-pub fn calls(home: &Path) -> Vec<Call> {
+/// Reads all corpus calls, with `home` in place of the home in the files.
+pub fn calls(home: &Path) -> Vec<CorpusCall> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
     let mut files: Vec<_> = fs::read_dir(folder)
         .expect("the corpus")
@@ -54,25 +54,26 @@ pub fn calls(home: &Path) -> Vec<Call> {
     files.iter().flat_map(|file| read(file, home)).collect()
 }
 
-fn read(file: &Path, home: &Path) -> Vec<Call> {
-    let text = fs::read_to_string(file).expect("a file of the corpus");
+fn read(file: &Path, home: &Path) -> Vec<CorpusCall> {
+    let text = fs::read_to_string(file).expect("a corpus file");
     let text = text.replace(HOME, &home.to_string_lossy());
-    let group: Group = toml::from_str(&text).unwrap_or_else(|why| panic!("{file:?}: {why}"));
-    let name = file.file_stem().unwrap_or_default().to_string_lossy();
-    let calls = group.calls.into_iter().map(|written| Call {
-        tool: written.tool.unwrap_or_else(|| "Bash".to_owned()),
-        input: match written.command {
+    let parsed: CorpusFile =
+        toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let topic = file.file_stem().unwrap_or_default().to_string_lossy();
+    let calls = parsed.calls.into_iter().map(|entry| CorpusCall {
+        tool: entry.tool.unwrap_or_else(|| "Bash".to_owned()),
+        input: match entry.command {
             Some(command) => json!({"command": command}),
-            None => written.input.unwrap_or_default(),
+            None => entry.input.unwrap_or_default(),
         },
-        stop: written.expect == Expect::Stop,
-        group: name.clone().into_owned(),
+        stop: entry.expect == Expect::Stop,
+        topic: topic.clone().into_owned(),
     });
     calls.collect()
 }
 
-impl Call {
-    /// The PreToolUse event of this call.
+impl CorpusCall {
+    /// Returns the PreToolUse event of this call.
     pub fn event(&self, session: &str, home: &Path, number: usize) -> Value {
         json!({
             "session_id": session,
@@ -85,7 +86,7 @@ impl Call {
         })
     }
 
-    /// The call as a person reads it.
+    /// Formats the call as one line for a failure message.
     pub fn text(&self) -> String {
         match self.input["command"].as_str() {
             Some(command) => command.replace('\n', "⏎"),

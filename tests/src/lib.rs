@@ -1,5 +1,5 @@
-//! The hermetic world that becket is tested in: a scripted model, the real Claude Code
-//! in a home of its own, a real terminal, and stories told with them.
+//! The test harness of becket: a hermetic world, a scripted model, the real Claude Code in a home of its
+//! own, a real terminal, and stories that combine them.
 
 pub mod claude;
 pub mod corpus;

@@ -1,5 +1,5 @@
-//! The scripted model: an HTTP server on 127.0.0.1 that speaks the Messages API well enough
-//! for the real Claude Code, answers from a script, and keeps every request it got.
+//! The scripted model: an HTTP server on 127.0.0.1 that speaks as much of the Messages API as the real
+//! Claude Code needs, answers from a script, and keeps every request.
 
 mod script;
 mod serve;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::wait::PATIENCE;
 
 pub use script::{Rule, Script};
-pub use serve::{Kind, Request, ToolResult};
+pub use serve::{Request, RequestKind, ToolResult};
 pub use turn::{
     Block, HALF_EMOJI, Pause, Turn, Usage, agent, bash, behind, error, gate, hang_up, pause, say,
     tool, tools, write,
@@ -29,14 +29,14 @@ pub struct Model {
     accepting: Option<JoinHandle<()>>,
 }
 
-/// What the connections and the test share.
+/// The state that the connections and the test share.
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<ModelState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct ModelState {
     script: Script,
     requests: Vec<Request>,
     open: BTreeSet<String>,
@@ -51,12 +51,16 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    /// A test that panicked while it looked at the requests must not take the server with it.
-    fn state(&self) -> MutexGuard<'_, State> {
+    /// Locks the state. A test that panicked with the lock must not stop the server.
+    fn state(&self) -> MutexGuard<'_, ModelState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<T>(&self, bound: Duration, mut probe: impl FnMut(&State) -> Option<T>) -> Option<T> {
+    fn wait<T>(
+        &self,
+        bound: Duration,
+        mut probe: impl FnMut(&ModelState) -> Option<T>,
+    ) -> Option<T> {
         let end = Instant::now() + bound;
         let mut state = self.state();
         loop {
@@ -71,8 +75,8 @@ impl Shared {
         }
     }
 
-    /// Holds a reply back until the test opens the gate (or the server ends).
-    fn pass(&self, gate: &str) {
+    /// Waits until the test opens the gate or the server ends.
+    fn wait_gate(&self, gate: &str) {
         self.state().waiting.push(gate.to_owned());
         self.changed.notify_all();
         self.wait(Duration::from_secs(600), |state| {
@@ -84,14 +88,14 @@ impl Shared {
         }
     }
 
-    /// A pause that ends early when the server does.
-    fn rest(&self, length: Duration) {
+    /// Pauses, at most until the server ends.
+    fn pause(&self, length: Duration) {
         self.wait(length, |state| state.over.then_some(()));
     }
 }
 
 impl Model {
-    /// Begins a script; `start` makes it a running model.
+    /// Returns an empty script; `start` makes it a running model.
     pub fn script() -> Script {
         Script::default()
     }
@@ -100,9 +104,9 @@ impl Model {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("listen on 127.0.0.1");
         let address = listener.local_addr().expect("address of the listener");
         let shared = Arc::new(Shared {
-            state: Mutex::new(State {
+            state: Mutex::new(ModelState {
                 script,
-                ..State::default()
+                ..ModelState::default()
             }),
             changed: Condvar::new(),
         });
@@ -115,28 +119,28 @@ impl Model {
         }
     }
 
-    /// What `ANTHROPIC_BASE_URL` gets.
+    /// Returns the value for `ANTHROPIC_BASE_URL`.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Adds to the script of a model that already runs.
+    /// Adds turns to the script of a running model.
     pub fn on(&self, prompt: &str, turns: impl IntoIterator<Item = Turn>) {
         self.rule(Rule::on(prompt).turns(turns));
     }
 
-    /// Adds a rule to the script of a model that already runs.
+    /// Adds a rule to the script of a running model.
     pub fn rule(&self, rule: Rule) {
         self.shared.state().script.push(rule);
     }
 
-    /// Lets every reply behind this gate go, now and later.
+    /// Lets every reply behind this gate pass, now and later.
     pub fn open(&self, gate: &str) {
         self.shared.state().open.insert(gate.to_owned());
         self.shared.changed.notify_all();
     }
 
-    /// Waits until a reply stands behind this gate: the program is then in the middle of a turn.
+    /// Waits until a reply is behind this gate: Claude Code is then within a turn.
     pub fn wait_at(&self, gate: &str) {
         let there = self.shared.wait(PATIENCE, |state| {
             state.waiting.iter().any(|name| name == gate).then_some(())
@@ -146,15 +150,20 @@ impl Model {
         }
     }
 
-    /// Everything that reached the server so far, in order of arrival.
+    /// Returns all requests so far, in order of arrival.
     pub fn requests(&self) -> Vec<Request> {
         self.shared.state().requests.clone()
     }
 
-    /// The requests that belong to the conversation: no titles, counts, probes, summaries.
+    /// Returns the requests of the conversation: no titles, counts, probes or summaries.
     pub fn turns(&self) -> Vec<Request> {
         let mut requests = self.requests();
-        requests.retain(|request| matches!(request.kind, Kind::Turn { .. } | Kind::PastTheEnd));
+        requests.retain(|request| {
+            matches!(
+                request.kind,
+                RequestKind::Turn { .. } | RequestKind::PastTheEnd
+            )
+        });
         requests
     }
 
@@ -165,7 +174,7 @@ impl Model {
             .unwrap_or_else(|| panic!("the model never got {what}\n{}", self.summary()))
     }
 
-    /// One line a request, for a person who wonders why a test failed.
+    /// Formats one line per request for a failure message.
     pub fn summary(&self) -> String {
         let lines: Vec<String> = self.requests().iter().map(Request::line).collect();
         format!("requests that reached the model:\n  {}", lines.join("\n  "))
@@ -176,7 +185,7 @@ impl Drop for Model {
     fn drop(&mut self) {
         self.shared.state().over = true;
         self.shared.changed.notify_all();
-        // Wakes the thread that accepts, so that it sees the end.
+        // Wakes the accepting thread, so that it sees the end.
         let _ = TcpStream::connect(self.address);
         if let Some(accepting) = self.accepting.take() {
             let _ = accepting.join();
@@ -193,7 +202,7 @@ mod tests {
 
     use super::*;
 
-    /// One request on a connection of its own; the status and the body of the reply.
+    /// Sends one request on a connection of its own and returns status and body of the reply.
     fn post(model: &Model, path: &str, body: &Value) -> (u16, String) {
         let mut stream = TcpStream::connect(model.address).expect("connect");
         let body = body.to_string();
@@ -261,8 +270,8 @@ mod tests {
             "done"
         );
         assert_eq!(said(json!([user("plums")])), "ok");
-        let kinds: Vec<Kind> = model.requests().into_iter().map(|r| r.kind).collect();
-        assert_eq!(kinds[4..], [Kind::PastTheEnd, Kind::Side]);
+        let kinds: Vec<RequestKind> = model.requests().into_iter().map(|r| r.kind).collect();
+        assert_eq!(kinds[4..], [RequestKind::PastTheEnd, RequestKind::Side]);
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! A test that could not run says so loudly and is counted; it never passes in silence.
+//! Reports tests that could not run, so that they count as skipped and never as passed.
 
 use std::fmt;
 use std::fs::OpenOptions;
 use std::io::Write;
 
-/// A part of the outer world that this machine cannot give: the program, tmux, the network.
+/// An error for a missing part of the environment: Claude Code, tmux, the network.
 #[derive(Debug, Clone)]
 pub struct Unavailable(String);
 
@@ -22,8 +22,8 @@ impl fmt::Display for Unavailable {
 
 impl std::error::Error for Unavailable {}
 
-/// Reports a skipped test on the real stderr (the test runner captures `eprintln!`), and in
-/// the file named by `$BECKET_SKIPPED`, where `./test` counts it.
+/// Reports a skipped test on the real stderr (the test runner captures `eprintln!`) and in the file
+/// `$BECKET_SKIPPED`, where `./test` counts it.
 pub fn skip(name: &str, why: &Unavailable) {
     let line = format!("SKIPPED {name}: {why}\n");
     let _ = std::io::stderr().lock().write_all(line.as_bytes());

@@ -1,5 +1,5 @@
-//! A scenario as a story: *given* these hooks and settings, *when* the model asks for these
-//! tools and the person types this, *then* these events, this request, this screen.
+//! Scenarios with the real Claude Code, told as stories: *given* these hooks and settings, *when* the model
+//! calls these tools and the user types this, *then* these events, this request, this screen.
 
 mod events;
 mod hook;
@@ -20,16 +20,15 @@ pub use registration::{EVENTS, Recorder, Registration, program};
 pub use session::Person;
 pub use session::{Session, Waiting, now_ms};
 
-use crate::claude::{Claude, Home, Print, Scope};
+use crate::claude::{Claude, Home, Print, SettingsScope};
 use crate::model::{Model, Rule, Script, Turn};
 use crate::skip::{Unavailable, skip};
 use crate::wait::{self, PATIENCE};
 
-/// How long an event may take from one hook's start to becket's log.
+/// The longest time from the start of one hook to the event in becket's log.
 const AGREEMENT: Duration = Duration::from_secs(20);
 
-/// Tells a story under the name of the test that calls it. What this machine cannot give
-/// makes it a skipped test.
+/// Runs a story under the name of the calling test. A missing part of the environment skips the test.
 pub fn story<F>(tell: F)
 where
     F: FnOnce(Given) -> Result<(), Unavailable>,
@@ -41,14 +40,14 @@ where
     }
 }
 
-/// What is there before anything happens.
+/// The setup of a story.
 #[derive(Debug, Default)]
 #[must_use = "a story begins with `begin`"]
 pub struct Given {
     script: Script,
     registered: Vec<Box<dyn Registration>>,
     hooks: Vec<Hook>,
-    settings: Vec<(Scope, Value)>,
+    settings: Vec<(SettingsScope, Value)>,
     files: Vec<(String, String)>,
     env: Vec<(String, String)>,
     needs: Vec<String>,
@@ -57,7 +56,7 @@ pub struct Given {
 }
 
 impl Given {
-    /// The model's turns for a prompt that contains `prompt`.
+    /// Adds the model's turns for a prompt that contains `prompt`.
     pub fn on(self, prompt: &str, turns: impl IntoIterator<Item = Turn>) -> Self {
         self.rule(Rule::on(prompt).turns(turns))
     }
@@ -73,25 +72,25 @@ impl Given {
         self
     }
 
-    /// What is registered for the events instead of becket with a recorder as its witness. The
-    /// first one tells the story's events.
+    /// Registers something in place of becket with a recorder as its witness. The story reads the events of
+    /// the first registration.
     pub fn registered(mut self, what: impl Registration + 'static) -> Self {
         self.registered.push(Box::new(what));
         self
     }
 
-    /// One hook with an opinion, in the project's settings.
+    /// Adds a hook with an answer to the project's settings.
     pub fn hook(mut self, hook: Hook) -> Self {
         self.hooks.push(hook);
         self
     }
 
-    pub fn settings(mut self, scope: Scope, settings: Value) -> Self {
+    pub fn settings(mut self, scope: SettingsScope, settings: Value) -> Self {
         self.settings.push((scope, settings));
         self
     }
 
-    /// A file of the project.
+    /// Adds a file to the project.
     pub fn file(mut self, path: &str, content: &str) -> Self {
         self.files.push((path.to_owned(), content.to_owned()));
         self
@@ -102,21 +101,20 @@ impl Given {
         self
     }
 
-    /// Events (or anything else by name) without which the story cannot be told: a version of
-    /// the program that does not know them skips it.
+    /// Skips the story unless Claude Code knows these events (or anything else by name).
     pub fn needs(mut self, names: &[&str]) -> Self {
         self.needs
             .extend(names.iter().map(|name| (*name).to_owned()));
         self
     }
 
-    /// Something without a name that is there since this version: earlier ones skip the story.
+    /// Skips the story before this version, for features without a name.
     pub fn since(mut self, version: &str, what: &str) -> Self {
         self.since.push((version.to_owned(), what.to_owned()));
         self
     }
 
-    /// How long late events may take before all that is registered has to agree.
+    /// Sets the time that late events may take until all registrations agree.
     pub fn agreement(mut self, bound: Duration) -> Self {
         self.agreement = Some(bound);
         self
@@ -163,7 +161,7 @@ impl Given {
     }
 }
 
-/// A story under way: things happen in it, and can be looked at.
+/// A running story.
 #[derive(Debug)]
 pub struct Story {
     pub claude: Claude,
@@ -174,27 +172,27 @@ pub struct Story {
 }
 
 impl Story {
-    /// The program in print mode with this prompt.
+    /// Returns Claude Code in print mode with this prompt.
     pub fn print(&self, prompt: &str) -> Print<'_> {
         Print::new(&self.claude, &self.home, prompt)
     }
 
-    /// The interactive program, with a person at it.
+    /// Starts the interactive Claude Code, used by a person.
     pub fn person(&self) -> Result<Person<'_>, Unavailable> {
         self.person_with(&[])
     }
 
-    /// The interactive program with further arguments.
+    /// Starts the interactive Claude Code with further arguments.
     pub fn person_with(&self, args: &[&str]) -> Result<Person<'_>, Unavailable> {
-        Person::sits_down(self, args)
+        Person::start(self, args)
     }
 
-    /// The interactive program, started by `becket run` with these options and arguments.
+    /// Starts the interactive Claude Code by `becket run` with these options and arguments.
     pub fn launched(&self, options: &[&str], args: &[&str]) -> Result<Person<'_>, Unavailable> {
-        Person::sits_at(self, &self.launch_command(options, args))
+        Person::start_command(self, &self.launch_command(options, args))
     }
 
-    /// What `launched` runs: becket with these options, then the program with these arguments.
+    /// Returns the command of `launched`: becket with these options, then Claude Code with these arguments.
     pub fn launch_command(&self, options: &[&str], args: &[&str]) -> Vec<OsString> {
         let world = self.becket();
         let mut command = vec![
@@ -210,27 +208,27 @@ impl Story {
         command
     }
 
-    /// Every event so far, as the first registration has it, in order of arrival.
+    /// Returns every event so far of the first registration, in order of arrival.
     pub fn events(&self) -> Events {
         self.registered[0].events(&self.home)
     }
 
-    /// Those of these events that this version knows, for an order that holds without the others.
+    /// Returns those of `events` that this version knows.
     pub fn known<'n>(&self, events: &[&'n str]) -> Vec<&'n str> {
         self.claude.known(events)
     }
 
-    /// The calls of the hook with this label.
+    /// Returns the calls of the hook with this label.
     pub fn calls(&self, label: &str) -> Events {
         events::recorded(&self.home, label)
     }
 
-    /// Waits until the events are as `probe` wants them.
+    /// Waits until `probe` accepts the events.
     #[track_caller]
     pub fn wait_events<T>(&self, what: &str, probe: impl Fn(&Events) -> Option<T>) -> T {
         match wait::until(PATIENCE, || probe(&self.events())) {
             Some(found) => found,
-            None => panic!("the events never showed {what}\n{}", self.so_far()),
+            None => panic!("the events never showed {what}\n{}", self.summary()),
         }
     }
 
@@ -240,8 +238,8 @@ impl Story {
         self.wait_events(name, |events| events.of(name).first().map(|e| (*e).clone()))
     }
 
-    /// Fails unless all that is registered has got the same events, byte for byte. Events that
-    /// the program does not wait for may come in late.
+    /// Fails unless all registrations have the same events, byte for byte. Events that Claude Code does not
+    /// wait for may arrive late.
     #[track_caller]
     pub fn all_agree(&self) {
         let Some((first, others)) = self.registered.split_first() else {
@@ -258,12 +256,12 @@ impl Story {
     }
 
     /// Lets a held hook go on.
-    pub fn let_go(&self, hold: &str) {
+    pub fn release(&self, hold: &str) {
         fs::write(hook::hold_file(&self.home, hold), "").expect("let a hook go");
     }
 
-    /// What happened so far, for a person who wonders why a test failed.
-    pub fn so_far(&self) -> String {
+    /// Summarizes the story so far for a failure message.
+    pub fn summary(&self) -> String {
         format!(
             "{}\nevents: {:?}",
             self.model.summary(),
@@ -272,11 +270,11 @@ impl Story {
     }
 }
 
-/// Every story closes by holding becket's log against what its witness wrote down.
+/// Compares becket's log with the records of its witness at the end of each story.
 impl Drop for Story {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("{}", self.so_far());
+            eprintln!("{}", self.summary());
         } else {
             self.all_agree();
         }

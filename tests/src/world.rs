@@ -1,4 +1,4 @@
-//! A becket of its own: home, programs and daemon that belong to one test alone.
+//! A hermetic becket: home, programs and daemon that belong to one test.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::wait::{self, PATIENCE};
 
-/// The registration that `becket init` writes: settings.
+/// The `--from` argument of the registration that `becket init` writes.
 pub const FROM_SETTINGS: [&str; 2] = ["--from", "settings"];
 
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Default for World {
     }
 }
 
-/// What a hook call printed, how it exited, and how long it took.
+/// The output, exit code and duration of a hook call.
 #[derive(Debug)]
 pub struct Called {
     pub code: Option<i32>,
@@ -53,15 +53,20 @@ impl Called {
         }
     }
 
-    /// No opinion: nothing on stdout, exit 0.
+    /// Returns true if the call gave no opinion: nothing on stdout, exit 0.
     pub fn is_silent(&self) -> bool {
         self.code == Some(0) && self.stdout.is_empty()
+    }
+
+    /// Returns true if the call gave no opinion and reported nothing: nothing on stderr either.
+    pub fn is_quiet(&self) -> bool {
+        self.is_silent() && self.stderr.is_empty()
     }
 }
 
 impl World {
-    /// A world in which the daemon's environment is recorded, as by `becket init`: else its HOME would be the real
-    /// one.
+    /// Creates a world with a recorded environment for the daemon, as by `becket init`. Without it, the
+    /// daemon would use the real HOME.
     pub fn new() -> Self {
         let world = Self::bare();
         let made = fs::DirBuilder::new().mode(0o700).create(&world.becket_home);
@@ -71,7 +76,7 @@ impl World {
         world
     }
 
-    /// A world in which becket has never run.
+    /// Creates a world in which becket has never run.
     pub fn bare() -> Self {
         // A short path: the socket's name must fit its address.
         let root = tempfile::Builder::new()
@@ -101,7 +106,7 @@ impl World {
         self.becket_home.join(name)
     }
 
-    /// A command in a cleared environment that knows this world only.
+    /// Returns a command in a cleared environment that knows this world only.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command
@@ -125,7 +130,7 @@ impl World {
         command
     }
 
-    /// The shim as `becket init` registers it for an event.
+    /// Returns the shim as `becket init` registers it for an event.
     pub fn shim(&self, event: &str) -> Command {
         let mut command = self.command(self.programs.join("becket-hook"));
         command
@@ -136,7 +141,14 @@ impl World {
         command
     }
 
-    /// Runs a becket verb, which must succeed, and gives its stdout.
+    /// Returns the shim of an event, which judges without a daemon.
+    pub fn standalone_shim(&self, event: &str) -> Command {
+        let mut shim = self.shim(event);
+        shim.env("BECKET_NO_DAEMON", "1");
+        shim
+    }
+
+    /// Runs a becket verb, which must succeed, and returns its stdout.
     pub fn run(&self, args: &[&str]) -> String {
         let output = self.output(args);
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -157,7 +169,7 @@ impl World {
         call(self.shim(event), payload.as_ref())
     }
 
-    /// Tells of a session: an event of its own, through the shim, with these fields besides.
+    /// Sends an event of a session through the shim, with these additional fields.
     pub fn tell(&self, session: &str, event: &str, fields: &Value) -> Called {
         let mut payload = json!({"session_id": session, "hook_event_name": event});
         for (name, value) in fields.as_object().into_iter().flatten() {
@@ -166,13 +178,13 @@ impl World {
         self.send(event, payload.to_string())
     }
 
-    /// The live sessions, as `becket sessions --json` gives them.
+    /// Returns the live sessions of `becket sessions --json`.
     pub fn sessions(&self) -> Vec<Value> {
         let text = self.run(&["sessions", "--json"]);
         serde_json::from_str(&text).expect("a list in JSON")
     }
 
-    /// The whole log, as `becket events --json` gives it.
+    /// Returns the whole log of `becket events --json`.
     pub fn events(&self) -> Vec<Value> {
         let text = self.run(&["events", "--json", "--duplicates"]);
         text.lines()
@@ -180,12 +192,12 @@ impl World {
             .collect()
     }
 
-    /// `becket daemon status --json`.
+    /// Returns `becket daemon status --json`.
     pub fn status(&self) -> Value {
         serde_json::from_str(&self.run(&["daemon", "status", "--json"])).expect("JSON")
     }
 
-    /// `becket doctor --json`: its exit code, and what it says of every part.
+    /// Returns the exit code and the report of `becket doctor --json`.
     pub fn doctor(&self) -> (Option<i32>, Value) {
         let output = self.output(&["doctor", "--json"]);
         let told = serde_json::from_slice(&output.stdout).unwrap_or_else(|why| {
@@ -200,7 +212,7 @@ impl World {
         self.daemon_pid().expect("a daemon")
     }
 
-    /// The pid that the daemon wrote into its lock, if that process lives.
+    /// Returns the pid in the daemon's lock file if that process runs.
     pub fn daemon_pid(&self) -> Option<u32> {
         let pid: u32 = fs::read_to_string(self.path("run/daemon.lock"))
             .ok()?
@@ -211,7 +223,7 @@ impl World {
         program.starts_with(self.root.path()).then_some(pid)
     }
 
-    /// All daemons of this world, also those that still wait for the lock.
+    /// Returns all daemons of this world, also those that wait for the lock.
     pub fn daemons(&self) -> Vec<u32> {
         let called = "\0daemon\0run\0";
         let is_ours = |pid: &u32| {
@@ -252,8 +264,8 @@ impl Drop for World {
     }
 }
 
-/// Puts a program there as well. A link is quick; across file systems it has to be a copy, which we do
-/// not make ourselves: see `write_program`.
+/// Puts a program at another path, by a hard link or, across file systems, by `cp`. The test must not write
+/// the copy itself: see `write_program`.
 pub fn place_program(built: &Path, here: &Path) {
     if fs::hard_link(built, here).is_err() {
         let copied = Command::new("cp").arg(built).arg(here).status();
@@ -262,8 +274,8 @@ pub fn place_program(built: &Path, here: &Path) {
     }
 }
 
-/// Writes a program in sh. Not by ourselves: whatever another thread starts meanwhile would hold it
-/// open for writing, and such a file is not run.
+/// Writes a program in sh. A shell writes the file, because a process that another thread starts meanwhile
+/// would inherit the open file, and the system refuses to run a file that is open for writing.
 pub fn write_program(path: &Path, body: &str) {
     let write = r#"printf '#!/bin/sh\n%s\n' "$1" > "$2" && chmod 755 "$2""#;
     let mut sh = Command::new("/bin/sh");
@@ -271,7 +283,7 @@ pub fn write_program(path: &Path, body: &str) {
     assert!(written.expect("a shell").success(), "{}", path.display());
 }
 
-/// Whether a process runs. A zombie does not, unless some of its threads are still ending: they
+/// Returns true if a process runs. A zombie does not, unless some of its threads are still ending: they
 /// hold its files and sockets open.
 pub fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -282,13 +294,13 @@ pub fn is_alive(pid: u32) -> bool {
     runs || threads() > 1
 }
 
-/// Runs a hook command with this on stdin.
+/// Runs a hook command with `payload` on stdin.
 pub fn call(command: Command, payload: &[u8]) -> Called {
     let began = Instant::now();
     let mut child = start(command);
     let mut stdin = child.stdin.take().expect("a stdin");
     let payload = payload.to_vec();
-    // On a thread of its own: a program that answers before it has read everything must not hang us.
+    // On a thread of its own: a program that answers before it has read everything must not block the test.
     let writing = std::thread::spawn(move || drop(stdin.write_all(&payload)));
     let output = child.wait_with_output().expect("the hook ends");
     let took = began.elapsed();
@@ -296,15 +308,14 @@ pub fn call(command: Command, payload: &[u8]) -> Called {
     Called::new(&output, took)
 }
 
-/// Waits for a hook to end, whatever its stdin does. One that does not end in time is killed, and
-/// fails the test.
+/// Waits for a hook to end. One that does not end in time is killed and fails the test.
 pub fn finish(child: Child, began: Instant, bound: Duration) -> Called {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let (ended, waiting) = std::sync::mpsc::channel();
     let reaping = std::thread::spawn(move || drop(ended.send(child.wait_with_output())));
     let output = waiting.recv_timeout(bound);
     if output.is_err() {
-        // Nobody has waited for it yet, so the pid is still its own.
+        // The process has not been reaped, so its pid is not reused.
         let _ = pid.map(|pid| kill_process(pid, Signal::KILL));
     }
     drop(reaping.join());
@@ -314,7 +325,7 @@ pub fn finish(child: Child, began: Instant, bound: Duration) -> Called {
     }
 }
 
-/// Starts a hook command with pipes on all three.
+/// Starts a hook command with pipes for stdin, stdout and stderr.
 pub fn start(mut command: Command) -> Child {
     command
         .stdin(Stdio::piped())
@@ -323,12 +334,12 @@ pub fn start(mut command: Command) -> Child {
     command.spawn().expect("the hook starts")
 }
 
-/// `becket`, as it was built for this test run.
+/// Returns the `becket` of this test run.
 fn becket() -> PathBuf {
     built("BECKET_TEST_BIN", &["becket"])
 }
 
-/// The shim: the static build if there is one.
+/// Returns the shim: the static build if there is one.
 fn shim() -> PathBuf {
     built(
         "BECKET_TEST_SHIM",
@@ -356,7 +367,7 @@ fn built(variable: &str, names: &[&str]) -> PathBuf {
     })
 }
 
-/// The recorded payloads of the real Claude Code, by name.
+/// Returns the recorded payloads of the real Claude Code, by name.
 pub fn fixtures() -> Vec<(String, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/wire/fixtures");
     let mut found: Vec<_> = fs::read_dir(folder)

@@ -1,5 +1,5 @@
-//! An MCP server with one tool, `ask`, which asks the person for a name: the only way to make
-//! the elicitation events fire.
+//! An MCP server with one tool, `ask`, which asks the user for a name. Only such a server makes the
+//! elicitation events fire.
 
 use std::io::{self, BufRead, Write};
 
@@ -18,7 +18,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// `asked` is the id of the tool call that waits for the person.
+/// Answers one message. `asked` is the id of the tool call that waits for the user.
 fn reply(message: &Value, asked: &mut Value) -> Option<Value> {
     let id = message.get("id")?.clone();
     let result = match message["method"].as_str() {

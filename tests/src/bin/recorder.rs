@@ -1,5 +1,5 @@
-//! A hook that is not becket: writes down what it was given and answers as told. What becket
-//! keeps is held against what this program saw.
+//! A hook that is independent of becket: records its payload and answers as its arguments say. Tests
+//! compare becket's log with its records.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -9,14 +9,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-/// How often a held hook looks whether it may go on.
+/// The time between two checks of the hold file.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// A hook that nobody lets go ends by itself, so that no process outlives the tests.
+/// The longest time that a held hook waits, so that no process outlives the tests.
 const LONGEST: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
-struct Told {
+struct Args {
     log: String,
     label: String,
     reply: String,
@@ -26,52 +26,52 @@ struct Told {
 }
 
 fn main() -> io::Result<ExitCode> {
-    let told = told();
+    let args = parse_args();
     let mut payload = Vec::new();
     io::stdin().lock().read_to_end(&mut payload)?;
-    record(&told, &payload)?;
-    if let Some(file) = &told.hold {
+    record(&args, &payload)?;
+    if let Some(file) = &args.hold {
         hold(Path::new(file));
     }
-    eprint!("{}", told.stderr);
-    print!("{}", told.reply);
+    eprint!("{}", args.stderr);
+    print!("{}", args.reply);
     io::stdout().flush()?;
-    Ok(ExitCode::from(told.exit))
+    Ok(ExitCode::from(args.exit))
 }
 
-fn told() -> Told {
-    let mut told = Told::default();
-    let mut args = std::env::args().skip(1);
-    while let (Some(name), Some(value)) = (args.next(), args.next()) {
+fn parse_args() -> Args {
+    let mut args = Args::default();
+    let mut words = std::env::args().skip(1);
+    while let (Some(name), Some(value)) = (words.next(), words.next()) {
         match name.as_str() {
-            "--log" => told.log = value,
-            "--label" => told.label = value,
-            "--reply" => told.reply = value,
-            "--stderr" => told.stderr = value,
-            "--exit" => told.exit = value.parse().unwrap_or(70),
-            "--hold" => told.hold = Some(value),
+            "--log" => args.log = value,
+            "--label" => args.label = value,
+            "--reply" => args.reply = value,
+            "--stderr" => args.stderr = value,
+            "--exit" => args.exit = value.parse().unwrap_or(70),
+            "--hold" => args.hold = Some(value),
             _ => {}
         }
     }
-    told
+    args
 }
 
-/// One line a call, under a lock: the order of the lines is the order of arrival.
-fn record(told: &Told, payload: &[u8]) -> io::Result<()> {
+/// Appends one line under a lock, so that the order of the lines is the order of arrival.
+fn record(args: &Args, payload: &[u8]) -> io::Result<()> {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     let line = json!({
         "at": since.as_millis() as u64,
-        "label": told.label,
+        "label": args.label,
         "payload": String::from_utf8_lossy(payload),
         "env": environment(),
     });
     let mut log = OpenOptions::new()
         .create(true)
         .append(true)
-        .open(&told.log)?;
-    let lock = File::open(&told.log)?;
+        .open(&args.log)?;
+    let lock = File::open(&args.log)?;
     lock.lock()?;
     log.write_all(format!("{line}\n").as_bytes())
 }

@@ -1,5 +1,4 @@
-//! A home of the test's own for one Claude Code: nothing in it, and nothing around it, comes
-//! from the machine's user.
+//! A home for one Claude Code: nothing in it or around it comes from the user of the machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,15 +6,15 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Which of the program's settings files.
+/// A settings file of Claude Code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
+pub enum SettingsScope {
     User,
     Project,
     Local,
 }
 
-/// HOME, the program's config folder and a project, with the environment that leads there.
+/// HOME, the config folder and a project of Claude Code, with the environment that points to them.
 #[derive(Debug)]
 pub struct Home {
     root: PathBuf,
@@ -24,8 +23,8 @@ pub struct Home {
 }
 
 impl Home {
-    /// A new home whose program talks to the model at `url`. Onboarding is done and the project
-    /// is trusted, for the interactive program would ask.
+    /// Creates a home for a Claude Code that uses the model at `url`. Onboarding is done and the project is
+    /// trusted, because the interactive program would ask.
     pub fn new(url: &str) -> Self {
         let folder = tempfile::Builder::new()
             .prefix("becket-")
@@ -48,7 +47,7 @@ impl Home {
         home
     }
 
-    /// Everything of this home lies in here.
+    /// Returns the folder that contains this home.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -57,22 +56,22 @@ impl Home {
         self.root.join("home")
     }
 
-    /// `CLAUDE_CONFIG_DIR`.
+    /// Returns `CLAUDE_CONFIG_DIR`.
     pub fn config(&self) -> PathBuf {
         self.home().join(".claude")
     }
 
-    /// Where the program is started.
+    /// Returns the folder that Claude Code starts in.
     pub fn project(&self) -> PathBuf {
         self.root.join("project")
     }
 
-    /// The whole environment of the program: nothing else is passed on.
+    /// Returns the whole environment of Claude Code: nothing else is passed on.
     pub fn env(&self) -> &[(String, String)] {
         &self.env
     }
 
-    /// Adds to the environment, or replaces what is there.
+    /// Sets a variable of the environment.
     pub fn set_env(&mut self, name: &str, value: impl Into<String>) {
         self.env.retain(|(key, _)| key != name);
         self.env.push((name.to_owned(), value.into()));
@@ -85,27 +84,33 @@ impl Home {
         path
     }
 
-    pub fn settings_path(&self, scope: Scope) -> PathBuf {
+    pub fn settings_path(&self, scope: SettingsScope) -> PathBuf {
         match scope {
-            Scope::User => self.config().join("settings.json"),
-            Scope::Project => self.project().join(".claude/settings.json"),
-            Scope::Local => self.project().join(".claude/settings.local.json"),
+            SettingsScope::User => self.config().join("settings.json"),
+            SettingsScope::Project => self.project().join(".claude/settings.json"),
+            SettingsScope::Local => self.project().join(".claude/settings.local.json"),
         }
     }
 
-    /// The settings as they stand; an absent file is an empty object.
-    pub fn settings(&self, scope: Scope) -> Value {
+    /// Reads the settings; an absent file is an empty object.
+    pub fn settings(&self, scope: SettingsScope) -> Value {
         let text = fs::read_to_string(self.settings_path(scope)).unwrap_or_default();
         serde_json::from_str(&text).unwrap_or_else(|_| json!({}))
     }
 
-    pub fn set_settings(&self, scope: Scope, settings: &Value) {
+    pub fn set_settings(&self, scope: SettingsScope, settings: &Value) {
         let text = format!("{settings:#}\n");
         put(&self.settings_path(scope), &text);
     }
 
-    /// Adds one handler for one event, after those that are there.
-    pub fn add_hook(&self, scope: Scope, event: &str, matcher: Option<&str>, handler: &Value) {
+    /// Adds one handler for one event, after the existing ones.
+    pub fn add_hook(
+        &self,
+        scope: SettingsScope,
+        event: &str,
+        matcher: Option<&str>,
+        handler: &Value,
+    ) {
         let mut settings = self.settings(scope);
         let mut group = json!({"hooks": [handler]});
         if let Some(matcher) = matcher {
@@ -135,7 +140,7 @@ impl Home {
         put(&self.state_path(), &state.to_string());
     }
 
-    /// Sets one thing of those that the program itself keeps between its runs.
+    /// Sets one field of the state that Claude Code keeps between runs.
     pub fn remember(&self, field: &str, value: Value) {
         let text = fs::read_to_string(self.state_path()).expect("read what the program keeps");
         let mut state: Value = serde_json::from_str(&text).expect("what it keeps is JSON");

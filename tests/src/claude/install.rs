@@ -1,4 +1,4 @@
-//! Getting a version of the program from npm, once, into a folder of its own.
+//! Installs a version of Claude Code from npm, once, into a folder of its own.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use crate::skip::Unavailable;
 
-/// Two ways to have the program: the native binary, which needs no Node, and the older
-/// package, whose script Node runs.
+/// The package whose script Node runs. Newer versions come as a native binary, which needs no Node.
 const SCRIPT_PACKAGE: &str = "@anthropic-ai/claude-code";
 
 pub(super) fn find_or_install(cache: &Path, version: &str) -> Result<Vec<OsString>, Unavailable> {
@@ -40,7 +39,8 @@ pub(super) fn find_or_install(cache: &Path, version: &str) -> Result<Vec<OsStrin
     })
 }
 
-/// Each test may be a process of its own: where npm cannot be reached, one of them finds out.
+/// Returns the error of a recent failed install. Each test may be a process: where npm is not reachable,
+/// only one of them finds out.
 fn failed_lately(folder: &Path) -> Option<Unavailable> {
     let mark = folder.join("failed");
     let age = mark.metadata().ok()?.modified().ok()?.elapsed().ok()?;
@@ -52,7 +52,7 @@ fn failed(path: &Path, verb: &str, why: &dyn std::fmt::Display) -> Unavailable {
     Unavailable::new(format!("{verb} {}: {why}", path.display()))
 }
 
-/// The marker is written last: an install that was killed half way does not count.
+/// Finds an installed program. Its marker is written last, so an install that was killed does not count.
 fn find(folder: &Path) -> Option<Vec<OsString>> {
     let package = fs::read_to_string(folder.join("complete")).ok()?;
     command(folder, package.trim())
@@ -79,7 +79,7 @@ fn install(folder: &Path, version: &str) -> Result<Vec<OsString>, Unavailable> {
     for package in [native_package(), SCRIPT_PACKAGE.to_owned()] {
         let _ = fs::remove_dir_all(folder.join("node_modules"));
         let outcome = fetch(&npm, folder, &package, version);
-        // The tarball in npm's own cache would double what the installed program takes.
+        // The tarball in npm's cache would double the disk space.
         let _ = fs::remove_dir_all(folder.join("npm"));
         match outcome {
             Err(more) => why = format!("{why}{more}"),
@@ -128,7 +128,7 @@ fn fetch(npm: &Path, folder: &Path, package: &str, version: &str) -> Result<(), 
         .arg(format!("{package}@{version}"))
         .env("HOME", &home)
         .env("npm_config_cache", home.join("cache"))
-        // Node knows its own authorities only; a machine may have one more in the system's store.
+        // Node knows only its built-in authorities; a machine may have one more in the system's store.
         .envs(extra_authorities())
         .current_dir(folder)
         .stdin(Stdio::null())
@@ -144,7 +144,7 @@ fn fetch(npm: &Path, folder: &Path, package: &str, version: &str) -> Result<(), 
     }
 }
 
-/// The system's store of certificates, unless the environment names one already.
+/// Returns the variable for the system's store of certificates, unless the environment already names one.
 pub(crate) fn extra_authorities() -> Option<(&'static str, &'static str)> {
     let store = "/etc/ssl/certs/ca-certificates.crt";
     let named = std::env::var_os("NODE_EXTRA_CA_CERTS").is_some();

@@ -1,4 +1,4 @@
-//! The program in print mode (`-p`): one prompt, one result, with a bound on its time.
+//! Claude Code in print mode (`-p`): one prompt, one result, with a bound on its time.
 
 use becket_wire::json;
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::{Claude, Home};
 use crate::wait;
 
-/// One run that is about to be. Every method adds what the command line would say.
+/// A run to be started. Each method adds arguments of the command line.
 #[derive(Debug)]
 #[must_use = "a run does nothing until `run` or `start`"]
 pub struct Print<'a> {
@@ -51,42 +51,42 @@ impl<'a> Print<'a> {
         self
     }
 
-    /// Takes up the session with this id.
+    /// Resumes the session with this id.
     pub fn resume(self, session: &str) -> Self {
         self.args(["--resume", session])
     }
 
-    /// Takes up the newest session of the project.
+    /// Resumes the newest session of the project.
     pub fn continues(self) -> Self {
         self.arg("--continue")
     }
 
-    /// Makes the resumed session a new one.
+    /// Makes a new session of the resumed one.
     pub fn fork(self) -> Self {
         self.arg("--fork-session")
     }
 
-    /// Settings on the command line, beside those of the files.
+    /// Passes settings on the command line, beside those of the files.
     pub fn settings(self, settings: &Value) -> Self {
         self.args(["--settings".to_owned(), settings.to_string()])
     }
 
-    /// Subagents on the command line.
+    /// Passes subagents on the command line.
     pub fn agents(self, agents: &Value) -> Self {
         self.args(["--agents".to_owned(), agents.to_string()])
     }
 
-    /// The permission mode: `default`, `acceptEdits`, `bypassPermissions`, `plan`.
+    /// Sets the permission mode: `default`, `acceptEdits`, `bypassPermissions`, `plan`.
     pub fn mode(self, mode: &str) -> Self {
         self.args(["--permission-mode", mode])
     }
 
-    /// The model to ask for.
+    /// Sets the model.
     pub fn model(self, model: &str) -> Self {
         self.args(["--model", model])
     }
 
-    /// Every message as a line (`stream-json`), not only the result.
+    /// Prints every message as a line (`stream-json`), not only the result.
     pub fn stream(mut self) -> Self {
         self.stream = true;
         self
@@ -97,25 +97,25 @@ impl<'a> Print<'a> {
         self
     }
 
-    /// How long the run may take.
+    /// Sets the time limit of the run.
     pub fn bound(mut self, bound: Duration) -> Self {
         self.bound = bound;
         self
     }
 
-    /// Runs to the end.
+    /// Runs the program to its end.
     pub fn run(self) -> Finished {
         self.start().finish()
     }
 
-    /// Starts, for a test that acts in the middle of the run.
+    /// Starts the program, for a test that acts during the run.
     pub fn start(self) -> Running {
         static RUNS: AtomicU64 = AtomicU64::new(0);
         let number = RUNS.fetch_add(1, Ordering::Relaxed);
         let out = self.home.root().join(format!("run-{number}.out"));
         let err = self.home.root().join(format!("run-{number}.err"));
         let mut command = self.command();
-        // Files, not pipes: a grandchild that keeps them open cannot hold up the test.
+        // Files, not pipes: a grandchild that keeps them open cannot block the test.
         command
             .stdin(Stdio::null())
             .stdout(File::create(&out).expect("open a file for stdout"))
@@ -150,7 +150,7 @@ impl<'a> Print<'a> {
     }
 }
 
-/// A run under way. Dropped before its end, it is killed with its group.
+/// A running program. Dropping it kills the program with its group.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -165,17 +165,17 @@ impl Running {
         self.child.id()
     }
 
-    /// What it has printed so far.
+    /// Returns the output so far.
     pub fn stdout(&self) -> String {
         text(&self.out)
     }
 
-    /// Sends a signal to the program alone, as a person with `kill` would.
+    /// Sends a signal to the program alone, as `kill` would.
     pub fn signal(&self, signal: Signal) {
         let _ = rustix::process::kill_process(self.group(), signal);
     }
 
-    /// Waits for the end, at most to the bound.
+    /// Waits for the end, within the time limit.
     pub fn finish(mut self) -> Finished {
         let left = self.bound.saturating_sub(self.began.elapsed());
         let status = wait::until(left, || self.child.try_wait().expect("ask for the end"));
@@ -210,7 +210,7 @@ fn text(path: &PathBuf) -> String {
     String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
 }
 
-/// A run that has ended.
+/// An ended run.
 #[derive(Debug)]
 pub struct Finished {
     pub status: ExitStatus,
@@ -220,7 +220,7 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// The result object: the whole output, or the last line of a stream.
+    /// Returns the result object: the whole output, or the last line of a stream.
     pub fn result(&self) -> Value {
         let lines = self.lines();
         match lines.iter().rev().find(|line| line["type"] == "result") {
@@ -229,7 +229,7 @@ impl Finished {
         }
     }
 
-    /// The result's text.
+    /// Returns the text of the result.
     pub fn text(&self) -> String {
         self.result()["result"]
             .as_str()
@@ -244,13 +244,13 @@ impl Finished {
             .to_owned()
     }
 
-    /// Every message that was printed.
+    /// Returns every printed message.
     pub fn lines(&self) -> Vec<Value> {
         let lines = self.stdout.lines();
         lines.filter_map(|line| json::lenient(line).ok()).collect()
     }
 
-    /// Fails unless the program itself was content.
+    /// Fails unless the program succeeded.
     #[track_caller]
     pub fn succeeded(&self) -> &Self {
         let fine = self.status.success() && self.result()["is_error"] == false;

@@ -1,14 +1,14 @@
-//! The script, and how the turn for one request is chosen. It depends on nothing but the
-//! conversation in the request, so it survives resume, compaction, stop hooks that add
-//! messages, and subagents, whose prompt opens a conversation of their own.
+//! The script of the model and the choice of the turn for one request. The choice depends only on the
+//! conversation in the request, so it survives resume, compaction, stop hooks that add messages, and
+//! subagents, whose prompt opens a conversation of their own.
 
 use serde_json::Value;
 
 use super::Model;
-use super::serve::{Kind, text_of};
+use super::serve::{RequestKind, text_of};
 use super::turn::{Reply, Turn, Usage, say};
 
-/// What the model does for which prompt.
+/// The turns of the model by prompt.
 #[derive(Debug, Clone, Default)]
 pub struct Script {
     rules: Vec<Rule>,
@@ -28,7 +28,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// For a conversation whose newest known user text contains `prompt`.
+    /// Creates a rule for conversations whose newest known user text contains `prompt`.
     pub fn on(prompt: &str) -> Self {
         Self {
             prompt: prompt.to_owned(),
@@ -39,21 +39,22 @@ impl Rule {
         }
     }
 
-    /// Only when the system prompt contains this.
+    /// Restricts the rule to requests whose system prompt contains `part`.
     #[must_use]
     pub fn system(mut self, part: &str) -> Self {
         part.clone_into(&mut self.system);
         self
     }
 
-    /// Only when the model's id contains this.
+    /// Restricts the rule to models whose id contains `part`.
     #[must_use]
     pub fn model(mut self, part: &str) -> Self {
         part.clone_into(&mut self.model);
         self
     }
 
-    /// For requests without tools (titles, summaries, prompt hooks), which rules else leave alone.
+    /// Makes the rule answer requests without tools (titles, summaries, prompt hooks), which rules
+    /// otherwise ignore.
     #[must_use]
     pub fn side(mut self) -> Self {
         self.side = true;
@@ -66,15 +67,15 @@ impl Rule {
         self
     }
 
-    /// Where the prompt stands in `text`, if this rule is for such a request at all.
-    fn at(&self, text: &str, about: &About) -> Option<usize> {
+    /// Returns the position of the prompt in `text` if this rule applies to the request.
+    fn at(&self, text: &str, about: &RequestTraits) -> Option<usize> {
         let for_it = self.side != about.tools
             && about.system.contains(&self.system)
             && about.model.contains(&self.model);
         for_it.then(|| text.rfind(&self.prompt)).flatten()
     }
 
-    /// The turn after so many replies. A failure is no reply: it is passed over once it has
+    /// Returns the turn after `replies` replies. A failure is not a reply: it is skipped once it has
     /// happened as often as it should.
     fn turn(&mut self, mut replies: usize) -> Option<Turn> {
         for turn in &mut self.turns {
@@ -95,14 +96,14 @@ impl Rule {
     }
 }
 
-/// What a rule looks at besides the prompt.
-struct About {
+/// The properties of a request that a rule checks besides the prompt.
+struct RequestTraits {
     system: String,
     model: String,
     tools: bool,
 }
 
-impl About {
+impl RequestTraits {
     fn of(body: &Value) -> Self {
         Self {
             system: text_of(&body["system"]),
@@ -113,7 +114,7 @@ impl About {
 }
 
 impl Script {
-    /// The model's turns for a prompt that contains `prompt`.
+    /// Adds the turns for a prompt that contains `prompt`.
     #[must_use]
     pub fn on(self, prompt: &str, turns: impl IntoIterator<Item = Turn>) -> Self {
         self.rule(Rule::on(prompt).turns(turns))
@@ -125,21 +126,21 @@ impl Script {
         self
     }
 
-    /// What every turn says it has used, unless it says so itself.
+    /// Sets the usage of turns that set none.
     #[must_use]
     pub fn usage(mut self, input: u64, output: u64) -> Self {
         self.usage = Usage { input, output };
         self
     }
 
-    /// The text for side requests that no rule is for.
+    /// Sets the text for side requests without a rule.
     #[must_use]
     pub fn side(mut self, text: &str) -> Self {
         self.side = Some(text.to_owned());
         self
     }
 
-    /// The summary that compaction gets.
+    /// Sets the summary of a compaction.
     #[must_use]
     pub fn summary(mut self, text: &str) -> Self {
         self.summary = Some(text.to_owned());
@@ -159,27 +160,27 @@ impl Script {
         turn.usage.unwrap_or(self.usage)
     }
 
-    /// What this request is, and the turn it gets.
-    pub(super) fn choose(&mut self, body: &Value) -> (Kind, Turn) {
+    /// Classifies a request and chooses its turn.
+    pub(super) fn choose(&mut self, body: &Value) -> (RequestKind, Turn) {
         if asks_for_summary(body) {
-            return (Kind::Compaction, say(self.summary_text()));
+            return (RequestKind::Compaction, say(self.summary_text()));
         }
-        let about = About::of(body);
+        let about = RequestTraits::of(body);
         let Some((rule, replies)) = self.find(body, &about) else {
-            return (Kind::Side, say(self.side_text(&about)));
+            return (RequestKind::Side, say(self.side_text(&about)));
         };
         let rule = &mut self.rules[rule];
         match rule.turn(replies) {
             Some(turn) => {
                 let prompt = rule.prompt.clone();
-                (Kind::Turn { prompt, replies }, turn)
+                (RequestKind::Turn { prompt, replies }, turn)
             }
-            None => (Kind::PastTheEnd, say("done")),
+            None => (RequestKind::PastTheEnd, say("done")),
         }
     }
 
-    /// The rule whose prompt is the newest in the conversation, and the replies since then.
-    fn find(&self, body: &Value, about: &About) -> Option<(usize, usize)> {
+    /// Finds the rule whose prompt is the newest in the conversation, and counts the replies since.
+    fn find(&self, body: &Value, about: &RequestTraits) -> Option<(usize, usize)> {
         let mut replies = 0;
         for message in body["messages"].as_array()?.iter().rev() {
             match message["role"].as_str() {
@@ -197,11 +198,11 @@ impl Script {
         None
     }
 
-    /// Claude Code may put several user texts into one message: the last one counts.
-    fn newest(&self, text: &str, about: &About) -> Option<usize> {
+    /// Finds the last known user text, since Claude Code may put several into one message.
+    fn newest(&self, text: &str, about: &RequestTraits) -> Option<usize> {
         let found = self.rules.iter().enumerate();
         let found = found.filter_map(|(index, rule)| Some((rule.at(text, about)?, index)));
-        // Of two rules for the same place the first one wins, as in a reading person's eyes.
+        // Of two rules for the same position the first one wins.
         found
             .max_by_key(|(at, index)| (*at, usize::MAX - index))
             .map(|(_, index)| index)
@@ -213,7 +214,7 @@ impl Script {
         format!("<analysis>short</analysis>\n<summary>{summary}</summary>")
     }
 
-    fn side_text(&self, about: &About) -> String {
+    fn side_text(&self, about: &RequestTraits) -> String {
         match &self.side {
             Some(text) => text.clone(),
             None if about.system.to_lowercase().contains("title") => {
@@ -224,7 +225,7 @@ impl Script {
     }
 }
 
-/// Compaction is an ordinary request whose last user text asks for a summary.
+/// Returns true for a compaction: an ordinary request whose last user text asks for a summary.
 fn asks_for_summary(body: &Value) -> bool {
     let messages = body["messages"].as_array().map_or(&[][..], Vec::as_slice);
     let last = messages.iter().rev().find(|m| m["role"] == "user");

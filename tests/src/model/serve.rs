@@ -18,7 +18,7 @@ pub(super) fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         }
         let Ok(stream) = stream else { continue };
         let shared = Arc::clone(shared);
-        // A connection that breaks is the client's business (an interrupt), not the test's.
+        // A broken connection is normal for the client (an interrupt), not an error of the test.
         std::thread::spawn(move || drop(converse(&stream, &shared)));
     }
 }
@@ -48,12 +48,12 @@ fn halfway(
     let end = String::from_utf8_lossy(body).rfind("event: content_block_stop");
     let rest = end.map_or(0, |end| body.len() - end);
     outgoing.write(&mut stream, true, rest)?;
-    shared.pass(gate);
+    shared.wait_gate(gate);
     stream.write_all(&body[body.len() - rest..])?;
     stream.flush()
 }
 
-/// The reply, and the gate that it stops at halfway.
+/// Returns the reply and the gate that stops it halfway.
 fn answer(incoming: Incoming, shared: &Shared) -> (Option<Outgoing>, Option<String>) {
     let size = incoming.body.len();
     let body: Value = serde_json::from_slice(&incoming.body).unwrap_or_default();
@@ -64,12 +64,12 @@ fn answer(incoming: Incoming, shared: &Shared) -> (Option<Outgoing>, Option<Stri
         .unwrap_or_default()
         .to_owned();
     if path.ends_with("/count_tokens") {
-        keep(incoming, body, Kind::CountTokens, shared);
+        keep(incoming, body, RequestKind::CountTokens, shared);
         let counted = json!({"input_tokens": (size / 4).max(1)});
         return (Some(json_reply(200, &counted)), None);
     }
     if incoming.method != "POST" || !path.ends_with("/v1/messages") {
-        keep(incoming, body, Kind::Other, shared);
+        keep(incoming, body, RequestKind::Other, shared);
         let nothing = json!({"data": [], "has_more": false});
         return (Some(json_reply(200, &nothing)), None);
     }
@@ -86,7 +86,7 @@ fn answer(incoming: Incoming, shared: &Shared) -> (Option<Outgoing>, Option<Stri
     (reply(&turn, &model, usage, streams), turn.halfway)
 }
 
-fn keep(incoming: Incoming, body: Value, kind: Kind, shared: &Shared) {
+fn keep(incoming: Incoming, body: Value, kind: RequestKind, shared: &Shared) {
     let mut headers = incoming.headers;
     headers.retain(|(name, _)| name != "x-api-key" && name != "authorization");
     shared.state().requests.push(Request {
@@ -102,8 +102,8 @@ fn keep(incoming: Incoming, body: Value, kind: Kind, shared: &Shared) {
 fn wait(turn: &Turn, shared: &Shared) {
     for pause in &turn.pauses {
         match pause {
-            Pause::Gate(name) => shared.pass(name),
-            Pause::Millis(millis) => shared.rest(Duration::from_millis(*millis)),
+            Pause::Gate(name) => shared.wait_gate(name),
+            Pause::Millis(millis) => shared.pause(Duration::from_millis(*millis)),
         }
     }
 }
@@ -141,21 +141,21 @@ fn json_reply(status: u16, body: &Value) -> Outgoing {
     }
 }
 
-/// Larger than any conversation of a test; past it the client is at fault.
+/// The largest accepted request: larger than any conversation of a test.
 const MOST: usize = 256 << 20;
 
-/// A request as it came off the wire.
+/// A request as received.
 #[derive(Debug)]
 pub(super) struct Incoming {
     pub method: String,
     pub path: String,
-    /// Names in lower case.
+    /// Header names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
 impl Incoming {
-    /// The next request of this connection; `None` when the client is done with it.
+    /// Reads the next request of this connection; `None` at its end.
     pub fn read(from: &mut impl BufRead) -> io::Result<Option<Self>> {
         let first = line(from)?;
         let mut words = first.split_whitespace();
@@ -234,7 +234,7 @@ fn chunks(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
     }
 }
 
-/// What goes back.
+/// A response to send.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub status: u16,
@@ -245,7 +245,7 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Writes it but for the last `rest` bytes of the body.
+    /// Writes the response without the last `rest` bytes of the body.
     pub fn write(&self, to: &mut impl Write, with_body: bool, rest: usize) -> io::Result<()> {
         let mut head = format!(
             "HTTP/1.1 {} Scripted\r\ncontent-type: {}\r\ncontent-length: {}\r\nrequest-id: {}\r\n",
@@ -267,35 +267,35 @@ impl Outgoing {
     }
 }
 
-/// One request, as it came (without the key).
+/// One request as received (without the key).
 #[derive(Debug, Clone)]
 pub struct Request {
     pub method: String,
     pub path: String,
-    /// Names in lower case.
+    /// Header names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: Value,
-    pub kind: Kind,
+    pub kind: RequestKind,
 }
 
-/// What the server took a request for.
+/// The kind of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
-    /// A turn of the script: which prompt, and how many replies came before.
+pub enum RequestKind {
+    /// A turn of the script: its prompt and the number of replies before.
     Turn {
         prompt: String,
         replies: usize,
     },
-    /// The script had no more turns for this conversation: the answer was "done".
+    /// The script had no more turns for this conversation; the answer was "done".
     PastTheEnd,
     Compaction,
-    /// A title, a summary, a probe: anything that no rule is for.
+    /// A title, a summary, a probe: anything without a rule.
     Side,
     CountTokens,
     Other,
 }
 
-/// What a tool gave back to the model.
+/// The result of a tool call, as sent to the model.
 #[derive(Debug, Clone)]
 pub struct ToolResult {
     pub id: String,
@@ -321,7 +321,7 @@ impl Request {
         text_of(&self.body["system"])
     }
 
-    /// The names of the tools that the model was offered.
+    /// Returns the names of the tools in the request.
     pub fn tools(&self) -> Vec<&str> {
         let tools = self.body["tools"].as_array().map_or(&[][..], Vec::as_slice);
         tools
@@ -330,12 +330,12 @@ impl Request {
             .collect()
     }
 
-    /// The model is given `text` somewhere: in a message, a tool result, the system prompt.
+    /// Returns true if a message, a tool result or the system prompt contains `text`.
     pub fn contains(&self, text: &str) -> bool {
         any_string(&self.body, &|string| string.contains(text))
     }
 
-    /// The results of the tools of the last reply, in order.
+    /// Returns the tool results for the last reply, in order.
     pub fn tool_results(&self) -> Vec<ToolResult> {
         let messages = self.messages();
         let last_reply = messages.iter().rposition(|m| m["role"] == "assistant");
@@ -347,7 +347,7 @@ impl Request {
         blocks.filter_map(ToolResult::of).collect()
     }
 
-    /// One line for a person.
+    /// Formats one line for a failure message.
     pub(super) fn line(&self) -> String {
         let mut line = format!("{} {} {:?}", self.method, self.path, self.kind);
         if !self.model().is_empty() {
@@ -372,7 +372,7 @@ impl ToolResult {
     }
 }
 
-/// The text of a message or a system prompt, which may be a string or a list of blocks.
+/// Returns the text of a message or system prompt, which may be a string or a list of blocks.
 pub(super) fn text_of(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),

@@ -1,16 +1,16 @@
-//! What the model does in one turn, in words a test can be written in.
+//! The turns of the model, in words for tests.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 
-/// One reply of the model: what it waits for, and what it then says, asks for, or fails with.
+/// One reply of the model: an optional pause, then text, a tool call or a failure.
 #[derive(Debug, Clone)]
 pub struct Turn {
     pub(super) pauses: Vec<Pause>,
     pub(super) reply: Reply,
     pub(super) usage: Option<Usage>,
-    /// The gate that the end of the reply waits behind.
+    /// The gate that holds back the end of the reply.
     pub(super) halfway: Option<String>,
 }
 
@@ -27,13 +27,13 @@ pub(super) struct Failure {
     pub status: u16,
     pub kind: String,
     pub message: String,
-    /// How often the model fails so before it goes on with the next turn; 0 is always.
+    /// The number of failures before the next turn; 0 fails always.
     pub times: usize,
     pub seen: usize,
     pub headers: Vec<(String, String)>,
 }
 
-/// The model sends it as one half of a surrogate pair, which no Rust text can hold.
+/// A placeholder that is sent as one half of a surrogate pair, which no Rust text can hold.
 pub const HALF_EMOJI: char = '\u{e000}';
 
 /// One block of a reply.
@@ -43,14 +43,14 @@ pub enum Block {
     Tool { name: String, input: Value },
 }
 
-/// What a reply waits for before it goes out.
+/// The event or time that a reply waits for.
 #[derive(Debug, Clone)]
 pub enum Pause {
     Gate(String),
     Millis(u64),
 }
 
-/// What the model says it has read and written; auto compaction goes by it.
+/// The token usage that a reply reports; auto compaction depends on it.
 #[derive(Debug, Clone, Copy)]
 pub struct Usage {
     pub input: u64,
@@ -82,21 +82,21 @@ impl Turn {
         }
     }
 
-    /// Says its words, and comes to no end before the test opens this gate.
+    /// Holds back the end of the reply until the test opens this gate.
     #[must_use]
     pub fn halfway(mut self, gate: &str) -> Self {
         self.halfway = Some(gate.to_owned());
         self
     }
 
-    /// Says how much of the window this turn has used.
+    /// Sets the usage that this turn reports.
     #[must_use]
     pub fn usage(mut self, input: u64, output: u64) -> Self {
         self.usage = Some(Usage { input, output });
         self
     }
 
-    /// Lets an error happen so many times, after which the model goes on with the next turn.
+    /// Repeats an error so many times before the next turn.
     #[must_use]
     pub fn times(mut self, times: usize) -> Self {
         if let Reply::Error(failure) = &mut self.reply {
@@ -116,7 +116,7 @@ impl Turn {
 }
 
 impl Pause {
-    /// What the model does once the wait is over.
+    /// Returns `turn` with this pause before it.
     #[must_use]
     pub fn then(self, turn: Turn) -> Turn {
         let mut turn = turn;
@@ -125,12 +125,12 @@ impl Pause {
     }
 }
 
-/// The model says this.
+/// Returns a turn in which the model says `text`.
 pub fn say(text: impl Into<String>) -> Turn {
     Block::Text(text.into()).into()
 }
 
-/// The model asks for this tool.
+/// Returns a turn in which the model calls a tool.
 pub fn tool(name: &str, input: Value) -> Turn {
     Block::Tool {
         name: name.to_owned(),
@@ -139,7 +139,7 @@ pub fn tool(name: &str, input: Value) -> Turn {
     .into()
 }
 
-/// The model runs a shell command.
+/// Returns a turn in which the model runs a shell command.
 pub fn bash(command: &str) -> Turn {
     tool(
         "Bash",
@@ -147,7 +147,7 @@ pub fn bash(command: &str) -> Turn {
     )
 }
 
-/// The model writes a file.
+/// Returns a turn in which the model writes a file.
 pub fn write(path: impl AsRef<std::path::Path>, content: &str) -> Turn {
     tool(
         "Write",
@@ -155,12 +155,12 @@ pub fn write(path: impl AsRef<std::path::Path>, content: &str) -> Turn {
     )
 }
 
-/// The model starts a subagent and waits for it.
+/// Returns a turn in which the model starts a subagent and waits for it.
 pub fn agent(kind: &str, prompt: &str) -> Turn {
     tool("Agent", agent_input(kind, prompt, false))
 }
 
-/// The model starts a subagent in the background.
+/// Returns a turn in which the model starts a subagent in the background.
 pub fn behind(kind: &str, prompt: &str) -> Turn {
     tool("Agent", agent_input(kind, prompt, true))
 }
@@ -174,7 +174,7 @@ fn agent_input(kind: &str, prompt: &str, background: bool) -> Value {
     })
 }
 
-/// Several turns said at once, in one reply: parallel tools, text before a tool.
+/// Joins several turns into one reply: parallel tools, text before a tool.
 pub fn tools(turns: impl IntoIterator<Item = Turn>) -> Turn {
     let mut all = Turn::of(Reply::Blocks(Vec::new()));
     for turn in turns {
@@ -189,8 +189,8 @@ pub fn tools(turns: impl IntoIterator<Item = Turn>) -> Turn {
     all
 }
 
-/// The model fails: HTTP status, the API's error type, message. Each time, unless `times` says
-/// otherwise.
+/// Returns a turn that fails with an HTTP status, an error type of the API and a message. It fails always,
+/// unless `times` limits it.
 pub fn error(status: u16, kind: &str, message: &str) -> Turn {
     Turn::of(Reply::Error(Failure {
         status,
@@ -202,22 +202,23 @@ pub fn error(status: u16, kind: &str, message: &str) -> Turn {
     }))
 }
 
-/// The connection breaks before the first byte of the reply.
+/// Returns a turn in which the connection breaks before the first byte.
 pub fn hang_up() -> Turn {
     Turn::of(Reply::HangUp)
 }
 
-/// The reply waits until the test opens this gate.
+/// Returns a pause until the test opens this gate.
 pub fn gate(name: &str) -> Pause {
     Pause::Gate(name.to_owned())
 }
 
-/// The reply takes so long.
+/// Returns a pause of so many milliseconds.
 pub fn pause(millis: u64) -> Pause {
     Pause::Millis(millis)
 }
 
-/// Ids are unique over all models of the process: a resumed session may meet a second one.
+/// The next id. Ids are unique over all models of the process, because a resumed session may use a second
+/// model.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 pub(super) fn id(prefix: &str) -> String {
@@ -260,7 +261,7 @@ fn content(block: &Block) -> Value {
     }
 }
 
-/// The server-sent events that make up `message`.
+/// Formats `message` as server-sent events.
 pub(super) fn stream(message: &Value) -> String {
     let mut events = vec![json!({"type": "message_start", "message": opening(message)})];
     let blocks = message["content"].as_array().map_or(&[][..], Vec::as_slice);
@@ -286,7 +287,7 @@ fn event(data: &Value) -> String {
     format!("event: {name}\ndata: {data}\n\n")
 }
 
-/// The message as its first event shows it: no content yet, and next to nothing written.
+/// Returns the message of the first event: without content, with almost no usage.
 fn opening(message: &Value) -> Value {
     let mut opening = message.clone();
     opening["content"] = json!([]);
@@ -295,7 +296,7 @@ fn opening(message: &Value) -> Value {
     opening
 }
 
-/// A block as it is announced, and the one delta that fills it.
+/// Returns the start of a block and the one delta that fills it.
 fn begin(block: &Value) -> (Value, Value) {
     let mut start = block.clone();
     if block["type"] == "text" {

@@ -1,4 +1,4 @@
-//! Events as a test looks at them.
+//! Recorded events.
 
 use std::fs;
 use std::ops::{Deref, Index};
@@ -9,13 +9,13 @@ use serde_json::{Map, Value};
 use super::registration;
 use crate::claude::Home;
 
-/// One event that arrived somewhere.
+/// One recorded event.
 #[derive(Debug, Clone)]
 pub struct Event {
     pub payload: Value,
-    /// The payload as it came, byte for byte.
+    /// The payload as received, byte for byte.
     pub raw: String,
-    /// The environment of the hook's process, where it is known.
+    /// The environment of the hook process, if known.
     pub env: Map<String, Value>,
 }
 
@@ -32,7 +32,7 @@ impl Event {
         self.text("hook_event_name")
     }
 
-    /// A field as text; empty when it is absent.
+    /// Returns a field as text; empty if absent.
     pub fn text(&self, field: &str) -> &str {
         self.payload[field].as_str().unwrap_or_default()
     }
@@ -67,17 +67,17 @@ impl Events {
         self.iter().filter(|event| event.name() == name).collect()
     }
 
-    /// Those that fit, as events of their own: one agent's, one call's, one session's.
+    /// Returns the events that match: of one agent, one call, one session.
     pub fn that(&self, fits: impl Fn(&Event) -> bool) -> Self {
         Self(self.iter().filter(|event| fits(event)).cloned().collect())
     }
 
-    /// The events of one tool call.
+    /// Returns the events of one tool call.
     pub fn of_call(&self, tool_use_id: &str) -> Self {
         self.that(|event| event["tool_use_id"] == tool_use_id)
     }
 
-    /// The one event of this name.
+    /// Returns the only event of this name.
     #[track_caller]
     pub fn only(&self, name: &str) -> &Event {
         let found = self.of(name);
@@ -85,7 +85,7 @@ impl Events {
         found[0]
     }
 
-    /// Fails unless these names stand in this order, with any others between them.
+    /// Fails unless events of these names occur in this order, with any others between them.
     #[track_caller]
     pub fn in_order(&self, names: &[&str]) {
         let mut rest = self.names().into_iter();
@@ -104,13 +104,13 @@ impl Events {
         assert!(self.of(name).is_empty(), "{name} in {:?}", self.names());
     }
 
-    /// The other one, a witness, holds the same payloads, in whatever order.
+    /// Returns true if the witness has the same payloads, in any order.
     pub fn agrees(&self, witness: &Self) -> bool {
         let (only_here, only_there) = self.differences(witness);
         only_here.is_empty() && only_there.is_empty()
     }
 
-    /// Fails unless the witness holds the same payloads, in whatever order.
+    /// Fails unless the witness has the same payloads, in any order.
     #[track_caller]
     pub fn same_as(&self, witness: &Self) {
         let (only_here, only_there) = self.differences(witness);
@@ -120,9 +120,9 @@ impl Events {
         );
     }
 
-    /// The payloads that only one of the two has. In print mode Claude Code ends without waiting for
-    /// asynchronous hooks, or for the other hooks of a prompt that one of them blocked. A slow
-    /// witness may miss those events.
+    /// Returns the payloads that only one of the two has. In print mode Claude Code ends without waiting
+    /// for asynchronous hooks, or for the other hooks of a prompt that one of them blocked. A slow witness
+    /// may miss those events.
     fn differences<'a>(&'a self, witness: &'a Self) -> (Vec<&'a str>, Vec<&'a str>) {
         let (ours, theirs) = (self.sorted(), witness.sorted());
         let mut only_here = lacking(&theirs, &ours);
@@ -148,7 +148,7 @@ const NOT_AWAITED: [&str; 6] = [
     "\"hook_event_name\":\"UserPromptSubmit\",\"prompt\":\"/hook:",
 ];
 
-/// What stands in `some` and not, or not as often, in `all`; both sorted.
+/// Returns the items of `some` that `all` lacks or has less often; both are sorted.
 fn lacking<'a>(all: &[&str], some: &[&'a str]) -> Vec<&'a str> {
     let mut all = all.iter().peekable();
     let missing = some.iter().filter(|raw| {
@@ -158,10 +158,10 @@ fn lacking<'a>(all: &[&str], some: &[&'a str]) -> Vec<&'a str> {
     missing.copied().collect()
 }
 
-/// What the recorder wrote down under this label.
+/// Reads the records with this label.
 pub(super) fn recorded(home: &Home, label: &str) -> Events {
     let log = fs::read_to_string(registration::log(home)).unwrap_or_default();
-    // A line without its end is still being written.
+    // The last line may still be being written.
     let whole = log.rfind('\n').map_or("", |end| &log[..end]);
     let lines = whole.lines().map(|line| {
         serde_json::from_str::<Value>(line).unwrap_or_else(|e| panic!("read {line:?}: {e}"))

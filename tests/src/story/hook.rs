@@ -1,13 +1,13 @@
-//! One hook with an opinion: it answers as told, or hangs, or is not there at all.
+//! A hook with a fixed behaviour: it answers, hangs, or its program is missing.
 
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
 use super::registration::{command, handler};
-use crate::claude::{Home, Scope};
+use crate::claude::{Home, SettingsScope};
 
-/// A hook that a story registers besides what records the events.
+/// A hook that a story registers besides the recorders.
 #[derive(Debug, Clone)]
 #[must_use = "a hook counts once the story is given it"]
 pub struct Hook {
@@ -20,11 +20,11 @@ pub struct Hook {
     hold: Option<String>,
     missing: bool,
     fields: Value,
-    scope: Scope,
+    scope: SettingsScope,
 }
 
 impl Hook {
-    /// A hook for this event. Its calls are recorded under the event's name.
+    /// Creates a hook for this event. Its calls are recorded under the event's name.
     pub fn on(event: &str) -> Self {
         Self {
             event: event.to_owned(),
@@ -36,11 +36,11 @@ impl Hook {
             hold: None,
             missing: false,
             fields: json!({}),
-            scope: Scope::Project,
+            scope: SettingsScope::Project,
         }
     }
 
-    /// Records its calls under another name.
+    /// Records the calls under another name.
     pub fn label(mut self, label: &str) -> Self {
         label.clone_into(&mut self.label);
         self
@@ -51,57 +51,57 @@ impl Hook {
         self
     }
 
-    pub fn scope(mut self, scope: Scope) -> Self {
+    pub fn scope(mut self, scope: SettingsScope) -> Self {
         self.scope = scope;
         self
     }
 
-    /// Prints this text, which need not be JSON.
+    /// Makes the hook print this text, which need not be JSON.
     pub fn prints(mut self, text: &str) -> Self {
         self.reply = Some(text.to_owned());
         self
     }
 
-    /// Answers with this JSON.
+    /// Makes the hook answer with this JSON.
     pub fn answers(self, answer: &Value) -> Self {
         self.prints(&answer.to_string())
     }
 
-    /// Answers with fields of its own event.
+    /// Makes the hook answer with these fields of its event.
     pub fn says(self, mut fields: Value) -> Self {
         fields["hookEventName"] = json!(self.event);
         self.answers(&json!({"hookSpecificOutput": fields}))
     }
 
-    /// Denies a tool call.
+    /// Makes the hook deny a tool call.
     pub fn denies(self, reason: &str) -> Self {
         self.says(json!({"permissionDecision": "deny", "permissionDecisionReason": reason}))
     }
 
-    /// Adds to the model's context.
+    /// Makes the hook add to the model's context.
     pub fn adds(self, context: &str) -> Self {
         self.says(json!({"additionalContext": context}))
     }
 
-    /// Blocks (a stop, a prompt) with a reason.
+    /// Makes the hook block (a stop, a prompt) with a reason.
     pub fn blocks(self, reason: &str) -> Self {
         self.answers(&json!({"decision": "block", "reason": reason}))
     }
 
-    /// Exits with this code and says this on stderr.
+    /// Makes the hook exit with this code and text on stderr.
     pub fn exits(mut self, code: u8, stderr: &str) -> Self {
         self.exit = code;
         stderr.clone_into(&mut self.stderr);
         self
     }
 
-    /// Waits until the story lets it go.
+    /// Makes the hook wait until the story releases it.
     pub fn held(mut self, name: &str) -> Self {
         self.hold = Some(name.to_owned());
         self
     }
 
-    /// Is registered, but the program is not there.
+    /// Registers a program that does not exist.
     pub fn missing(mut self) -> Self {
         self.missing = true;
         self
@@ -113,13 +113,13 @@ impl Hook {
         self
     }
 
-    /// Registers it now, for a story that has already begun.
+    /// Registers the hook in a running story.
     pub fn add_to(&self, home: &Home) {
         let handler = self.handler(home);
         home.add_hook(self.scope, &self.event, self.matcher.as_deref(), &handler);
     }
 
-    /// Settings that hold this hook alone, for `--settings`.
+    /// Returns settings with this hook alone, for `--settings`.
     pub fn settings(&self, home: &Home) -> Value {
         let mut group = json!({"hooks": [self.handler(home)]});
         if let Some(matcher) = &self.matcher {

@@ -1,5 +1,4 @@
-//! What is registered for the events of a story. Becket is one answer, the plain recorder
-//! another; a story does not know which one it runs with.
+//! The programs that a story registers for events: becket or the plain recorder.
 
 use std::fmt::Debug;
 use std::path::PathBuf;
@@ -7,11 +6,11 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::events::{self, Event, Events};
-use crate::claude::{Claude, Home, Scope};
+use crate::claude::{Claude, Home, SettingsScope};
 use crate::skip::Unavailable;
 use crate::world::World;
 
-/// Every event of the pinned version but WorktreeCreate, where a hook replaces git.
+/// Every event of the pinned version except WorktreeCreate, where a hook replaces git.
 pub const EVENTS: [&str; 32] = [
     "PreToolUse",
     "PostToolUse",
@@ -47,35 +46,35 @@ pub const EVENTS: [&str; 32] = [
     "MessageDisplay",
 ];
 
-/// Something that takes part in every event of a story.
+/// A program that receives every event of a story.
 pub trait Registration: Debug {
     fn name(&self) -> &'static str;
 
-    /// Registers itself in the home's settings; may add to the home's environment.
+    /// Registers the program in the settings of `home`; may add to its environment.
     fn register(&mut self, claude: &Claude, home: &mut Home) -> Result<(), Unavailable>;
 
-    /// What it has got so far, in order of arrival.
+    /// Returns the events so far, in order of arrival.
     fn events(&self, home: &Home) -> Events;
 
-    /// The becket that it is.
+    /// Returns the world of becket, for becket.
     fn world(&self) -> Option<&World> {
         None
     }
 }
 
-/// Writes down every event and has no opinion.
+/// A program that records every event and answers nothing.
 #[derive(Debug, Default)]
 pub struct Recorder {
     without: Vec<&'static str>,
 }
 
 impl Recorder {
-    /// Watches what becket watches: what becket does not register cannot be held against it.
+    /// Creates a recorder for the events that becket registers.
     pub fn witness() -> Self {
         Self::default().without(&["MessageDisplay", "WorktreeRemove"])
     }
 
-    /// Leaves these events alone.
+    /// Excludes these events.
     #[must_use]
     pub fn without(mut self, events: &[&'static str]) -> Self {
         self.without.extend(events);
@@ -92,11 +91,11 @@ impl Registration for Recorder {
         let mut events = claude.known(&EVENTS);
         events.retain(|event| !self.without.contains(event));
         for event in events {
-            // In print mode the program ends its hooks of StopFailure after some 10 ms; a witness
-            // has to outlast that.
+            // In print mode Claude Code ends its hooks of StopFailure after some 10 ms; a witness has to
+            // outlast that.
             let stubborn = format!("trap '' TERM INT HUP; exec {}", command(home, &[]));
             let handler = handler(&stubborn);
-            home.add_hook(Scope::User, event, None, &handler);
+            home.add_hook(SettingsScope::User, event, None, &handler);
         }
         Ok(())
     }
@@ -114,7 +113,7 @@ pub(super) fn handler(command: &str) -> Value {
     json!({"type": "command", "command": command})
 }
 
-/// The recorder's command line for the shell: every version of the program knows that form.
+/// Returns the recorder's command line for the shell, a form that every version knows.
 pub(super) fn command(home: &Home, told: &[&str]) -> String {
     let log = log(home);
     let (program, log) = (
@@ -130,7 +129,7 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Cargo builds the programs of this crate beside the folder of the test binaries.
+/// Returns a program of this crate, which Cargo builds beside the folder of the test binaries.
 pub fn program(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("find the test binary");
     let mut folders = test.ancestors().skip(1);
@@ -138,13 +137,13 @@ pub fn program(name: &str) -> PathBuf {
     found.unwrap_or_else(|| panic!("find {name} beside the test binary"))
 }
 
-/// Earlier versions drop all hooks of a settings file in which they do not know one event.
+/// Earlier versions drop all hooks of a settings file with an event that they do not know.
 pub const TOLERANT: &str = "2.1.101";
 
-/// Earlier versions take no notice of a hook's `args`.
+/// Earlier versions ignore a hook's `args`.
 pub const EXEC_FORM: &str = "2.1.139";
 
-/// A becket of the story's own, registered in the user's settings.
+/// A becket for this story, registered in the user's settings.
 #[derive(Debug, Default)]
 pub struct Becket {
     pub world: World,
@@ -155,28 +154,28 @@ pub struct Becket {
 }
 
 impl Becket {
-    /// Also with a version that cannot hear it.
+    /// Also runs with a version that does not call becket.
     #[must_use]
-    pub fn even_where_deaf(mut self) -> Self {
+    pub fn with_any_version(mut self) -> Self {
         self.even_where_deaf = true;
         self
     }
 
-    /// The user's config, and a project that its person trusts.
+    /// Sets the user's config and trusts the project.
     #[must_use]
     pub fn config(mut self, config: &str) -> Self {
         self.config = config.to_owned();
         self
     }
 
-    /// No settings file names it: only `becket run` registers it.
+    /// Leaves becket out of all settings files: only `becket run` registers it.
     #[must_use]
     pub fn launched_only(mut self) -> Self {
         self.launched_only = true;
         self
     }
 
-    /// Says more on the command line of `becket init`.
+    /// Adds arguments of `becket init`.
     #[must_use]
     pub fn init(mut self, args: &[&str]) -> Self {
         self.init.extend(args.iter().map(|arg| (*arg).to_owned()));
@@ -200,12 +199,12 @@ impl Registration for Becket {
             )?;
         }
         if !claude.is_at_least(EXEC_FORM) {
-            // Told nothing, the shim takes the usual home: here, the one of this story.
+            // Without `--home`, the shim uses `BECKET_HOME`: here the home of this story.
             home.set_env("BECKET_HOME", self.world.becket_home.to_string_lossy());
         }
         let done = self
             .world
-            // Beneath a status line the program hides what it tells a person about a turn.
+            // A status line would hide what Claude Code shows below it about a turn.
             .becket(["init", "--no-statusline"])
             .args(&self.init)
             .env("HOME", home.home())

@@ -1,4 +1,4 @@
-//! Sessions as a test looks at them: what `becket sessions --json` says, and how soon.
+//! Sessions as `becket sessions --json` lists them, and the person at the terminal.
 
 use std::ffi::OsString;
 use std::ops::{Deref, Index};
@@ -27,7 +27,7 @@ impl Index<&str> for Session {
 }
 
 impl Session {
-    /// A field as text; empty when it is null.
+    /// Returns a field as text; empty if null.
     pub fn text(&self, field: &str) -> &str {
         self.0[field].as_str().unwrap_or_default()
     }
@@ -36,7 +36,7 @@ impl Session {
         self.text("session_id")
     }
 
-    /// A moment, in milliseconds since 1970.
+    /// Returns a time field, in milliseconds since 1970.
     #[track_caller]
     pub fn at(&self, field: &str) -> i64 {
         let moment: Result<jiff::Timestamp, _> = self.text(field).parse();
@@ -44,17 +44,17 @@ impl Session {
         moment.as_millisecond()
     }
 
-    /// The main agent's status in one word: `working(Bash)`.
+    /// Returns the main agent's status in one word: `working(Bash)`.
     pub fn status(&self) -> String {
         word(&self.0)
     }
 
-    /// The same for what every view shows.
+    /// Returns the displayed state.
     pub fn display(&self) -> &str {
         self.text("display")
     }
 
-    /// Its subagents, as sessions of which only some fields are there.
+    /// Returns the subagents, as sessions with some of the fields.
     pub fn agents(&self) -> Vec<Self> {
         let agents = self.0["agents"].as_array().cloned().unwrap_or_default();
         agents.into_iter().map(Self).collect()
@@ -69,20 +69,20 @@ fn word(row: &Value) -> String {
     }
 }
 
-/// Now, in milliseconds since 1970.
+/// Returns the current time, in milliseconds since 1970.
 pub fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(0))
 }
 
-/// A `becket wait` under way.
+/// A running `becket wait`.
 #[derive(Debug)]
 pub struct Waiting(JoinHandle<(Output, i64)>);
 
 impl Waiting {
-    /// What it printed, and when it came back.
+    /// Waits for the end and returns the printed session and the time of the end.
     #[track_caller]
-    pub fn came_back(self) -> (Session, i64) {
+    pub fn wait(self) -> (Session, i64) {
         let (output, at) = self.0.join().expect("wait for becket wait");
         assert!(output.status.success(), "becket wait: {output:?}");
         let row = serde_json::from_slice(&output.stdout).expect("a session as JSON");
@@ -91,20 +91,20 @@ impl Waiting {
 }
 
 impl Story {
-    /// The becket of this story.
+    /// Returns the world of becket.
     #[track_caller]
     pub fn becket(&self) -> &World {
         let mut worlds = self.registered.iter().filter_map(|one| one.world());
         worlds.next().expect("becket is registered in this story")
     }
 
-    /// The live sessions.
+    /// Returns the live sessions.
     #[track_caller]
     pub fn sessions(&self) -> Vec<Session> {
         self.listed(&["sessions", "--json"])
     }
 
-    /// Those that have ended too, and Claude Code processes without becket.
+    /// Returns all sessions, also ended ones and Claude Code processes without becket.
     #[track_caller]
     pub fn all_sessions(&self) -> Vec<Session> {
         self.listed(&["sessions", "--all", "--json"])
@@ -116,28 +116,28 @@ impl Story {
         rows.into_iter().map(Session).collect()
     }
 
-    /// The one session with this id, live or ended.
+    /// Returns the session with this id, live or ended.
     #[track_caller]
     pub fn session(&self, id: &str) -> Session {
         let row = self.becket().run(&["show", id, "--json"]);
         Session(serde_json::from_str(&row).expect("a session as JSON"))
     }
 
-    /// Waits until a live session is as `fits` says.
+    /// Waits until `fits` accepts a live session.
     #[track_caller]
     pub fn wait_session(&self, what: &str, fits: impl Fn(&Session) -> bool) -> Session {
         self.wait_listed(what, || self.sessions(), fits)
     }
 
-    /// Waits until a session of those that have ended too is as `fits` says.
+    /// Waits until `fits` accepts a session, live or ended.
     #[track_caller]
     pub fn wait_any_session(&self, what: &str, fits: impl Fn(&Session) -> bool) -> Session {
         self.wait_listed(what, || self.all_sessions(), fits)
     }
 
-    /// Waits until a live session is so, and fails if that took longer than `bound` since `began`.
+    /// Waits until `fits` accepts a live session, and fails if that took longer than `bound` since `began`.
     #[track_caller]
-    pub fn soon(
+    pub fn wait_session_within(
         &self,
         (began, bound): (Instant, Duration),
         what: &str,
@@ -163,7 +163,7 @@ impl Story {
             None => panic!(
                 "no session was ever {what}: {:#?}\n{}",
                 list(),
-                self.so_far()
+                self.summary()
             ),
         }
     }
@@ -180,13 +180,13 @@ impl Story {
     }
 }
 
-/// Wide and high enough that nothing a test looks for is wrapped or scrolled away.
+/// A size at which nothing that a test looks for is wrapped or scrolled away.
 const SIZE: (u16, u16) = (140, 50);
 
-/// Longer than a new dialog ignores its answer.
+/// A time longer than a new dialog ignores its answer.
 const DEAF: Duration = Duration::from_millis(500);
 
-/// Someone who types, reads and answers.
+/// A person who types, reads and answers.
 #[derive(Debug)]
 pub struct Person<'a> {
     terminal: Terminal,
@@ -202,35 +202,38 @@ impl Deref for Person<'_> {
 }
 
 impl<'a> Person<'a> {
-    /// Starts the program and waits for its prompt. The mode is `default`: `auto` would ask the
+    /// Starts Claude Code and waits for its prompt. The mode is `default`, because `auto` would ask the
     /// real server.
-    pub(super) fn sits_down(story: &'a Story, args: &[&str]) -> Result<Self, Unavailable> {
+    pub(super) fn start(story: &'a Story, args: &[&str]) -> Result<Self, Unavailable> {
         let mut command = story.claude.command().to_vec();
         if !args.contains(&"--permission-mode") {
             command.extend(["--permission-mode", "default"].map(OsString::from));
         }
         command.extend(args.iter().map(OsString::from));
-        Self::sits_at(story, &command)
+        Self::start_command(story, &command)
     }
 
-    /// The same for a command that starts the program.
-    pub(super) fn sits_at(story: &'a Story, command: &[OsString]) -> Result<Self, Unavailable> {
+    /// Runs a command that starts Claude Code and waits for its prompt.
+    pub(super) fn start_command(
+        story: &'a Story,
+        command: &[OsString],
+    ) -> Result<Self, Unavailable> {
         let person = Self::at(story, command)?;
-        person.reads_warning();
+        person.confirm_warning();
         person.ready();
         Ok(person)
     }
 
-    /// A command in a terminal; whether it starts the program, and when, is the test's to say.
+    /// Runs a command in a terminal and waits for nothing.
     pub fn at(story: &'a Story, command: &[OsString]) -> Result<Self, Unavailable> {
         let (env, project) = (story.home.env(), story.home.project());
         let terminal = Terminal::start(command, env, &project, SIZE)?;
         Ok(Self { terminal, story })
     }
 
-    /// A version that does not know all events that becket registers says so at its start.
+    /// Confirms the warning of a version that does not know all events that becket registers.
     #[track_caller]
-    fn reads_warning(&self) {
+    fn confirm_warning(&self) {
         let warns = |screen: &Screen| screen.contains("Settings Warning");
         let up = self.wait_for("a start", |screen| shows_prompt(screen) || warns(screen));
         if warns(&up) {
@@ -238,15 +241,14 @@ impl<'a> Person<'a> {
         }
     }
 
-    /// Waits until the program takes input.
+    /// Waits until Claude Code takes input.
     #[track_caller]
     pub fn ready(&self) {
         self.wait_for("the prompt", shows_prompt);
     }
 
-    /// Types a line and sends it. What is typed has to be on the screen first, or the program
-    /// would take text and Enter for something pasted. The prompt of a turn that was interrupted may
-    /// have come back into the input late.
+    /// Types a line and sends it. The text has to be on the screen first, or Claude Code would take text
+    /// and Enter for a paste. The prompt of an interrupted turn may have come back into the input late.
     #[track_caller]
     pub fn submits(&self, text: &str) {
         if input(&self.screen()).is_some_and(|typed| !typed.is_empty()) {
@@ -268,8 +270,8 @@ impl<'a> Person<'a> {
         self.closes_dialog("Enter", shows_dialog);
     }
 
-    /// Says yes to every dialog until the screen shows `text`. Returns the number of calls that were asked
-    /// about. Where auto mode cannot check a call, it says so once, and then asks with `No` first.
+    /// Says yes to every dialog until the screen shows `text`, and returns the number of calls that were
+    /// asked about. If auto mode cannot check a call, it shows that once, and then asks with `No` first.
     #[track_caller]
     pub fn agrees_until(&self, text: &str) -> usize {
         const NO_CHECK: &str = "Enter to stay in auto mode";
@@ -297,23 +299,23 @@ impl<'a> Person<'a> {
         }
     }
 
-    /// Turns the dialog on the screen down.
+    /// Refuses the dialog on the screen.
     #[track_caller]
     pub fn refuses(&self) {
         self.wait_text("❯ 1.");
         self.closes_dialog("Escape", shows_dialog);
     }
 
-    /// Closes the one dialog that shows this text, with one key.
+    /// Closes the dialog that shows this text, with one key.
     #[track_caller]
     pub fn closes(&self, text: &str, key: &str) {
         self.wait_text(text);
         self.closes_dialog(key, |screen| screen.contains(text));
     }
 
-    /// The program ignores the answer for about 0.2 s after a dialog has come up, so that nobody
-    /// agrees by accident, and nothing on the screen tells when it begins to listen. To press at
-    /// once and again would be worse: a second Escape opens another dialog.
+    /// Presses `key` until the dialog is gone. Claude Code ignores the answer for about 0.2 s after a
+    /// dialog has come up, to prevent accidents, and the screen does not show when it begins to listen.
+    /// Pressing twice at once would be worse: a second Escape opens another dialog.
     #[track_caller]
     fn closes_dialog(&self, key: &str, shows: impl Fn(&Screen) -> bool) {
         let gone = || (!shows(&self.screen())).then_some(());
@@ -325,8 +327,8 @@ impl<'a> Person<'a> {
         assert!(closed.is_some(), "the dialog stayed:\n{}", self.screen().0);
     }
 
-    /// Presses Escape in the middle of a turn. A prompt that had no reply yet comes back into the
-    /// input, to be changed: it is taken out.
+    /// Presses Escape during a turn. A prompt that had no reply yet comes back into the input and is
+    /// deleted.
     #[track_caller]
     pub fn interrupts(&self) {
         let busy = |screen: &Screen| screen.contains("esc to interrupt");
@@ -337,11 +339,11 @@ impl<'a> Person<'a> {
         self.ready();
     }
 
-    /// Leaves the program in an orderly way.
+    /// Quits Claude Code.
     #[track_caller]
     pub fn leaves(&self) {
         self.submits("/exit");
-        // Where something still runs behind, the program asks first.
+        // Claude Code asks first while something runs in the background.
         let asks = |screen: &Screen| screen.contains("Exit and stop tasks");
         let next = wait::until(PATIENCE, || {
             let asked = asks(&self.screen()).then_some(true);
@@ -368,12 +370,12 @@ fn shows_prompt(screen: &Screen) -> bool {
     input && !screen.contains("esc to interrupt")
 }
 
-/// An empty line for the input. Where there is a status line, nothing else tells that it is there.
+/// Returns true if the input line is empty. With a status line, nothing else shows that the input is there.
 fn shows_input(screen: &Screen) -> bool {
     input(screen).is_some_and(str::is_empty)
 }
 
-/// What stands in the line for the input: right below a rule, and with another beneath it.
+/// Returns the text of the input line: right below a rule, with another beneath it.
 fn input(screen: &Screen) -> Option<&str> {
     let lines: Vec<&str> = screen.0.lines().map(str::trim).collect();
     let is_rule = |line: &str| !line.is_empty() && line.chars().all(|c| c == '─');
@@ -385,7 +387,7 @@ fn input(screen: &Screen) -> Option<&str> {
     ends.then_some(text)
 }
 
-/// A dialog is a numbered list with a mark at one of its lines.
+/// Returns true for a numbered list with a mark at one of its lines.
 fn shows_dialog(screen: &Screen) -> bool {
     let marked = screen
         .0

@@ -1,5 +1,4 @@
-//! `becket adopt` through the real program: what it shows, what it moves, what it gives back, and
-//! what it does with bad input.
+//! `becket adopt` through the real program: its list, its moves, its undo, and bad input.
 
 mod projects;
 
@@ -13,7 +12,7 @@ use becket_tests::terminal::Terminal;
 use becket_tests::world::World;
 use serde_json::{Value, json};
 
-/// Hooks of five tools, with comments and another's layout.
+/// Hooks of five tools, with comments and an unusual layout.
 const SETTINGS: &str = r#"{
    // mine, hands off
   "hooks": { "PreToolUse": [
@@ -38,7 +37,7 @@ fn text(file: &Path) -> String {
     fs::read_to_string(file).expect("a file")
 }
 
-/// A home with these settings, registered.
+/// Creates a registered home with these settings, and returns them as registered.
 fn registered(text: &str) -> (World, String) {
     let world = World::new();
     fs::write(settings(&world), text).expect("settings");
@@ -63,7 +62,7 @@ fn names(list: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// It fails with this code, says this, gives a hint, and changes nothing.
+/// Asserts that the verb fails with this code, message and a hint, and changes nothing.
 fn fails(world: &World, args: &[&str], code: i32, said: &str) {
     let before = (text(&settings(world)), config(world));
     let output = world.output(args);
@@ -77,7 +76,7 @@ fn fails(world: &World, args: &[&str], code: i32, said: &str) {
 }
 
 #[test]
-fn everything_goes_and_comes_back() {
+fn adopt_all_moves_every_hook_and_undo_restores_them() {
     let (world, before) = registered(SETTINGS);
     let listed = json(&world, &["adopt", "--json"]);
     assert_eq!(names(&listed), ["guard", "say-stop", "log-it", "notifier"]);
@@ -143,7 +142,7 @@ const CLAUDEKIT: &str = r#"{"hooks": {
 }}"#;
 
 #[test]
-fn claudekits_hooks_have_their_names_and_beckets_own_are_offered() {
+fn claudekit_hooks_keep_their_names_and_built_ins_are_offered() {
     let (world, before) = registered(CLAUDEKIT);
     let listed = json(&world, &["adopt", "--json"]);
     assert_eq!(
@@ -163,7 +162,7 @@ fn claudekits_hooks_have_their_names_and_beckets_own_are_offered() {
         "{shown}"
     );
 
-    // Without asking for it, the command stays what it was.
+    // Without a request for it, the command stays.
     world.run(&["adopt", "--only", "claudekit-lint-changed"]);
     let own = config(&world).expect("a config");
     assert!(
@@ -196,9 +195,9 @@ fn claudekits_hooks_have_their_names_and_beckets_own_are_offered() {
 }
 
 #[test]
-fn only_what_was_named_goes() {
+fn adopt_only_moves_the_named_hooks() {
     let (world, before) = registered(SETTINGS);
-    fails(&world, &["adopt", "--only", "nobody"], 3, "\"nobody\"");
+    fails(&world, &["adopt", "--only", "unknown"], 3, "\"unknown\"");
     fails(
         &world,
         &["adopt", "--all", "--only", "guard"],
@@ -275,7 +274,7 @@ fn without_a_registration_nothing_is_moved() {
 }
 
 #[test]
-fn after_uninit_the_very_bytes_come_back_too() {
+fn undo_after_uninit_restores_the_settings_byte_for_byte() {
     let (world, _) = registered(SETTINGS);
     world.run(&["adopt", "--only", "say-stop", "guard"]);
     world.run(&["adopt", "--all"]);
@@ -285,7 +284,7 @@ fn after_uninit_the_very_bytes_come_back_too() {
     assert!(said.contains("which is what it was"), "{said}");
     assert_eq!(text(&settings(&world)), SETTINGS);
 
-    // What somebody added meanwhile stays, and the hooks come back all the same.
+    // Later additions stay, and the hooks come back.
     world.run(&["init"]);
     world.run(&["adopt", "--all"]);
     world.run(&["uninit"]);
@@ -306,7 +305,7 @@ fn after_uninit_the_very_bytes_come_back_too() {
 }
 
 #[test]
-fn a_hook_that_the_config_has_already_is_not_said_to_be_moved() {
+fn a_hook_already_in_the_config_is_not_reported_as_moved() {
     let (world, _) = registered(
         r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "one it"}]}]}}"#,
     );
@@ -323,11 +322,11 @@ fn a_hook_that_the_config_has_already_is_not_said_to_be_moved() {
 }
 
 #[test]
-fn in_a_terminal_it_asks() {
+fn adopt_asks_in_a_terminal() {
     let (world, before) = registered(SETTINGS);
     let terminal = match Terminal::of(&world.becket(["adopt"]), (100, 30)) {
         Ok(terminal) => terminal,
-        Err(why) => return skip("in_a_terminal_it_asks", &why),
+        Err(why) => return skip("adopt_asks_in_a_terminal", &why),
     };
     let screen = terminal.wait_text("Which? Numbers, all or none");
     assert!(
@@ -344,7 +343,7 @@ fn in_a_terminal_it_asks() {
 }
 
 #[test]
-fn where_no_hook_is_configured_each_answer_names_adopt() {
+fn without_hooks_each_verb_hints_at_adopt() {
     let world = World::new();
     for (args, code) in [
         (&["recent"][..], 0),

@@ -1,4 +1,4 @@
-//! The built-in hooks that run tools, on real small projects, with the real tools.
+//! The built-in hooks that run tools, on small real projects with the real tools.
 
 mod languages;
 
@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 
 const SESSION: &str = "7541ef66-cab1-4f90-8d34-c3e60bef32b0";
 
-/// A project in a world of its own, and who works in it.
+/// A project in a world of its own.
 pub struct Project {
     pub world: World,
     pub folder: PathBuf,
-    /// Besides what every world has.
+    /// Folders before the PATH of the world.
     path: Vec<PathBuf>,
     variables: Vec<(&'static str, PathBuf)>,
 }
@@ -24,7 +24,7 @@ impl Project {
         let world = World::new();
         let folder = world.root().join("shop");
         fs::create_dir(&folder).expect("a folder");
-        // The session is older than what is changed in it.
+        // The session is older than the changes in it.
         fs::write(world.root().join("t.jsonl"), "").expect("a transcript");
         let mut git = world.command("git");
         let made = git.args(["init", "-q"]).current_dir(&folder).status();
@@ -75,12 +75,12 @@ impl Project {
         call(command, payload.to_string().as_bytes())
     }
 
-    /// What the hook tells the model after an edit; empty for silence.
+    /// Returns the text for the model after an edit; empty for silence.
     pub fn edit(&self, hook: &str, file: &str) -> String {
         self.edit_at(hook, file, None)
     }
 
-    /// The same, of a call that several hooks hear of.
+    /// Returns the text for the model after an edit with this tool call id, which several hooks share.
     pub fn edit_at(&self, hook: &str, file: &str, id: Option<&str>) -> String {
         let input =
             json!({"file_path": self.folder.join(file), "old_string": "a", "new_string": "b"});
@@ -88,7 +88,7 @@ impl Project {
         reason(&self.call(hook, payload, &json!({})))
     }
 
-    /// What the hook blocks a stop with; empty for silence.
+    /// Returns the reason with which the hook blocks a stop; empty for silence.
     pub fn stop(&self, hook: &str) -> String {
         let payload = json!({"hook_event_name": "Stop", "stop_hook_active": false, "last_assistant_message": "Done.", "transcript_path": self.world.root().join("t.jsonl")});
         reason(&self.call(hook, payload, &json!({})))
@@ -106,7 +106,7 @@ fn reason(called: &Called) -> String {
 }
 
 #[test]
-fn a_built_in_that_is_none_is_told_and_blocks_nothing() {
+fn an_unknown_built_in_is_reported_and_blocks_nothing() {
     let world = World::new();
     let called = call(world.becket(["builtin", "typechek"]), b"{}");
     assert_eq!(called.code, Some(3), "{called:?}");
@@ -124,7 +124,7 @@ fn a_built_in_that_is_none_is_told_and_blocks_nothing() {
 }
 
 #[test]
-fn a_session_that_is_no_uuid_leaves_nothing_behind() {
+fn a_session_id_that_is_not_a_uuid_leaves_no_files() {
     let project = Project::new(&[("a.txt", "x\n")]);
     let options = json!({"command": "echo wrong; exit 1"});
     let payload = json!({"hook_event_name": "PostToolUse", "tool_name": "Write",
@@ -140,7 +140,7 @@ fn a_session_that_is_no_uuid_leaves_nothing_behind() {
         "{called:?}"
     );
     assert!(!project.world.path("run/hooks").exists());
-    // With a session it is remembered, in a folder of this hook's.
+    // With a session, the result is remembered in a folder of this hook.
     assert_ne!(
         reason(&project.call("lint-changed", payload.clone(), &options)),
         ""
@@ -158,7 +158,7 @@ fn a_session_that_is_no_uuid_leaves_nothing_behind() {
 }
 
 #[test]
-fn tools_are_started_in_the_project_that_was_approved_and_in_no_other() {
+fn tools_start_in_the_approved_project_only() {
     let project = Project::new(&[
         ("a.txt", "x\n"),
         ("inner/.git/HEAD", ""),
@@ -184,15 +184,15 @@ fn tools_are_started_in_the_project_that_was_approved_and_in_no_other() {
     assert_eq!(edit(&project.folder.join("link"), &file), "");
     assert_eq!(edit(&project.folder, &file), "");
     assert_eq!(ran(), [false, false]);
-    // A project within it is a part of it.
+    // A nested project is a part of it.
     let inner = project.folder.join("inner");
     assert_ne!(edit(&inner, &project.folder.join("a.txt")), "");
     assert_eq!(ran(), [true, false]);
 }
 
-/// Whoever reads the one answer of several hooks needs each name, and needs it once.
+/// The model reads one merged answer of several hooks and needs each name once.
 #[test]
-fn claude_reads_the_name_of_a_built_in_once() {
+fn an_answer_names_each_built_in_once() {
     let project = Project::new(&[("a.txt", "x\n")]);
     let config = "[hooks.lint-changed]\ncommand = \"echo wrong; exit 1\"\n";
     fs::create_dir_all(&project.world.becket_home).expect("a home");
@@ -212,7 +212,7 @@ fn claude_reads_the_name_of_a_built_in_once() {
 }
 
 #[test]
-fn a_tool_that_is_missing_is_told_to_the_log_only() {
+fn a_missing_tool_is_reported_in_the_log_only() {
     let project = Project::new(&[
         ("package.json", "{}"),
         ("eslint.config.js", ""),

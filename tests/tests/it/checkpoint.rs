@@ -1,5 +1,4 @@
-//! `becket checkpoint` in a repository, as a person uses it. The checkpoints are made by the
-//! built-in, as on a Stop.
+//! `becket checkpoint` in a repository. The built-in makes the checkpoints, as on a Stop.
 
 use std::fs;
 use std::path::PathBuf;
@@ -75,7 +74,7 @@ impl Repo {
         String::from_utf8(output.stdout).expect("UTF-8")
     }
 
-    /// A checkpoint of what is there, at a moment that a test can name.
+    /// Makes a checkpoint with a fixed time in its name.
     fn keep(&self) -> String {
         self.keep_at(SESSION, "20010909T014640.000")
     }
@@ -85,7 +84,7 @@ impl Repo {
         let event = json!({"session_id": session, "hook_event_name": "Stop", "cwd": self.root});
         let hook = self.world.becket(["builtin", "create-checkpoint"]);
         let called = call(hook, event.to_string().as_bytes());
-        assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
+        assert!(called.is_quiet(), "{called:?}");
         let new = self.listed().into_iter().find(|one| !before.contains(one));
         let new = new.expect("a new checkpoint");
         let text = |field: &str| new[field].as_str().expect("a text").to_owned();
@@ -109,7 +108,7 @@ impl Repo {
     }
 }
 
-/// What was said, without what differs from run to run.
+/// Replaces the parts of an output that differ from run to run.
 fn steady(text: &str) -> String {
     let is_hash =
         |word: &str| word.len() == 10 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -172,7 +171,7 @@ fn a_patch_can_be_applied() {
 }
 
 #[test]
-fn restore_brings_files_back_and_keeps_what_was_there() {
+fn restore_brings_files_back_and_keeps_the_previous_ones() {
     let repo = Repo::new();
     repo.write("a.txt", "then\n");
     repo.write("gone.txt", "then\n");
@@ -211,7 +210,7 @@ fn restore_brings_files_back_and_keeps_what_was_there() {
 }
 
 #[test]
-fn what_goes_wrong_is_said() {
+fn errors_are_reported_with_hints() {
     let repo = Repo::new();
     repo.write("a.txt", "1");
     let name = repo.keep();
@@ -234,9 +233,9 @@ fn what_goes_wrong_is_said() {
     assert_eq!(repo.read("a.txt").as_deref(), Some("2"));
 }
 
-/// git itself runs what a repository's settings name, so these built-ins wait for trust.
+/// git runs programs that a repository's settings name, so these built-ins need trust.
 #[test]
-fn no_program_of_a_strange_repository_runs_at_a_stop() {
+fn no_program_of_an_untrusted_repository_runs_at_a_stop() {
     let repo = Repo::new();
     let mark = repo.world.home.join("mark");
     let config = "[hooks.self-review]\n[hooks.create-checkpoint]\n";
@@ -246,7 +245,7 @@ fn no_program_of_a_strange_repository_runs_at_a_stop() {
     repo.write(".git/info/attributes", "* filter=trap\n");
     repo.git(&["config", "filter.trap.clean", &trap]);
     let stop = |alone: bool| {
-        // Of the same size, so that git has to look into it.
+        // Of the same size, so that git has to read it.
         repo.write("a.txt", "COMMITTED\n");
         let event = json!({
             "session_id": SESSION, "hook_event_name": "Stop", "cwd": repo.root,
@@ -274,14 +273,14 @@ fn no_program_of_a_strange_repository_runs_at_a_stop() {
 }
 
 #[test]
-fn in_a_terminal_it_asks() {
+fn restore_asks_in_a_terminal() {
     let repo = Repo::new();
     repo.write("a.txt", "then\n");
     let name = repo.keep();
     repo.write("a.txt", "now\n");
     repo.write("later.txt", "now\n");
     let answer = |key: &str| {
-        // tmux may forget how a program ended, so a shell says it.
+        // tmux may forget how a program ended, so a shell prints it.
         let mut line = repo.world.command("/bin/sh");
         line.args(["-c", "\"$@\"; echo exit=$?", "sh"])
             .arg(repo.world.programs.join("becket"))
@@ -290,7 +289,7 @@ fn in_a_terminal_it_asks() {
         let terminal = match Terminal::of(&line, (100, 30)) {
             Ok(terminal) => terminal,
             Err(why) => {
-                skip("in_a_terminal_it_asks", &why);
+                skip("restore_asks_in_a_terminal", &why);
                 return None;
             }
         };

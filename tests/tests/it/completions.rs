@@ -1,5 +1,5 @@
-//! Completions as shells use them: names of hooks come from the config, sessions from the daemon, the
-//! rest from the script.
+//! Completions in real shells: hook names come from the config, sessions from the daemon, the rest from the
+//! script.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,7 +15,7 @@ const HOOKS: &str = "[hooks.lint-css]\non = \"Stop\"\nrun = \"true\"\n\
     [hooks.lint-sql]\non = \"Stop\"\nrun = \"true\"\nenabled = false\n\
     [hooks.speak]\non = \"Stop\"\nrun = \"true\"\n";
 
-/// What bash offers for the last of these words.
+/// A bash function that prints the completions of the last of its words.
 const OFFERS: &str = r#"
     source <(becket completions bash)
     offers() {
@@ -57,10 +57,10 @@ const WORDS_OF_SESSIONS: &str = r#"
     offers becket recent --hook = sp
     offers becket checkpoint show a
     offers becket name a1b2c3d4 a
-    offers becket show nobody
+    offers becket show unknown
 "#;
 
-/// Three that live, two of them with a title, and one that has ended.
+/// Creates a world with three live sessions, two of them with a title, and one ended session.
 fn with_sessions() -> World {
     let world = with_hooks();
     let begin = |id: &str| {
@@ -87,7 +87,7 @@ fn with_hooks() -> World {
     world
 }
 
-/// Where a shell is; says loudly that a test is skipped where there is none.
+/// Returns the path of a shell; skips the test without it.
 fn shell(name: &str, test: &str) -> Option<PathBuf> {
     let places = ["/bin", "/usr/bin", "/usr/local/bin"];
     let mut places = places.iter().map(|folder| Path::new(folder).join(name));
@@ -137,12 +137,12 @@ fn bash_completes_names_of_hooks() {
         "--slash",
         "uninit",
         "",
-        // What nobody is meant to type.
+        // Words that are not meant to be typed.
         "",
         "",
         "",
         "hooks",
-        // A key is completed without the space, since its value follows.
+        // A key is completed without a space, since its value follows.
         "-o nospace",
         "store.keep_days=",
         "store.keep_days= store.keep_bytes=",
@@ -159,18 +159,18 @@ fn bash_completes_sessions() {
     let expected = [
         "a1b2c3d4 b2c3d4e5 b2c3ffff",
         "a1b2c3d4",
-        // By its title, plain or as people quote it.
+        // By its title, plain or in quotes.
         "a1b2c3d4",
         "a1b2c3d4",
         "b2c3d4e5",
         "b2c3d4e5 b2c3ffff",
         "a1b2c3d4",
         "b2c3d4e5 b2c3ffff",
-        // With `=` between, which bash takes for a word of its own.
+        // With `=` between, which is a word of its own in bash.
         "a1b2c3d4",
         "a1b2c3d4 b2c3d4e5 b2c3ffff",
         "speak",
-        // A checkpoint's id, a title, nobody.
+        // A checkpoint's id, a title, an unknown session.
         "",
         "",
         "",
@@ -183,12 +183,12 @@ fn bash_completes_sessions() {
     };
     let offered: Vec<String> = offered.iter().map(sorted).collect();
     assert_eq!(offered, expected);
-    // Nothing is started for it, and without a daemon the database knows them.
+    // Completion starts no daemon, and without one the database has the names.
     let names = world.run(&["sessions", "--names"]);
     assert!(names.contains("a1b2c3d4\tFix the login\n"), "{names}");
     world.run(&["daemon", "stop"]);
     assert_eq!(world.run(&["sessions", "--names"]), names);
-    // Its process outlives the lock for a moment.
+    // The daemon's process outlives its lock for a moment.
     let gone = wait::until(PATIENCE, || world.daemon_pid().is_none().then_some(()));
     assert!(gone.is_some(), "a daemon was started");
 }
@@ -217,11 +217,11 @@ fn fish_completes_hooks_and_sessions() {
     assert_eq!(offers("becket name "), and_titles);
     assert_eq!(offers("becket wait F"), ["Fix the login"]);
     assert_eq!(offers("becket disable --session D"), ["Docs: all"]);
-    // These take an id only.
+    // These options take an id only.
     assert_eq!(offers("becket recent --session "), all);
     assert_eq!(offers("becket tmux jump a"), ["a1b2c3d4"]);
     assert_eq!(offers("becket name a1b2c3d4 a"), [""; 0]);
-    // What nobody is meant to type.
+    // Words that are not meant to be typed.
     assert_eq!(offers("becket --frame"), [""; 0]);
     assert_eq!(offers("becket keep"), [""; 0]);
     assert_eq!(offers("becket unin"), ["uninit"]);
@@ -248,7 +248,7 @@ fn zsh_completes_hooks_and_sessions() {
         ("LANG", "C.UTF-8".to_owned()),
     ];
     let variables = variables.map(|(name, value)| (name.to_owned(), value));
-    // Nothing of the machine's own set-up.
+    // Without the configuration of the machine.
     let command = [zsh.into_os_string(), OsString::from("-d")];
     let terminal = match Terminal::start(&command, &variables, &world.home, (120, 30)) {
         Ok(terminal) => terminal,

@@ -10,7 +10,7 @@ use becket_tests::world::{World, call};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// A transcript with these calls, in a Claude Code's config folder; each has ended well.
+/// Writes a transcript with these successful calls into Claude Code's config folder.
 fn transcript(world: &World, file: &str, agent: Option<&str>, calls: &[&str]) -> PathBuf {
     let path = world.home.join(".claude/projects/-home-you-api").join(file);
     let lines = calls.iter().flat_map(|id| {
@@ -104,7 +104,7 @@ fn calls_are_compared_for_each_agent_on_request_and_at_the_end() {
         troubles.contains("no guard saw 1 of its 4 tool calls"),
         "{troubles}"
     );
-    // Doctor and the live view tell of the last day.
+    // Doctor and the live view show the last day.
     let (_, told) = world.doctor();
     let checks = told["checks"].as_array().expect("checks");
     let check = checks
@@ -134,8 +134,7 @@ fn without_a_daemon_the_spool_counts() {
         "session_id": HEARD, "hook_event_name": "PreToolUse", "transcript_path": file,
         "tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "a",
     });
-    let mut shim = world.shim("PreToolUse");
-    shim.env("BECKET_NO_DAEMON", "1");
+    let shim = world.standalone_shim("PreToolUse");
     call(shim, payload.to_string().as_bytes());
     let mut becket = world.becket(["coverage", "--json"]);
     let said = becket

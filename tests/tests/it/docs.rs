@@ -1,5 +1,4 @@
-//! What the documentation says is what becket does: command lines are run, tables are compared,
-//! links are followed.
+//! The documentation against becket: command lines are run, tables are compared, links are followed.
 
 mod console;
 mod page;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const SESSION: &str = "77850d98-4378-4282-9d8f-d2b7113deb20";
 
-/// A user with this config.
+/// Creates a world with this config.
 fn world_with(config: &str) -> World {
     let world = World::new();
     fs::create_dir_all(&world.becket_home).expect("a home");
@@ -25,7 +25,7 @@ fn bash(world: &World, call: &str, command: &str) -> Value {
     })
 }
 
-/// What becket says of a Bash call, through the shim.
+/// Returns becket's answer to a Bash call, through the shim.
 fn ask(world: &World, id: &str, command: &str, with_daemon: bool) -> Option<(String, String)> {
     let mut shim = world.shim("PreToolUse");
     shim.env("CLAUDE_CODE_SESSION_ATTENDED", "1");
@@ -47,7 +47,7 @@ fn said(called: &Called) -> Option<(String, String)> {
     Some((text("permissionDecision"), text("permissionDecisionReason")))
 }
 
-/// The code that a person sees.
+/// Returns the code that `why` shows to the user.
 fn code(world: &World) -> Option<String> {
     let why: Value = serde_json::from_str(&world.run(&["why", "--json"])).expect("JSON");
     why["allow_once"].as_str().map(str::to_owned)
@@ -81,7 +81,7 @@ fn a_guard_holds_with_the_daemon_alive_stopped_and_dead() {
 }
 
 #[test]
-fn what_a_strict_parser_refuses_is_judged_all_the_same() {
+fn guards_read_json_that_a_strict_parser_refuses() {
     let world = world_with("[guards.no-deploy]\nprompt = [\"deploy\"]\n");
     let send = |event: &str, fields: &str, with_daemon: bool| {
         let mut shim = world.shim(event);
@@ -154,7 +154,7 @@ fn a_denied_call_is_allowed_once_by_a_person() {
                 .contains(&format!("becket guard allow-once {code}"))
         );
         assert!(world.run(&["recent"]).contains(&code));
-        // Neither shown to the model, nor to be used by it.
+        // The code is not shown to the model, and the model cannot use it.
         for verb in [&["why", "--json"][..], &["recent"], &["why"]] {
             let inside = world
                 .becket(verb)
@@ -209,7 +209,7 @@ fn once_denies_the_first_try_and_passes_the_second() {
     assert!(ask(&world, "3", "make deploy", true).is_some());
 }
 
-/// Sends an event of the session through the shim, and says if it was denied.
+/// Sends an event of the session through the shim, and returns true if it was denied.
 fn is_denied(world: &World, daemon: bool, event: &str, fields: &Value) -> bool {
     let mut payload = json!({
         "hook_event_name": event, "session_id": SESSION, "cwd": world.root(), "transcript_path": "/t",
@@ -266,7 +266,7 @@ fn a_pass_waits_for_the_retry_covers_its_dialog_and_ends_with_it() {
         assert!(dialog_denied("q"), "{name}: a dialog of another turn");
         denied("PostToolUse", "retry", "r");
         assert!(dialog_denied("r"), "{name}: its call is over");
-        // What that left is no first try.
+        // A later call is not a first try.
         denied("SessionEnd", "none", "r");
         assert!(denied("PreToolUse", "third", "r"), "{name}: one call");
         denied("SessionEnd", "none", "r");
@@ -323,7 +323,7 @@ fn no_code_is_offered_for_a_session_that_has_ended() {
     assert!(!world.run(&["recent"]).contains(&of_ended));
     let output = world.output(&["guard", "allow-once", &of_ended]);
     assert_eq!(output.status.code(), Some(3));
-    // One that is killed has no last event.
+    // A killed session has no last event.
     deny();
     claude.kill().expect("kill");
     claude.wait().expect("an end");
@@ -332,7 +332,7 @@ fn no_code_is_offered_for_a_session_that_has_ended() {
 }
 
 #[test]
-fn ask_becomes_deny_where_nobody_attends_and_warn_goes_to_the_model() {
+fn ask_becomes_deny_in_an_unattended_session_and_warn_reaches_the_model() {
     let world = world_with(
         "[guards.a]\npatterns = [\"one\"]\nanswer = \"ask\"\nreason = \"R\"\n[guards.w]\npatterns = [\"two\"]\nanswer = \"warn\"\nreason = \"W\"\n",
     );
@@ -358,7 +358,7 @@ fn ask_becomes_deny_where_nobody_attends_and_warn_goes_to_the_model() {
 }
 
 #[test]
-fn hooks_off_tells_how_to_switch_a_guard_off() {
+fn hooks_off_hints_at_switching_a_guard_off() {
     let world = World::new();
     let off = world.output(&["hooks", "off", "delete-home"]);
     assert_eq!(off.status.code(), Some(3));
@@ -371,7 +371,7 @@ fn hooks_off_tells_how_to_switch_a_guard_off() {
 }
 
 #[test]
-fn a_guard_that_cannot_be_judged_fails_as_it_says() {
+fn a_guard_that_cannot_be_judged_follows_its_fail_key() {
     let world = world_with("[guards.g]\ncommand = \"psql\"\nfail = \"closed\"\n");
     for daemon in [true, false] {
         let mut shim = world.shim("PreToolUse");
@@ -383,7 +383,7 @@ fn a_guard_that_cannot_be_judged_fails_as_it_says() {
         assert_eq!(ask(&world, "1", "ls", daemon), None);
     }
     world.kill_daemon();
-    // No good copy of this one exists.
+    // This config has no last good copy.
     let broken = world_with("[guards.g]\ncommand = \"psql\"\nfail = \"closed\"\n[[[\n");
     assert!(ask(&broken, "1", "ls", false).is_some());
     let open = world_with("[guards.g]\ncommand = \"psql\"\n[[[\n");
@@ -420,7 +420,7 @@ fn prompts_are_blocked_and_a_session_keeps_its_hooks() {
 }
 
 #[test]
-fn a_command_is_tried_and_the_history_judged_again() {
+fn guard_test_and_backtest_judge_commands() {
     let world = world_with("");
     world.start_daemon();
     let tried: Value =

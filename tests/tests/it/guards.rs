@@ -1,9 +1,9 @@
-//! The corpus of calls, judged over the command hook and over the SDK's callbacks.
+//! The corpus of calls, judged by the command hook and by the SDK's callbacks.
 
 use std::fs;
 
 use becket_sdk::Claude;
-use becket_tests::corpus::{Call, calls};
+use becket_tests::corpus::{CorpusCall, calls};
 use becket_tests::world::{World, call, write_program};
 use serde_json::{Value, json};
 
@@ -14,8 +14,8 @@ const SESSIONS: [&str; 2] = [
     "a1b2c3d4-0000-4000-8000-000000000002",
 ];
 
-/// Claude Code's side of the SDK: it registers the callbacks, then asks about one call after the other.
-/// The real one would run what is let pass.
+/// The side of Claude Code in the SDK protocol: registers the callbacks, then asks about one call after the
+/// other. The real Claude Code would run the calls that pass.
 const CLAUDE: &str = r#"
 read -r hello
 id=$(printf '%s' "$hello" | sed 's/.*"request_id":"\([^"]*\)".*/\1/')
@@ -30,24 +30,24 @@ printf '{"type":"result","subtype":"success","result":"done","is_error":false}\n
 cat > /dev/null
 "#;
 
-/// What becket says of each call as a command hook.
-fn over_hooks(world: &World, calls: &[Call]) -> Vec<Value> {
+/// Returns the answers of becket as a command hook.
+fn over_hooks(world: &World, calls: &[CorpusCall]) -> Vec<Value> {
     let asked = calls.iter().enumerate().map(|(number, asked)| {
         let event = asked.event(SESSIONS[0], &world.home, number).to_string();
         let mut shim = world.shim("PreToolUse");
         shim.env("CLAUDE_CODE_SESSION_ATTENDED", "0");
         let called = call(shim, event.as_bytes());
         assert_eq!(called.code, Some(0), "{event}: {}", called.stderr);
-        match called.stdout.is_empty() {
-            true => json!({}),
-            false => serde_json::from_str(&called.stdout).expect("JSON"),
+        if called.stdout.is_empty() {
+            return json!({});
         }
+        serde_json::from_str(&called.stdout).expect("JSON")
     });
     asked.collect()
 }
 
-/// The same over the SDK's `.becket()`.
-fn over_callbacks(world: &World, calls: &[Call]) -> Vec<Value> {
+/// Returns the answers of becket as callbacks of the SDK (`.becket()`).
+fn over_callbacks(world: &World, calls: &[CorpusCall]) -> Vec<Value> {
     let project = world.home.join("app");
     let program = world.programs.join("claude");
     write_program(&program, CLAUDE);
@@ -85,16 +85,16 @@ fn stops(answer: &Value) -> bool {
 }
 
 #[test]
-fn the_corpus_is_judged_alike_by_hook_and_callback() {
+fn hook_and_callback_judge_the_corpus_alike() {
     let world = World::new();
     fs::create_dir_all(world.home.join("app/.git")).expect("a project");
     world.start_daemon();
-    // All of them take a minute: with --all.
+    // All calls take a minute, so only `./test --all` sends them all.
     let every = match std::env::var_os("BECKET_TEST_ALL") {
         Some(_) => 1,
         None => 8,
     };
-    let calls: Vec<Call> = calls(&world.home).into_iter().step_by(every).collect();
+    let calls: Vec<CorpusCall> = calls(&world.home).into_iter().step_by(every).collect();
     let by_hook = over_hooks(&world, &calls);
     let by_callback = over_callbacks(&world, &calls);
     assert_eq!(by_callback.len(), calls.len());

@@ -1,15 +1,16 @@
-//! Named hooks, from the shim through the daemon and back: what they get, what becomes of what they
-//! say, and that none of them can hold up a session.
+//! Named hooks, from the shim through the daemon and back: their input, the use of their output, and that
+//! none of them blocks a session.
 
-mod alone;
-mod bad;
-mod chain;
-mod doubles;
-mod ending;
+mod daemon_end;
+mod duplicates;
+mod misbehaving;
 mod order;
+mod standalone;
 mod stop;
+mod switches;
 
 use std::fs;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -20,13 +21,21 @@ use serde_json::{Value, json};
 const SESSION: &str = "0e9a1c2e-5f3a-4f0e-9a5b-1c2d3e4f5a6b";
 
 /// A world with a project and hooks in the user's config.
-struct Ship {
+struct HookWorld {
     world: World,
     project: PathBuf,
 }
 
-impl Ship {
-    /// `PROJECT` in the config is the project's folder.
+impl Deref for HookWorld {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        &self.world
+    }
+}
+
+impl HookWorld {
+    /// Creates the world. `PROJECT` in the config is the project's folder.
     fn new(config: &str) -> Self {
         let world = World::new();
         let project = world.home.join("project");
@@ -37,7 +46,7 @@ impl Ship {
         Self { world, project }
     }
 
-    /// A program of the project's, in sh.
+    /// Writes a program in sh into the project.
     fn script(&self, name: &str, body: &str) -> PathBuf {
         script(&self.project.join(name), body)
     }
@@ -61,22 +70,12 @@ impl Ship {
         )
     }
 
-    /// Sends a Bash call as it is about to happen.
+    /// Sends a Bash call as a PreToolUse event.
     fn calls(&self, id: &str) -> Called {
         call(self.shim("PreToolUse"), self.bash(id).as_bytes())
     }
 
-    fn shim(&self, event: &str) -> Command {
-        self.world.shim(event)
-    }
-
-    fn alone(&self, event: &str) -> Command {
-        let mut shim = self.world.shim(event);
-        shim.env("BECKET_NO_DAEMON", "1");
-        shim
-    }
-
-    /// The runs that are over.
+    /// Returns the ended runs.
     fn recent(&self) -> Vec<Value> {
         let told = self.world.run(&["recent", "--json"]);
         let runs: Vec<Value> = serde_json::from_str(&told).expect("JSON");
@@ -84,7 +83,7 @@ impl Ship {
         runs.into_iter().filter(is_over).collect()
     }
 
-    /// What the one hook that ran did and cost.
+    /// Returns the statistics of the only hook that ran.
     fn stats(&self) -> Value {
         let told = self.world.run(&["stats", "--json"]);
         let hooks: Vec<Value> = serde_json::from_str(&told).expect("JSON");
@@ -92,7 +91,7 @@ impl Ship {
         hooks.into_iter().next().unwrap_or_default()
     }
 
-    /// Waits for a file of the project, and gives what is in it.
+    /// Waits for a file of the project, and returns its content.
     fn wait_file(&self, name: &str) -> String {
         wait_file(&self.project.join(name))
     }
@@ -126,22 +125,22 @@ run = """echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissio
 
 #[test]
 fn a_hook_of_the_users_own_denies_a_call() {
-    let ship = Ship::new(DENIES);
-    for shim in [Ship::shim, Ship::alone] {
-        let called = call(shim(&ship, "PreToolUse"), ship.bash("t1").as_bytes());
+    let world = HookWorld::new(DENIES);
+    for shim in [World::shim, World::standalone_shim] {
+        let called = call(shim(&world, "PreToolUse"), world.bash("t1").as_bytes());
         let said = &answer(&called)["hookSpecificOutput"];
         assert_eq!(said["permissionDecision"], "deny", "{called:?}");
         assert_eq!(said["permissionDecisionReason"], "no-bash: not today");
         assert_eq!(called.code, Some(0));
     }
-    let events = ship.world.events();
+    let events = world.events();
     assert_eq!(events.len(), 2);
     for event in &events {
         assert_eq!(event["decision"]["answer"], "deny");
         assert_eq!(event["decision"]["by"], "no-bash");
         assert!(event["took_us"].as_i64() > Some(0), "{event}");
     }
-    let runs = ship.recent();
+    let runs = world.recent();
     assert_eq!(runs.len(), 2, "{runs:?}");
     for run in &runs {
         assert_eq!(run["hook"], "no-bash");
@@ -152,90 +151,99 @@ fn a_hook_of_the_users_own_denies_a_call() {
 }
 
 #[test]
-fn an_event_that_no_hook_wants_is_answered_with_silence() {
-    let ship = Ship::new(DENIES);
-    let event = ship.event(
+fn an_event_without_a_matching_hook_gets_an_empty_answer() {
+    let world = HookWorld::new(DENIES);
+    let event = world.event(
         "PreToolUse",
         &json!({"tool_name": "Read", "tool_use_id": "t"}),
     );
-    assert!(ship.world.send("PreToolUse", event).is_silent());
-    let event = ship.event("Stop", &json!({"stop_hook_active": false}));
-    assert!(ship.world.send("Stop", event).is_silent());
-    assert!(ship.recent().is_empty());
+    assert!(world.send("PreToolUse", event).is_silent());
+    let event = world.event("Stop", &json!({"stop_hook_active": false}));
+    assert!(world.send("Stop", event).is_silent());
+    assert!(world.recent().is_empty());
 }
 
 #[test]
-fn a_hook_gets_the_event_and_the_environment_of_whoever_asked() {
-    let ship = Ship::new(
+fn a_hook_gets_the_event_and_the_environment_of_its_shim() {
+    let world = HookWorld::new(
         r#"
 [hooks.look]
 on = "PreToolUse"
 run = ["PROJECT/look", "an argument"]
 "#,
     );
-    ship.script(
+    world.script(
         "look",
         r#"cat > "got-$MARK"; { pwd; echo "$1"; echo "$BECKET_HOOK"; echo "$CI"; echo "$SECRET_WIND"; } > "env-$MARK""#,
     );
     for (mark, shim) in [
-        ("daemon", Ship::shim as fn(&Ship, &str) -> Command),
-        ("alone", Ship::alone),
+        ("daemon", World::shim as fn(&World, &str) -> Command),
+        ("alone", World::standalone_shim),
     ] {
-        let mut shim = shim(&ship, "PreToolUse");
+        let mut shim = shim(&world, "PreToolUse");
         shim.env("MARK", mark).env("SECRET_WIND", "west wind");
-        let payload = format!(" {}\n", ship.bash(mark));
+        let payload = format!(" {}\n", world.bash(mark));
         assert!(call(shim, payload.as_bytes()).is_silent());
-        let got = fs::read_to_string(ship.project.join(format!("got-{mark}"))).expect("stdin");
+        let got = fs::read_to_string(world.project.join(format!("got-{mark}"))).expect("stdin");
         assert_eq!(got, payload, "byte for byte");
-        let env = ship.wait_file(&format!("env-{mark}"));
-        let project = ship.project.canonicalize().expect("a folder");
+        let env = world.wait_file(&format!("env-{mark}"));
+        let project = world.project.canonicalize().expect("a folder");
         let project = project.display();
         assert_eq!(
             env,
             format!("{project}\nan argument\nlook\ntrue\nwest wind\n")
         );
     }
-    ship.world.run(&["daemon", "stop"]);
+    world.run(&["daemon", "stop"]);
     for file in ["becket.db", "becket.db-wal", "log/daemon.log"] {
-        let bytes = fs::read(ship.world.path(file)).unwrap_or_default();
+        let bytes = fs::read(world.path(file)).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);
         assert!(!text.contains("west wind"), "{file} has the environment");
     }
 }
 
 #[test]
-fn what_is_switched_off_does_not_run_in_this_session_alone() {
-    let ship = Ship::new(DENIES);
+fn a_disabled_hook_is_off_in_its_own_session_only() {
+    let world = HookWorld::new(DENIES);
     let disable = ["disable", "no-bash", "--session", SESSION];
-    let mut command = ship.world.becket(disable);
-    let done = command.current_dir(&ship.project).output().expect("becket");
+    let mut command = world.becket(disable);
+    let done = command
+        .current_dir(&world.project)
+        .output()
+        .expect("becket");
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     assert_eq!(said, "🔒 Disabled no-bash for this session\n", "{done:?}");
-    assert!(ship.calls("t1").is_silent());
-    assert!(call(ship.alone("PreToolUse"), ship.bash("t2").as_bytes()).is_silent());
-    let other = ship
+    assert!(world.calls("t1").is_silent());
+    assert!(
+        call(
+            world.standalone_shim("PreToolUse"),
+            world.bash("t2").as_bytes()
+        )
+        .is_silent()
+    );
+    let other = world
         .bash("t3")
         .replace(SESSION, "11111111-2222-4333-8444-555555555555");
-    let called = call(ship.shim("PreToolUse"), other.as_bytes());
+    let called = call(world.shim("PreToolUse"), other.as_bytes());
     assert!(called.stdout.contains("not today"), "{called:?}");
-    fs::remove_file(ship.world.path(&format!("sessions/{SESSION}.json"))).expect("a file");
-    assert!(ship.calls("t4").stdout.contains("not today"));
+    fs::remove_file(world.path(&format!("sessions/{SESSION}.json"))).expect("a file");
+    assert!(world.calls("t4").stdout.contains("not today"));
 }
 
 #[test]
 fn a_change_of_the_config_takes_effect_with_the_next_event() {
-    let ship = Ship::new("");
-    assert!(ship.calls("t1").is_silent());
-    fs::write(ship.world.path("config.toml"), DENIES).expect("a config");
-    assert!(ship.calls("t2").stdout.contains("not today"));
+    let world = HookWorld::new("");
+    assert!(world.calls("t1").is_silent());
+    fs::write(world.path("config.toml"), DENIES).expect("a config");
+    assert!(world.calls("t2").stdout.contains("not today"));
     let off = format!("{DENIES}enabled = false\n");
-    fs::write(ship.world.path("config.toml"), off).expect("a config");
-    assert!(ship.calls("t3").is_silent());
+    fs::write(world.path("config.toml"), off).expect("a config");
+    assert!(world.calls("t3").is_silent());
 }
 
 #[test]
-fn a_hook_that_nobody_waits_for_answers_nothing_and_is_recorded() {
-    let ship = Ship::new(
+fn an_async_hook_answers_nothing_and_is_recorded() {
+    let world = HookWorld::new(
         r#"
 [hooks.slow]
 on = "PreToolUse"
@@ -243,11 +251,11 @@ async = true
 run = """while [ ! -e go ]; do sleep 0.05; done; echo '{"decision": "block", "reason": "too late"}'; echo done > done"""
 "#,
     );
-    assert!(ship.calls("t1").is_silent());
-    assert!(!ship.project.join("done").exists());
-    fs::write(ship.project.join("go"), "").expect("a file");
-    ship.wait_file("done");
-    let run = wait::until(PATIENCE, || ship.recent().first().cloned()).expect("a run");
+    assert!(world.calls("t1").is_silent());
+    assert!(!world.project.join("done").exists());
+    fs::write(world.project.join("go"), "").expect("a file");
+    world.wait_file("done");
+    let run = wait::until(PATIENCE, || world.recent().first().cloned()).expect("a run");
     assert_eq!(run["hook"], "slow");
     assert_eq!(run["outcome"], "ok");
 }

@@ -1,5 +1,5 @@
-//! `becket init`, `uninit`, `doctor` and `config` through the real program: what they say, what they
-//! leave alone, and that what they mend is mended.
+//! `becket init`, `uninit`, `doctor` and `config` through the real program: their output, what they leave
+//! alone, and that their fixes work.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -9,7 +9,7 @@ use std::process::Output;
 use becket_tests::world::{World, call};
 use serde_json::{Value, json};
 
-/// Comments, odd indentation, another's hooks, a status line, keys that nobody knows.
+/// Settings with comments, odd indentation, foreign hooks, a status line and unknown keys.
 const SETTINGS: &str = r#"{
    // mine, hands off
       "model" : "opus",
@@ -39,7 +39,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The names in Claude Code's folder.
+/// Returns the names in Claude Code's folder.
 fn claude_folder(world: &World) -> Vec<String> {
     let entries = fs::read_dir(world.home.join(".claude")).expect("a folder");
     let names = entries
@@ -50,8 +50,8 @@ fn claude_folder(world: &World) -> Vec<String> {
     names
 }
 
-/// What doctor calls broken: what it says, and how to mend it.
-fn broken(world: &World) -> Vec<(String, String)> {
+/// Returns the faults that doctor reports, with their fixes.
+fn faults(world: &World) -> Vec<(String, String)> {
     let (code, told) = world.doctor();
     let checks = told["checks"].as_array().expect("checks");
     let broken: Vec<_> = checks
@@ -67,20 +67,20 @@ fn broken(world: &World) -> Vec<(String, String)> {
     broken
 }
 
-/// Doctor says this, and this mends it.
-fn is_broken(world: &World, what: &str, mend: &str) {
-    let broken = broken(world);
+/// Asserts that doctor reports a fault with this fix.
+fn assert_broken(world: &World, what: &str, fix: &str) {
+    let broken = faults(world);
     let found = broken
         .iter()
-        .any(|(said, how)| said.contains(what) && how.contains(mend));
-    assert!(found, "no `{what}` with `{mend}`: {broken:#?}");
+        .any(|(fault, advice)| fault.contains(what) && advice.contains(fix));
+    assert!(found, "no `{what}` with `{fix}`: {broken:#?}");
 }
 
 #[test]
-fn a_healthy_world_is_well() {
+fn doctor_reports_a_healthy_world_as_ok() {
     let world = World::bare();
     world.run(&["init"]);
-    assert_eq!(broken(&world), []);
+    assert_eq!(faults(&world), []);
     let (_, told) = world.doctor();
     let checks = told["checks"].as_array().expect("checks");
     let state = |name: &str| {
@@ -109,10 +109,10 @@ fn a_healthy_world_is_well() {
 }
 
 #[test]
-fn what_is_registered_is_what_works() {
+fn doctor_trusts_only_entries_that_claude_code_would_run() {
     let world = with_settings(SETTINGS);
     world.run(&["init"]);
-    // As Claude Code reads it: comments and trailing commas are its own business.
+    // Comments and trailing commas are read as Claude Code reads them.
     let added = world.run(&["init", "--json"]);
     let report: Value = serde_json::from_str(&added).expect("JSON");
     assert_eq!(report["changed"], false);
@@ -134,12 +134,12 @@ fn what_is_registered_is_what_works() {
     );
     let payload = json!({"hook_event_name": "SubagentStop", "session_id": "s"}).to_string();
     let called = call(hook, payload.as_bytes());
-    assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
+    assert!(called.is_quiet(), "{called:?}");
     assert_eq!(world.events()[0]["event"], "SubagentStop");
 }
 
 #[test]
-fn uninit_gives_back_the_very_bytes() {
+fn uninit_restores_the_settings_byte_for_byte() {
     for before in [SETTINGS, "{}", "{ }\n", "", "\u{feff}{\r\n}\r\n"] {
         let world = with_settings(before);
         world.run(&["init", "--strict"]);
@@ -148,7 +148,7 @@ fn uninit_gives_back_the_very_bytes() {
         assert!(text(&world).contains("onFailure"), "{before}");
         world.run(&["uninit"]);
         assert_eq!(text(&world), before);
-        is_broken(
+        assert_broken(
             &world,
             "becket is not registered with Claude Code",
             "becket init",
@@ -178,7 +178,7 @@ fn doctor_warns_of_the_plugin_alone_until_init() {
 }
 
 #[test]
-fn only_our_entries_go_after_other_edits() {
+fn uninit_after_edits_removes_only_beckets_entries() {
     let world = with_settings(SETTINGS);
     world.run(&["init"]);
     let edited = text(&world).replace("\"opus\"", "\"sonnet\"");
@@ -188,7 +188,7 @@ fn only_our_entries_go_after_other_edits() {
 }
 
 #[test]
-fn a_file_that_init_made_goes_again() {
+fn uninit_deletes_a_file_that_init_made() {
     let world = World::bare();
     world.run(&["init"]);
     let mode = fs::metadata(settings(&world))
@@ -215,7 +215,7 @@ fn a_dry_run_shows_the_difference_and_changes_nothing() {
 }
 
 #[test]
-fn a_link_stays_a_link_and_a_mode_a_mode() {
+fn init_keeps_symbolic_links_and_file_modes() {
     let world = World::bare();
     let dotfiles = world.home.join("dotfiles");
     fs::create_dir(&dotfiles).expect("a folder");
@@ -231,7 +231,7 @@ fn a_link_stays_a_link_and_a_mode_a_mode() {
             .expect("settings")
             .contains("becket-hook")
     );
-    assert_eq!(broken(&world), []);
+    assert_eq!(faults(&world), []);
     world.run(&["uninit"]);
     assert_eq!(target(), PathBuf::from("../dotfiles/claude.json"));
     assert_eq!(fs::read_to_string(&real).expect("settings"), SETTINGS);
@@ -240,7 +240,7 @@ fn a_link_stays_a_link_and_a_mode_a_mode() {
 }
 
 #[test]
-fn settings_that_do_not_parse_are_not_touched() {
+fn init_leaves_invalid_settings_unchanged() {
     let cases = [
         ("{\n  \"model\": opus\n}\n", ":2:12: "),
         ("{\"hooks\": {", ":1:11: "),
@@ -253,7 +253,7 @@ fn settings_that_do_not_parse_are_not_touched() {
         for verb in ["init", "uninit"] {
             let output = world.output(&[verb]);
             let said = stderr(&output);
-            // There is nothing of ours to take out of what is no list of ours.
+            // Invalid values in place of a list contain nothing of becket to remove.
             if verb == "init" || !place.is_empty() {
                 assert_eq!(output.status.code(), Some(1), "{verb} {before}: {output:?}");
                 assert!(
@@ -268,27 +268,27 @@ fn settings_that_do_not_parse_are_not_touched() {
             assert_eq!(text(&world), before, "{verb}");
             assert_eq!(claude_folder(&world), files, "{verb} leaves nothing behind");
         }
-        is_broken(&world, "", "");
+        assert_broken(&world, "", "");
     }
 }
 
 #[test]
-fn what_doctor_says_mends_it() {
+fn the_fixes_of_doctor_work() {
     let world = with_settings(SETTINGS);
     world.run(&["init"]);
-    assert_eq!(broken(&world), []);
-    // An entry is gone.
+    assert_eq!(faults(&world), []);
+    // An entry is missing.
     let without = text(&world).replacen("becket-hook", "somebodys-hook", 1);
     fs::write(settings(&world), without).expect("settings");
-    is_broken(&world, "of 30 events are not registered", "becket init");
+    assert_broken(&world, "of 30 events are not registered", "becket init");
     world.run(&["init"]);
-    assert_eq!(broken(&world), []);
+    assert_eq!(faults(&world), []);
     fs::write(settings(&world), SETTINGS).expect("settings");
     world.run(&["init"]);
-    // An entry is not what it should be.
+    // An entry is different.
     let other = text(&world).replacen("\"--from\", \"settings\"", "\"--from\", \"elsewhere\"", 1);
     fs::write(settings(&world), other).expect("settings");
-    is_broken(
+    assert_broken(
         &world,
         "1 of 30 hook entries was changed or is outdated",
         "becket init",
@@ -296,25 +296,25 @@ fn what_doctor_says_mends_it() {
     world.run(&["init"]);
     // The home is open to others.
     fs::set_permissions(&world.becket_home, fs::Permissions::from_mode(0o755)).expect("a mode");
-    let mend = format!("chmod 700 {}", world.becket_home.display());
-    is_broken(&world, "is open to others (mode 755)", &mend);
-    let mended = world.command("/bin/sh").args(["-c", &mend]).status();
-    assert!(mended.is_ok_and(|status| status.success()));
-    assert_eq!(broken(&world), []);
+    let fix = format!("chmod 700 {}", world.becket_home.display());
+    assert_broken(&world, "is open to others (mode 755)", &fix);
+    let fixed = world.command("/bin/sh").args(["-c", &fix]).status();
+    assert!(fixed.is_ok_and(|status| status.success()));
+    assert_eq!(faults(&world), []);
     // The config does not parse.
     fs::write(world.path("config.toml"), "[store]\nkeep_days = \"x\"\n").expect("a config");
-    is_broken(&world, "config.toml:2:13", "becket config check");
+    assert_broken(&world, "config.toml:2:13", "becket config check");
     fs::remove_file(world.path("config.toml")).expect("a config");
-    assert_eq!(broken(&world), []);
+    assert_eq!(faults(&world), []);
 }
 
 #[test]
-fn doctor_finds_what_makes_hooks_void() {
+fn doctor_finds_settings_that_switch_hooks_off() {
     let world = with_settings("{\"disableAllHooks\": true}");
     let output = world.output(&["init"]);
     assert!(stderr(&output).contains("disableAllHooks"), "{output:?}");
     let place = settings(&world).display().to_string();
-    is_broken(
+    assert_broken(
         &world,
         "disableAllHooks is true",
         &format!("take disableAllHooks out of {place}"),
@@ -333,39 +333,36 @@ fn doctor_finds_what_makes_hooks_void() {
 }
 
 #[test]
-fn doctor_finds_a_shim_that_is_missing_or_another() {
+fn doctor_finds_a_missing_or_different_shim() {
     let world = World::bare();
     world.run(&["init"]);
     let shim = world.programs.join("becket-hook");
     fs::remove_file(&shim).expect("a shim");
-    is_broken(&world, "becket-hook is missing", "./install");
-    is_broken(&world, "could not start", "");
+    assert_broken(&world, "becket-hook is missing", "./install");
+    assert_broken(&world, "could not start", "");
     fs::write(&shim, "#!/bin/sh\necho becket-hook 0.0.0\n").expect("a script");
-    is_broken(&world, "does not run", "./install");
+    assert_broken(&world, "does not run", "./install");
     fs::set_permissions(&shim, fs::Permissions::from_mode(0o755)).expect("a mode");
-    is_broken(&world, "says `becket-hook 0.0.0`", "./install");
-    is_broken(&world, "must print nothing", "");
+    assert_broken(&world, "says `becket-hook 0.0.0`", "./install");
+    assert_broken(&world, "must print nothing", "");
 }
 
 #[test]
 fn a_new_user_is_told_where_to_begin() {
     let world = World::bare();
-    is_broken(&world, "does not exist", "becket up");
-    assert!(
-        !world.becket_home.exists(),
-        "whoever only looks makes no home"
-    );
+    assert_broken(&world, "does not exist", "becket up");
+    assert!(!world.becket_home.exists(), "reading makes no home");
 }
 
 #[test]
-fn a_wrong_config_is_told_with_its_place_and_the_last_good_copy_holds() {
+fn a_wrong_config_is_reported_with_its_place_and_the_last_good_copy_applies() {
     let world = World::bare();
     world.start_daemon();
     let config = world.path("config.toml");
     let check = || world.output(&["config", "check"]);
     fs::write(&config, "[store]\nkeep_days = 7\n").expect("a config");
     assert_eq!(check().status.code(), Some(0));
-    // The daemon has seen the good one with this event.
+    // The daemon reads the good config with this event.
     world.send("Stop", "{\"session_id\":\"s\"}");
     fs::write(&config, "[store]\nkeep_days = \n").expect("a config");
     let output = check();
@@ -378,7 +375,7 @@ fn a_wrong_config_is_told_with_its_place_and_the_last_good_copy_holds() {
     assert!(said.contains("config.toml:2:13"), "{said}");
     let shown: Value = serde_json::from_str(&world.run(&["config", "--json"])).expect("JSON");
     assert!(shown.to_string().contains("last"), "{shown:#}");
-    // Told once to whoever starts a session, and nothing stops.
+    // Reported once at the start of a session, and nothing stops.
     let start = json!({"hook_event_name": "SessionStart", "session_id": "s"}).to_string();
     let called = world.send("SessionStart", &start);
     assert_eq!(called.code, Some(0), "{called:?}");
@@ -393,7 +390,7 @@ fn a_wrong_config_is_told_with_its_place_and_the_last_good_copy_holds() {
 }
 
 #[test]
-fn without_a_daemon_the_canary_is_said_to_be_judged_so() {
+fn doctor_names_the_host_that_judged_its_test_event() {
     let world = World::bare();
     world.run(&["init"]);
     let canary = |variables: &[(&str, &str)]| {

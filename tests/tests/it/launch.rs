@@ -1,5 +1,4 @@
-//! `becket run` with a stand-in for Claude Code: what is passed on, what is said where something is
-//! wrong, and what happens after its end.
+//! `becket run` with a stand-in for Claude Code: arguments, error messages, and restarts after its end.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -13,7 +12,7 @@ use becket_tests::world::{World, is_alive, write_program};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// What every stand-in can do: tell becket of an event as Claude Code would.
+/// A shell function of every stand-in: sends becket an event as Claude Code would.
 const FIRE: &str = r#"
 case "$1" in --version) echo '2.1.325 (Claude Code)'; exit;; esac
 printf '%s\n' "$@" > "$HOME/args"
@@ -43,7 +42,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Waits until this file is there.
+/// Waits until this file exists.
 #[track_caller]
 fn appears(path: &Path) -> String {
     let found = wait::until(PATIENCE, || {
@@ -107,14 +106,14 @@ fn words_variables_and_the_exit_code_are_passed_on() {
         "no file is written"
     );
 
-    // Registered in a settings file, it says nothing more.
+    // With a registration in a settings file, it prints nothing more.
     world.run(&["init"]);
     run(&world, &["--continue", "--", "claude", "-p", "x"]);
     assert_eq!(
         fs::read_to_string(world.home.join("args")).unwrap(),
         "--continue\n-p\nx\n"
     );
-    // A session is named by the beginning of its id; a whole id goes on as it is.
+    // A session is named by a prefix of its id; a whole id is passed on unchanged.
     run(&world, &["--resume", "s", "--", "-p", "x"]);
     assert_eq!(
         fs::read_to_string(world.home.join("args")).unwrap(),
@@ -144,7 +143,7 @@ fn a_signal_to_becket_reaches_claude_code() {
 }
 
 #[test]
-fn a_claude_code_that_says_nothing_is_reported_and_not_harmed() {
+fn a_silent_claude_code_is_reported_and_left_running() {
     let world = World::new();
     stand_in(
         &world,
@@ -187,7 +186,7 @@ fn a_claude_code_that_says_nothing_is_reported_and_not_harmed() {
 #[test]
 fn a_dead_claude_code_is_started_again_on_its_session() {
     let world = World::new();
-    // It dies before its first prompt, then in the middle of a turn.
+    // The stand-in dies before its first prompt, then during a turn.
     stand_in(
         &world,
         r#"
@@ -232,7 +231,7 @@ fn a_dead_claude_code_is_started_again_on_its_session() {
         "{resumed}"
     );
 
-    // Without the option it stays dead, and tells its shell how it died.
+    // Without the option it is not restarted, and the shell gets its signal.
     let output = run(&world, &["--", "-p"]);
     assert_eq!(
         output.status.code(),
@@ -324,7 +323,7 @@ fn bad_input_gets_a_clear_error_and_a_hint() {
     failed(&["--", "-p", "--settings", "{\"a\":"], 2, "--settings: ");
     failed(&["--", "-p", "--settings=nothing.json"], 2, "nothing.json");
     failed(&[], 2, "this is not one");
-    failed(&["--resume", "nobody", "--", "-p"], 3, "nobody");
+    failed(&["--resume", "unknown", "--", "-p"], 3, "unknown");
     for wrong in [
         &["--wait-session"][..],
         &["--no-limit-restart"],
@@ -338,7 +337,7 @@ fn bad_input_gets_a_clear_error_and_a_hint() {
             .success()
     );
 
-    // An old one starts all the same, without becket.
+    // An old version starts anyway, without becket.
     write_program(
         &world.programs.join("claude"),
         "case \"$1\" in --version) echo 1.0.60;; *) echo \"$@\";; esac",
@@ -350,13 +349,13 @@ fn bad_input_gets_a_clear_error_and_a_hint() {
         "{}",
         stderr(&output)
     );
-    // What is no session is left alone.
+    // A call without a session is not changed.
     let output = run(&world, &["--", "mcp", "list"]);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "mcp list\n");
 }
 
 #[test]
-fn a_launch_in_a_tmux_window_is_for_scripts() {
+fn a_script_launches_in_a_tmux_window() {
     let world = World::new();
     stand_in(
         &world,
@@ -391,7 +390,7 @@ fn a_launch_in_a_tmux_window_is_for_scripts() {
     assert!(args.ends_with("--\n-do it;\n"), "{args}");
     let claude = u32::try_from(row["pid"].as_i64().unwrap()).unwrap();
 
-    // The second window is in the server that runs by now.
+    // The second window is in the running server.
     fs::write(world.home.join("silent"), "").unwrap();
     let output = run(&["--wait-session", "--establish-timeout", "1s"]);
     assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
@@ -408,7 +407,7 @@ fn a_launch_in_a_tmux_window_is_for_scripts() {
 }
 
 #[test]
-fn a_document_is_listed_and_shown_anywhere_but_written_in_a_terminal() {
+fn a_document_is_started_only_in_a_terminal() {
     let world = World::new();
     let prd = |args: &[&str]| {
         let mut prd = world.becket(["prd"]);
@@ -435,7 +434,7 @@ fn a_document_is_listed_and_shown_anywhere_but_written_in_a_terminal() {
     let list: Value = serde_json::from_slice(&prd(&["list", "--json"]).stdout).unwrap();
     assert_eq!(list[0]["slug"], "check-out");
 
-    // A project that cannot be written says so.
+    // A read-only project is reported.
     let locked = world.home.join("locked");
     fs::create_dir(&locked).unwrap();
     fs::write(locked.join(".becket"), "no folder").unwrap();

@@ -1,4 +1,4 @@
-//! Notices: by the answer where the terminal shows it, else by a command that the daemon runs.
+//! Notices: in the answer if the terminal shows it, else by a command that the daemon runs.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 pub const SESSION: &str = "4f9d1c02-6a3e-4b58-9c1d-2e7f80a1b3c4";
 
-/// A world with this in `[notice]`.
+/// Creates a world with this `[notice]` config.
 fn world(notice: &str) -> World {
     let world = World::new();
     fs::create_dir_all(&world.becket_home).expect("a home");
@@ -34,18 +34,18 @@ fn send(world: &World, session: &str, event: &str, fields: &Value) -> Called {
     world.send(event, payload.to_string())
 }
 
-fn prompts(world: &World, session: &str) {
+fn send_prompt(world: &World, session: &str) {
     let sent = send(world, session, "UserPromptSubmit", &json!({"prompt": "go"}));
     assert!(sent.is_silent(), "{sent:?}");
 }
 
-pub fn asks(world: &World, session: &str) -> Called {
+pub fn send_permission_request(world: &World, session: &str) -> Called {
     let fields = json!({"tool_name": "Bash", "tool_input": {"command": "ls"}});
     send(world, session, "PermissionRequest", &fields)
 }
 
-/// What the command wrote, once it has written something.
-fn written(world: &World, name: &str) -> String {
+/// Waits for the output of the command.
+fn wait_written(world: &World, name: &str) -> String {
     let file = world.home.join(name);
     let found = wait::until(PATIENCE, || {
         fs::read_to_string(&file)
@@ -55,27 +55,27 @@ fn written(world: &World, name: &str) -> String {
     found.unwrap_or_else(|| panic!("no command wrote {name}"))
 }
 
-/// A command that writes its environment and its stdin down, and then says that it is there.
+/// A command that records its environment and stdin, and then creates a marker file.
 const WRITES: &str = r#"command = 'cd; { env | grep ^BECKET_NOTICE | sort; cat; } > notice.new; mv notice.new notice; echo told'"#;
 
 #[test]
-fn nothing_is_told_unless_it_is_wanted() {
+fn no_notice_is_sent_without_a_setting() {
     let world = World::new();
-    prompts(&world, SESSION);
-    assert!(asks(&world, SESSION).is_silent());
+    send_prompt(&world, SESSION);
+    assert!(send_permission_request(&world, SESSION).is_silent());
     assert!(send(&world, SESSION, "Stop", &json!({})).is_silent());
 }
 
 #[test]
-fn the_answer_rings_when_a_session_begins_to_need_its_person() {
+fn the_answer_carries_a_bell_when_a_session_starts_to_wait_for_its_user() {
     let world = world("on = \"attention\"");
     let bell = "{\"terminalSequence\":\"\\u0007\"}";
-    prompts(&world, SESSION);
-    assert_eq!(asks(&world, SESSION).stdout, bell);
+    send_prompt(&world, SESSION);
+    assert_eq!(send_permission_request(&world, SESSION).stdout, bell);
     // The same dialog has begun already.
-    assert!(asks(&world, SESSION).is_silent());
+    assert!(send_permission_request(&world, SESSION).is_silent());
     assert!(send(&world, SESSION, "Stop", &json!({})).is_silent());
-    prompts(&world, SESSION);
+    send_prompt(&world, SESSION);
     let asked = send(
         &world,
         SESSION,
@@ -98,10 +98,10 @@ fn the_answer_rings_when_a_session_begins_to_need_its_person() {
 }
 
 #[test]
-fn the_answer_rings_when_long_work_is_done_and_lets_it_be_done() {
+fn the_answer_carries_a_notice_when_long_work_is_done() {
     let world = world("on = \"done\"\nhow = \"osc9\"\nafter = \"0s\"");
-    prompts(&world, SESSION);
-    assert!(asks(&world, SESSION).is_silent());
+    send_prompt(&world, SESSION);
+    assert!(send_permission_request(&world, SESSION).is_silent());
     send(
         &world,
         SESSION,
@@ -121,7 +121,7 @@ fn the_answer_rings_when_long_work_is_done_and_lets_it_be_done() {
         "{answer}"
     );
     wish(&world, "on = \"done\"");
-    prompts(&world, SESSION);
+    send_prompt(&world, SESSION);
     assert!(
         send(&world, SESSION, "Stop", &json!({})).is_silent(),
         "it took no minute"
@@ -129,12 +129,11 @@ fn the_answer_rings_when_long_work_is_done_and_lets_it_be_done() {
 }
 
 #[test]
-fn without_a_daemon_questions_ring_and_nothing_else_does() {
+fn without_a_daemon_only_questions_carry_a_bell() {
     let world = world("on = \"all\"\nafter = \"0s\"");
     let alone = |event: &str| {
         let payload = json!({"hook_event_name": event, "session_id": SESSION, "tool_name": "Bash", "tool_input": {}});
-        let mut shim = world.shim(event);
-        shim.env("BECKET_NO_DAEMON", "1");
+        let shim = world.standalone_shim(event);
         call(shim, payload.to_string().as_bytes()).stdout
     };
     for event in ["PermissionRequest", "Elicitation"] {
@@ -150,9 +149,9 @@ fn without_a_daemon_questions_ring_and_nothing_else_does() {
 }
 
 #[test]
-fn where_the_terminal_is_not_reached_a_command_runs() {
+fn a_command_notifies_when_the_terminal_is_not_reachable() {
     let world = world(&format!("on = \"all\"\nafter = \"0s\"\n{WRITES}"));
-    prompts(&world, SESSION);
+    send_prompt(&world, SESSION);
     let failed = send(
         &world,
         SESSION,
@@ -160,9 +159,9 @@ fn where_the_terminal_is_not_reached_a_command_runs() {
         &json!({"error": "rate_limit\u{1b}]0;x\u{7}"}),
     );
     assert!(failed.is_silent(), "{failed:?}");
-    let told = written(&world, "notice");
+    let told = wait_written(&world, "notice");
     let (variables, row) = told.trim_end().rsplit_once('\n').expect("a row");
-    // However long it took: the machine may be busy.
+    // The duration is not compared, since the machine may be busy.
     let took = variables.split("failed after ").nth(1).expect("a time");
     let took = took.split(':').next().expect("a time");
     assert!(took.ends_with(" s"), "{took}");
@@ -188,7 +187,7 @@ fn where_the_terminal_is_not_reached_a_command_runs() {
 }
 
 #[test]
-fn what_no_event_says_is_told_too() {
+fn an_error_found_in_the_transcript_sends_a_notice() {
     let world = world(&format!("on = \"all\"\nafter = \"0s\"\n{WRITES}"));
     let transcript = world.home.join("transcript.jsonl");
     fs::write(&transcript, "").expect("a transcript");
@@ -199,22 +198,21 @@ fn what_no_event_says_is_told_too() {
         "message": {"role": "assistant", "content": [{"type": "text", "text": "API Error"}]},
     });
     fs::write(&transcript, format!("{died}\n")).expect("a transcript");
-    let told = written(&world, "notice");
+    let told = wait_written(&world, "notice");
     assert!(told.contains("BECKET_NOTICE_KIND=error\n"), "{told}");
 }
 
 #[test]
-fn what_was_judged_alone_is_told_by_the_next_daemon() {
+fn the_next_daemon_sends_the_notice_of_an_event_judged_standalone() {
     let world = world(&format!("on = \"attention\"\nhow = \"command\"\n{WRITES}"));
     let payload = json!({
         "hook_event_name": "PermissionRequest", "session_id": SESSION,
         "tool_name": "Bash", "tool_input": {"command": "make push"},
     });
-    let mut shim = world.shim("PermissionRequest");
-    shim.env("BECKET_NO_DAEMON", "1");
+    let shim = world.standalone_shim("PermissionRequest");
     assert!(call(shim, payload.to_string().as_bytes()).is_silent());
     world.start_daemon();
-    let told = written(&world, "notice");
+    let told = wait_written(&world, "notice");
     assert!(
         told.contains("is waiting for you: wants to run: make push\n"),
         "{told}"
@@ -222,20 +220,20 @@ fn what_was_judged_alone_is_told_by_the_next_daemon() {
 }
 
 #[test]
-fn a_command_ends_with_the_daemon() {
+fn a_notice_command_ends_with_the_daemon() {
     let world =
         world("on = \"all\"\nhow = \"command\"\ncommand = 'cd; sleep 600 & echo $! > pid; wait'");
-    prompts(&world, SESSION);
-    asks(&world, SESSION);
-    let pid: u32 = written(&world, "pid").trim().parse().expect("a pid");
+    send_prompt(&world, SESSION);
+    send_permission_request(&world, SESSION);
+    let pid: u32 = wait_written(&world, "pid").trim().parse().expect("a pid");
     world.run(&["daemon", "stop"]);
-    // No other clock of it runs: that was the daemon's.
+    // The daemon was its only time limit.
     let gone = wait::until(PATIENCE, || (!is_alive(pid)).then_some(()));
     assert!(gone.is_some(), "{pid} lives on");
 }
 
 #[test]
-fn a_command_that_fails_is_told_until_one_does_well() {
+fn a_failed_notice_command_is_reported_until_one_succeeds() {
     let world = world("on = \"all\"\nhow = \"command\"\ncommand = [\"/nowhere/to/be/found\"]");
     let troubles = |what: &str| {
         let said = wait::until(PATIENCE, || {
@@ -262,8 +260,8 @@ fn a_command_that_fails_is_told_until_one_does_well() {
             &world,
             &format!("on = \"all\"\nhow = \"command\"\ncommand = {command}"),
         );
-        prompts(&world, session);
-        assert!(asks(&world, session).is_silent());
+        send_prompt(&world, session);
+        assert!(send_permission_request(&world, session).is_silent());
         troubles(trouble);
     }
     let log = fs::metadata(world.path("log/daemon.log"))
@@ -273,7 +271,7 @@ fn a_command_that_fails_is_told_until_one_does_well() {
 }
 
 #[test]
-fn what_the_daemon_starts_is_found_by_the_path_that_init_saw() {
+fn the_daemon_finds_programs_by_the_path_of_init() {
     let world = world("on = \"all\"\nhow = \"command\"\ncommand = [\"tell\"]");
     let folder = |name: &str, body: &str| {
         let folder = world.root().join(name);
@@ -304,8 +302,8 @@ fn what_the_daemon_starts_is_found_by_the_path_that_init_saw() {
         call(shim, payload.to_string().as_bytes());
     }
     let seen = format!("{} Asia/Tokyo {good}\n", world.home.display());
-    assert_eq!(written(&world, "told"), seen);
-    // Where no `init` has run, PATH is a fixed one, and HOME that of the password database.
+    assert_eq!(wait_written(&world, "told"), seen);
+    // Before any `init`, PATH is a fixed one, and HOME that of the password database.
     world.run(&["daemon", "stop"]);
     fs::remove_file(world.path("environment")).expect("a file");
     let mut shim = world.shim("Stop");

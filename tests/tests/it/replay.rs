@@ -1,7 +1,8 @@
-//! `becket replay`: a recorded session played again, or run through one hook. The becket that
-//! recorded it stays as it was.
+//! `becket replay`: a recorded session played again, or run through one hook. The stored state does not
+//! change.
 
 use std::fs;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use becket_tests::skip::skip;
@@ -24,43 +25,51 @@ const HOOKS: &str = r#"
     run = "exit 7"
 "#;
 
-/// A becket that has recorded one session: seven events, two of them with Bash. The hooks come
-/// into its config after that.
-struct Recorded {
+/// A world with one recorded session: seven events, two of them with Bash. The hooks are added to its
+/// config after that.
+struct ReplayWorld {
     world: World,
     project: PathBuf,
 }
 
-impl Recorded {
+impl Deref for ReplayWorld {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        &self.world
+    }
+}
+
+impl ReplayWorld {
     fn new() -> Self {
         let world = World::new();
         let project = world.home.join("shop");
         fs::create_dir_all(project.join(".git")).expect("a project");
-        let recorded = Self { world, project };
+        let world = Self { world, project };
         let bash = |command: &str| json!({"tool_name": "Bash", "tool_input": {"command": command}});
         let read = json!({"tool_name": "Read", "tool_input": {"file_path": "a.rs"}});
-        recorded.tell("SessionStart", &json!({"source": "startup"}));
-        recorded.tell(
+        world.record("SessionStart", &json!({"source": "startup"}));
+        world.record(
             "UserPromptSubmit",
             &json!({"prompt": "Make the checkout idempotent"}),
         );
-        recorded.tell("PreToolUse", &bash("ls"));
-        recorded.tell("PreToolUse", &read);
-        recorded.tell("PreToolUse", &bash("psql shop"));
-        recorded.tell("Stop", &json!({}));
-        recorded.tell("SessionEnd", &json!({"reason": "other"}));
-        fs::write(recorded.world.path("config.toml"), HOOKS).expect("a config");
-        recorded
+        world.record("PreToolUse", &bash("ls"));
+        world.record("PreToolUse", &read);
+        world.record("PreToolUse", &bash("psql shop"));
+        world.record("Stop", &json!({}));
+        world.record("SessionEnd", &json!({"reason": "other"}));
+        fs::write(world.path("config.toml"), HOOKS).expect("a config");
+        world
     }
 
-    fn tell(&self, event: &str, fields: &Value) {
+    fn record(&self, event: &str, fields: &Value) {
         let mut fields = fields.clone();
         fields["cwd"] = json!(self.project);
         let called = self.world.tell(SESSION, event, &fields);
         assert_eq!(called.code, Some(0), "{called:?}");
     }
 
-    /// `becket replay`, with a folder of its own for what is temporary.
+    /// Runs `becket replay` with its own temporary folder.
     fn replay(&self, args: &[&str]) -> Called {
         let mut command = self
             .world
@@ -75,12 +84,12 @@ impl Recorded {
         temp
     }
 
-    /// What a replay must not change.
+    /// Returns the stored state that a replay must not change.
     fn state(&self) -> [String; 4] {
         let run = |args: &[&str]| self.world.run(args);
         let sessions = run(&["sessions", "--all", "--json"]);
         let mut sessions: Vec<Value> = serde_json::from_str(&sessions).expect("JSON");
-        // Others on this machine may run Claude Code without becket.
+        // Other users of this machine may run Claude Code without becket.
         sessions.retain(|row| row["hooked"] == true);
         [
             json!(sessions).to_string(),
@@ -108,15 +117,15 @@ fn files(folder: &Path) -> String {
 }
 
 #[test]
-fn a_session_is_played_as_lines_and_nothing_of_ours_changes() {
-    let recorded = Recorded::new();
-    let before = recorded.state();
-    // Without a terminal it is the same as with --plain.
+fn a_session_is_played_as_lines_and_stored_state_is_unchanged() {
+    let world = ReplayWorld::new();
+    let before = world.state();
+    // Without a terminal the output is that of --plain.
     for args in [
         &[SESSION, "--plain", "--speed", "10000"][..],
         &["7785", "--speed", "10000"],
     ] {
-        let called = recorded.replay(args);
+        let called = world.replay(args);
         assert_eq!(
             (called.code, called.stderr.as_str()),
             (Some(0), ""),
@@ -138,17 +147,17 @@ fn a_session_is_played_as_lines_and_nothing_of_ours_changes() {
             assert!(line.contains(event), "{event}: {lines:#?}");
         }
     }
-    assert_eq!(recorded.state(), before);
-    assert!(!recorded.project.join("ran").exists(), "no hook runs");
-    assert_eq!(files(&recorded.temp()), "", "the temporary home is gone");
-    assert_eq!(recorded.world.daemons().len(), 1, "and so is its daemon");
+    assert_eq!(world.state(), before);
+    assert!(!world.project.join("ran").exists(), "no hook runs");
+    assert_eq!(files(&world.temp()), "", "the temporary home is gone");
+    assert_eq!(world.daemons().len(), 1, "and so is its daemon");
 }
 
 #[test]
-fn a_session_is_run_through_one_hook_and_nothing_of_ours_changes() {
-    let recorded = Recorded::new();
-    let before = recorded.state();
-    let called = recorded.replay(&[SESSION, "--hook", "no-psql", "--json"]);
+fn a_session_runs_through_one_hook_and_stored_state_is_unchanged() {
+    let world = ReplayWorld::new();
+    let before = world.state();
+    let called = world.replay(&[SESSION, "--hook", "no-psql", "--json"]);
     assert_eq!(called.code, Some(0), "{called:?}");
     let report: Value = serde_json::from_str(&called.stdout).expect("JSON");
     let counts = ["events", "unwanted", "left_out"].map(|field| report[field].clone());
@@ -156,10 +165,10 @@ fn a_session_is_run_through_one_hook_and_nothing_of_ours_changes() {
     let runs = report["runs"].as_array().expect("a list");
     let decisions: Vec<&Value> = runs.iter().map(|run| &run["decision"]).collect();
     assert_eq!(decisions, [&Value::Null, &json!("deny")], "{report}");
-    let ran = fs::read_to_string(recorded.project.join("ran")).expect("it really ran");
+    let ran = fs::read_to_string(world.project.join("ran")).expect("it really ran");
     assert_eq!(ran.lines().count(), 2, "only on what it wants");
 
-    let called = recorded.replay(&[SESSION, "--hook", "psql"]);
+    let called = world.replay(&[SESSION, "--hook", "psql"]);
     let lines: Vec<&str> = called.stdout.lines().collect();
     let told = |line: &str, words: &[&str]| words.iter().all(|word| line.contains(word));
     assert!(
@@ -170,55 +179,55 @@ fn a_session_is_run_through_one_hook_and_nothing_of_ours_changes() {
             && told(lines[3], &["7 events, 5 not wanted"]),
         "{lines:#?}"
     );
-    // A hook that fails ends so.
-    let failed = recorded.replay(&[SESSION, "--hook", "breaks"]);
+    // A failed hook gives this exit code.
+    let failed = world.replay(&[SESSION, "--hook", "breaks"]);
     assert_eq!(failed.code, Some(1), "{failed:?}");
     assert!(failed.stdout.contains("failed (7)"), "{failed:?}");
-    assert_eq!(recorded.state(), before);
+    assert_eq!(world.state(), before);
 }
 
 #[test]
-fn a_hook_of_a_project_that_is_not_trusted_is_not_run() {
-    let recorded = Recorded::new();
-    let folder = recorded.project.join(".becket");
+fn a_hook_of_an_untrusted_project_is_not_run() {
+    let world = ReplayWorld::new();
+    let folder = world.project.join(".becket");
     fs::create_dir(&folder).expect("a folder");
     let strange = "[hooks.strange]\non = \"Stop\"\nrun = \"touch pwned\"\n";
     fs::write(folder.join("config.toml"), strange).expect("a config");
-    recorded.refuses(&[SESSION, "--hook", "strange"], 1, "hint: becket trust");
-    assert!(!recorded.project.join("pwned").exists());
+    world.refuses(&[SESSION, "--hook", "strange"], 1, "hint: becket trust");
+    assert!(!world.project.join("pwned").exists());
 }
 
 #[test]
-fn what_is_wrong_is_said() {
-    let recorded = Recorded::new();
-    recorded.world.tell(OTHER, "Stop", &json!({}));
-    recorded.refuses(&["nobody"], 3, "hint: becket sessions --all");
-    recorded.refuses(&["77850d98"], 2, OTHER);
-    recorded.refuses(&[], 2, "Which session?");
-    recorded.refuses(&[SESSION, "--hook", "no-sql"], 3, "did you mean no-psql");
+fn errors_are_reported_with_hints() {
+    let world = ReplayWorld::new();
+    world.tell(OTHER, "Stop", &json!({}));
+    world.refuses(&["unknown"], 3, "hint: becket sessions --all");
+    world.refuses(&["77850d98"], 2, OTHER);
+    world.refuses(&[], 2, "Which session?");
+    world.refuses(&[SESSION, "--hook", "no-sql"], 3, "did you mean no-psql");
     for speed in ["0", "-1", "NaN", "fast"] {
         let speed = format!("--speed={speed}");
-        recorded.refuses(&[SESSION, &speed], 2, "not a number from 0.1 to 10000");
+        world.refuses(&[SESSION, &speed], 2, "not a number from 0.1 to 10000");
     }
-    recorded.refuses(&[SESSION, "--json"], 2, "--hook");
+    world.refuses(&[SESSION, "--json"], 2, "--hook");
 
     let none = "[store]\nkeep_days = 0\n";
-    fs::write(recorded.world.path("config.toml"), none).expect("a config");
+    fs::write(world.path("config.toml"), none).expect("a config");
     let gone = wait::until(PATIENCE, || {
-        let events = recorded.world.events();
+        let events = world.events();
         let kept = events.iter().any(|row| !row["payload"].is_null());
         (!kept).then_some(())
     });
     gone.expect("the payloads go");
-    recorded.refuses(&[SESSION], 1, "hint: store.keep_days");
+    world.refuses(&[SESSION], 1, "hint: store.keep_days");
 }
 
 #[test]
 fn the_live_view_shows_the_session_as_it_was() {
-    let recorded = Recorded::new();
-    let before = recorded.state();
-    let temp = recorded.temp();
-    let mut replay = recorded.world.becket(["replay", SESSION, "--speed", "100"]);
+    let world = ReplayWorld::new();
+    let before = world.state();
+    let temp = world.temp();
+    let mut replay = world.becket(["replay", SESSION, "--speed", "100"]);
     let view = match Terminal::of(replay.env("TMPDIR", &temp), (120, 32)) {
         Ok(view) => view,
         Err(why) => return skip("the_live_view_shows_the_session_as_it_was", &why),
@@ -227,12 +236,10 @@ fn the_live_view_shows_the_session_as_it_was() {
         let words = ["Make the checkout idempotent", "shop", "psql shop", "Stop"];
         words.iter().all(|word| screen.contains(word))
     });
-    let played = recorded
-        .world
-        .run(&["--home", &files(&temp), "events", "--json"]);
+    let played = world.run(&["--home", &files(&temp), "events", "--json"]);
     let from_replay = |line: &str| line.contains(r#""source":"replay""#);
     assert!(played.lines().all(from_replay), "{played}");
     view.press("q");
     assert_eq!(view.wait_end(), 0);
-    assert_eq!(recorded.state(), before);
+    assert_eq!(world.state(), before);
 }

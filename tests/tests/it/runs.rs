@@ -1,10 +1,11 @@
-//! What hooks did and cost, as it is shown; and hooks tried where nobody is answered.
+//! Runs of hooks as the verbs show them, and hooks run by `try` and `profile`.
 
-mod told;
-mod tried;
-mod under_way;
+mod recent_and_why;
+mod running;
+mod try_and_profile;
 
 use std::fs;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -30,12 +31,20 @@ const HOOKS: &str = r#"
     enabled = false
 "#;
 
-struct Yard {
+struct RunWorld {
     world: World,
     project: PathBuf,
 }
 
-impl Yard {
+impl Deref for RunWorld {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        &self.world
+    }
+}
+
+impl RunWorld {
     fn new() -> Self {
         let world = World::new();
         let project = world.home.join("project");
@@ -60,7 +69,7 @@ impl Yard {
         )
     }
 
-    /// A verb, called in the project.
+    /// Returns a verb, called in the project.
     fn verb(&self, args: &[&str]) -> Command {
         let mut command = self.world.becket(args);
         command.current_dir(&self.project);
@@ -82,7 +91,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What each run was, by the hook's name.
+/// Returns the hook and outcome of each run, sorted.
 fn outcomes(runs: &Value) -> Vec<(String, String)> {
     let word = |run: &Value, field: &str| run[field].as_str().expect("a word").to_owned();
     let runs = runs.as_array().expect("a list").iter();

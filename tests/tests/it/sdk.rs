@@ -16,7 +16,7 @@ use becket_tests::skip::Unavailable;
 use becket_tests::story::{Given, Recorder, Story, story};
 use becket_tests::wait::PATIENCE;
 
-/// Begins a story without becket: the recorder alone is registered in the settings.
+/// Starts a story without becket: only the recorder is registered.
 fn begin(given: Given) -> Result<Story, Unavailable> {
     given.registered(Recorder::witness()).begin()
 }
@@ -31,7 +31,7 @@ pub(super) fn run<T>(future: impl Future<Output = T>) -> T {
     runtime.block_on(bounded).expect("it never came to an end")
 }
 
-/// A client of the story's Claude Code, in the story's home.
+/// Returns a client for the story's Claude Code, in the story's home.
 fn claude(story: &Story) -> Builder {
     let [program] = story.claude.command() else {
         panic!("the SDK starts the native program");
@@ -45,7 +45,7 @@ fn claude(story: &Story) -> Builder {
     env.fold(builder, |builder, (name, value)| builder.env(name, value))
 }
 
-/// Every message of a turn. None of them may be an error.
+/// Returns every message of a turn. None of them may be an error.
 async fn all(mut turn: Turn<'_>) -> Vec<Message> {
     let mut messages = Vec::new();
     while let Some(message) = turn.next().await {
@@ -54,13 +54,13 @@ async fn all(mut turn: Turn<'_>) -> Vec<Message> {
     messages
 }
 
-/// Asks, and reads to the result.
+/// Sends a prompt, and reads to the result.
 pub(super) async fn ask(claude: &mut Claude, prompt: &str) -> TurnResult {
     let turn = claude.ask(prompt).await.expect("ask");
     turn.result().await.expect("a result")
 }
 
-/// Cargo builds examples beside the folder of the test binaries, when it is asked to.
+/// Returns an example, which Cargo builds beside the folder of the test binaries on request.
 #[track_caller]
 fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("this test has a file");
@@ -73,7 +73,7 @@ fn example(name: &str) -> PathBuf {
     file
 }
 
-/// The example in the story's home, with the story's Claude Code on its PATH.
+/// Returns the example in the story's home, with the story's Claude Code on its PATH.
 fn example_command(story: &Story, name: &str, prompt: &str) -> Command {
     let programs = story.home.root().join("bin");
     std::fs::create_dir_all(&programs).expect("a folder");
@@ -89,7 +89,7 @@ fn example_command(story: &Story, name: &str, prompt: &str) -> Command {
     command
 }
 
-/// Runs it; gives what it printed.
+/// Runs an example, and returns its output.
 fn run_example(story: &Story, name: &str, prompt: &str) -> Result<String, Unavailable> {
     let output = example_command(story, name, prompt).output();
     let output = output.expect("run the example");
@@ -132,7 +132,7 @@ fn log_tools_logs_each_call() {
 }
 
 #[test]
-fn approve_by_rule_allows_what_its_rule_says() {
+fn approve_by_rule_allows_calls_that_match_its_rule() {
     story(|given| {
         let calls = tools([bash("mkdir made"), bash("touch file; mkdir other")]);
         let story = begin(given.on("work", [calls, say("done")]))?;

@@ -1,5 +1,5 @@
-//! The status line through the real programs: what is printed, and that a bad day of the daemon's, of
-//! the JSON's or of the person's own command never takes it away.
+//! The status line through the real programs: its content, and that faults of the daemon, the JSON or the
+//! user's own command never remove it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags, Row};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-/// Longer than any of it may take, on a machine that has much to do.
+/// The longest time of a call, on a busy machine.
 const BOUND: Duration = Duration::from_secs(20);
 
 const SESSION: &str = "7541ef66-cab1-4f90-8d34-c3e60bef32b0";
@@ -28,10 +28,10 @@ fn payload() -> String {
     .to_string()
 }
 
-/// The line that is printed for that.
+/// The printed line for that payload.
 const LINE: &str = "shop · Opus 5.5 · ████░░░░░░ 42% · $1.50";
 
-/// The shim as `becket init` registers it where there was no status line.
+/// Returns the shim as `becket init` registers it without an earlier status line.
 fn shim(world: &World) -> Command {
     let mut command = world.command(world.programs.join("becket-hook"));
     command
@@ -46,7 +46,7 @@ fn print(world: &World, payload: impl AsRef<[u8]>) -> Called {
     call(shim(world), payload.as_ref())
 }
 
-/// What the shim prints, which must have ended well.
+/// Returns the output of the shim, which must have succeeded.
 fn line(world: &World, payload: impl AsRef<[u8]>) -> String {
     let called = print(world, payload);
     assert_eq!(called.code, Some(0), "{called:?}");
@@ -57,8 +57,8 @@ fn settings(world: &World) -> PathBuf {
     world.home.join(".claude/settings.json")
 }
 
-/// A world where somebody had this status line before becket came.
-fn beside(command: &str) -> World {
+/// Creates a world with this status line from before becket.
+fn world_with_line(command: &str) -> World {
     let world = World::new();
     let settings_now = json!({"statusLine": {"type": "command", "command": command}});
     fs::write(settings(&world), settings_now.to_string()).expect("settings");
@@ -68,7 +68,7 @@ fn beside(command: &str) -> World {
     world
 }
 
-/// Runs what is registered as Claude Code does: by the shell.
+/// Runs the registered command as Claude Code does: by the shell.
 fn registered(world: &World) -> Called {
     registered_with(world, &payload())
 }
@@ -95,7 +95,7 @@ fn registered_with(world: &World, payload: &str) -> Called {
 }
 
 #[test]
-fn a_line_is_printed_and_nothing_is_kept() {
+fn a_status_line_is_printed_and_nothing_is_stored() {
     let world = World::new();
     world.start_daemon();
     assert_eq!(line(&world, payload()), format!("{LINE}\n"));
@@ -116,7 +116,7 @@ fn a_line_is_printed_and_nothing_is_kept() {
 }
 
 #[test]
-fn what_is_no_json_is_told_in_the_line() {
+fn the_line_reports_input_that_is_not_json() {
     let world = World::new();
     world.start_daemon();
     for (odd, told) in [
@@ -141,7 +141,7 @@ fn what_is_no_json_is_told_in_the_line() {
 }
 
 #[test]
-fn what_the_config_says_is_shown() {
+fn the_line_follows_the_config() {
     let world = World::new();
     world.start_daemon();
     let config = world.path("config.toml");
@@ -156,7 +156,7 @@ fn what_the_config_says_is_shown() {
     let told = String::from_utf8_lossy(&check.stderr).into_owned()
         + &String::from_utf8_lossy(&check.stdout);
     assert!(told.contains("did you mean {context}?"), "{told}");
-    // The last good copy is in force, and has no place to tell it.
+    // The last good copy is used; the line has no place to report it.
     assert_eq!(line(&world, payload()), "██░░|+3 -1\n");
     fs::write(
         &config,
@@ -167,7 +167,7 @@ fn what_the_config_says_is_shown() {
 }
 
 #[test]
-fn a_config_that_is_wrong_is_told() {
+fn the_line_reports_a_wrong_config() {
     let world = World::new();
     world.start_daemon();
     fs::write(world.path("config.toml"), "[store]\nkeep_days = 'x'\n").expect("config");
@@ -178,7 +178,7 @@ fn a_config_that_is_wrong_is_told() {
 }
 
 #[test]
-fn a_daemon_that_hangs_is_told_and_not_called_slow() {
+fn the_line_reports_a_hung_daemon_and_does_not_mark_it_slow() {
     let world = World::new();
     world.start_daemon();
     world.signal_daemon(Signal::STOP);
@@ -209,7 +209,7 @@ fn without_a_daemon_the_json_itself_is_shown() {
 }
 
 #[test]
-fn the_daemon_is_started_by_a_status_line() {
+fn a_status_line_starts_the_daemon() {
     let world = World::new();
     line(&world, payload());
     let shown = wait::until(PATIENCE, || {
@@ -220,7 +220,7 @@ fn the_daemon_is_started_by_a_status_line() {
 }
 
 #[test]
-fn a_shim_without_becket_says_so() {
+fn a_shim_without_becket_reports_it() {
     let world = World::new();
     fs::remove_file(world.programs.join("becket")).expect("remove");
     for args in [&[][..], &["--beside"]] {
@@ -234,8 +234,8 @@ fn a_shim_without_becket_says_so() {
 }
 
 #[test]
-fn the_one_that_was_there_stands_above_ours() {
-    let world = beside("printf '\\033[2Jyours %s %s' \"$COLUMNS\" \"$PWD\"; cut -c1-13");
+fn the_users_own_status_line_is_shown_above_beckets() {
+    let world = world_with_line("printf '\\033[2Jyours %s %s' \"$COLUMNS\" \"$PWD\"; cut -c1-13");
     let shown = registered(&world);
     let above = format!("yours 120 {}{{\"context_win\n", world.home.display());
     assert_eq!(shown.stdout, format!("{above}{LINE}\n"));
@@ -248,8 +248,8 @@ fn the_one_that_was_there_stands_above_ours() {
     );
 }
 
-/// A world with a session, where somebody had a status line that tells how often it has run.
-fn counting(settings_now: &Value) -> World {
+/// Creates a world with a session, and a user's status line that counts its runs.
+fn world_with_counting_line(settings_now: &Value) -> World {
     let world = World::new();
     let text = json!({"statusLine": settings_now}).to_string();
     fs::write(settings(&world), text).expect("settings");
@@ -264,7 +264,7 @@ const COUNTS: &str = "echo x >> ran; wc -l < ran";
 
 #[test]
 fn a_refresh_prints_the_last_output_of_the_users_own_line() {
-    let world = counting(&json!({"type": "command", "command": COUNTS}));
+    let world = world_with_counting_line(&json!({"type": "command", "command": COUNTS}));
     let text = fs::read_to_string(settings(&world)).expect("settings");
     assert!(text.contains("\"refreshInterval\": 2"), "{text}");
     let activity = || world.sessions()[0]["last_activity"].clone();
@@ -283,7 +283,7 @@ fn a_refresh_prints_the_last_output_of_the_users_own_line() {
     assert_eq!(activity(), before, "a refresh is no activity");
 }
 
-/// The rows of the sessions and of their turns' figures.
+/// Returns the stored rows of the sessions and of their turns' figures.
 fn stored(world: &World) -> Vec<String> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
     let database = Connection::open_with_flags(world.path("becket.db"), flags).expect("a database");
@@ -305,7 +305,7 @@ fn stored(world: &World) -> Vec<String> {
 
 #[test]
 fn a_refresh_stores_nothing() {
-    let world = counting(&json!({"type": "command", "command": COUNTS}));
+    let world = world_with_counting_line(&json!({"type": "command", "command": COUNTS}));
     world.tell(SESSION, "UserPromptSubmit", &json!({"prompt": "go"}));
     let mut now: Value = serde_json::from_str(&payload()).expect("JSON");
     registered_with(&world, &now.to_string());
@@ -319,7 +319,7 @@ fn a_refresh_stores_nothing() {
         now["cost"]["total_duration_ms"] = json!(seconds * 2_000);
         registered_with(&world, &now.to_string());
     }
-    // The daemon writes all that is left before it ends.
+    // The daemon writes everything before it ends.
     world.run(&["daemon", "stop"]);
     assert_eq!(stored(&world), before);
 }
@@ -327,14 +327,14 @@ fn a_refresh_stores_nothing() {
 #[test]
 fn a_refresh_runs_the_users_own_line_where_they_had_an_interval() {
     let own = json!({"type": "command", "command": COUNTS, "refreshInterval": 30});
-    let world = counting(&own);
+    let world = world_with_counting_line(&own);
     for run in 1..4 {
         let shown = registered(&world).stdout;
         assert_eq!(shown, format!("{run}\n{LINE}\n"));
     }
     let text = fs::read_to_string(settings(&world)).expect("settings");
     assert!(text.contains("\"refreshInterval\": 30"), "{text}");
-    // Again, with another interval in the config: theirs is kept.
+    // Again, with another interval in the config: the user's is kept.
     let config = "[statusline]\nrefresh = '5s'\n";
     fs::write(world.path("config.toml"), config).expect("a config");
     world.run(&["init"]);
@@ -359,7 +359,7 @@ fn the_interval_follows_the_config_with_the_next_init() {
     assert_eq!(refresh("[statusline]\nrefresh = '1m'\n"), 60);
     assert_eq!(refresh("[statusline]\nrefresh = 'never'\n"), Value::Null);
     assert_eq!(refresh(""), 2);
-    // What the user writes there stays.
+    // Text that the user adds stays.
     let text = fs::read_to_string(settings(&world)).expect("settings");
     let changed = text.replace("\"refreshInterval\": 2", "\"refreshInterval\": 7");
     fs::write(settings(&world), changed).expect("settings");
@@ -383,8 +383,8 @@ fn a_refresh_starts_no_daemon_that_was_stopped() {
 }
 
 #[test]
-fn one_that_hangs_takes_nothing_with_it() {
-    let world = beside("sleep 600 & echo $! > pid; echo first; wait");
+fn a_hung_status_line_of_the_user_does_not_stop_beckets() {
+    let world = world_with_line("sleep 600 & echo $! > pid; echo first; wait");
     let shown = registered(&world);
     assert_eq!(
         shown.stdout,
@@ -402,7 +402,7 @@ fn one_that_hangs_takes_nothing_with_it() {
 }
 
 #[test]
-fn doctor_looks_at_it() {
+fn doctor_checks_the_status_line() {
     let state = |world: &World| {
         let (_, told) = world.doctor();
         let checks = told["checks"].as_array().expect("checks").clone();

@@ -1,5 +1,5 @@
-//! The switch through the real program: `disable`, `enable`, `hooks` and `gc`, with and without a
-//! daemon, one at a time and all at once; and the files of the slash commands.
+//! The switches through the real program: `disable`, `enable`, `hooks` and `gc`, with and without a daemon,
+//! one at a time and concurrently; and the files of the slash commands.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 const SESSION: &str = "77850d98-4378-4282-9d8f-d2b7113deb20";
 const OTHER: &str = "11111111-2222-4333-8444-555555555555";
 
-/// A user whose config names these hooks, all on PreToolUse.
+/// Creates a world whose config names these hooks, all on PreToolUse.
 fn world_with(hooks: &[&str]) -> World {
     let world = World::new();
     let table = |name: &&str| {
@@ -26,7 +26,7 @@ fn world_with(hooks: &[&str]) -> World {
     world
 }
 
-/// becket as a session of Claude Code calls it, where no daemon may be.
+/// Returns becket as a session of Claude Code calls it, without a daemon.
 fn inside(world: &World, session: &str, args: &[&str]) -> Command {
     let mut becket = world.becket(args);
     becket
@@ -83,11 +83,11 @@ fn a_hook_is_off_in_one_session_and_on_in_another() {
         ("✅ Re-enabled typecheck-mine for this session\n", 0)
     );
     assert_eq!(state_of(&world, "typecheck-mine"), "enabled");
-    assert!(world.daemons().is_empty(), "nobody was needed for that");
+    assert!(world.daemons().is_empty(), "a daemon was started");
 }
 
 #[test]
-fn a_slash_command_names_no_session() {
+fn slash_command_answers_name_no_session() {
     let world = world_with(&["lint"]);
     let types = |session: &str, prompt: &str, alone: bool| {
         let event = json!({"hook_event_name": "UserPromptSubmit", "session_id": session,
@@ -107,14 +107,14 @@ fn a_slash_command_names_no_session() {
         let said = types(session, "/hook:disable lint", alone);
         assert!(said.stdout.contains("Disabled lint"), "{said:?}");
         assert_eq!(last(), Value::Null, "alone: {alone}");
-        types(session, "mend it", alone);
+        types(session, "fix it", alone);
         types(session, "/hook:enable lint", alone);
-        assert_eq!(last(), "mend it", "alone: {alone}");
+        assert_eq!(last(), "fix it", "alone: {alone}");
     }
 }
 
 #[test]
-fn a_guard_is_no_hook_and_the_way_round_it_is_told() {
+fn a_guard_cannot_be_disabled_as_a_hook_and_the_hint_names_the_way() {
     let world = world_with(&["typecheck"]);
     let (text, code) = say(&world, &["disable", "delete-folder"]);
     assert_eq!(code, 3, "{text}");
@@ -123,7 +123,7 @@ fn a_guard_is_no_hook_and_the_way_round_it_is_told() {
 }
 
 #[test]
-fn names_are_taken_as_people_type_them() {
+fn hook_names_match_loosely() {
     let world = world_with(&["lint-mine", "typecheck-mine"]);
     let upper = SESSION.to_uppercase();
     let (text, code) = say(
@@ -158,7 +158,7 @@ fn names_are_taken_as_people_type_them() {
 }
 
 #[test]
-fn exit_codes_tell_ambiguous_from_missing_and_slash_tells_nothing() {
+fn verbs_exit_differently_for_ambiguous_and_missing_names() {
     let world = world_with(&["typecheck-mine", "lint-mine"]);
     for (args, code, line) in [
         (
@@ -188,7 +188,7 @@ fn exit_codes_tell_ambiguous_from_missing_and_slash_tells_nothing() {
 }
 
 #[test]
-fn fifty_processes_at_once_lose_nothing() {
+fn fifty_concurrent_processes_lose_no_switch() {
     let names: Vec<String> = (0..50).map(|number| format!("hook{number:02}")).collect();
     let hooks: Vec<&str> = names.iter().map(String::as_str).collect();
     let world = world_with(&hooks);
@@ -214,7 +214,7 @@ fn fifty_processes_at_once_lose_nothing() {
 }
 
 #[test]
-fn of_several_sessions_it_says_which_live_and_guesses_none() {
+fn with_several_sessions_disable_lists_them_and_picks_none() {
     let world = world_with(&["lint-mine"]);
     let project = world.root().join("project");
     fs::create_dir_all(project.join(".git")).expect("a project");
@@ -244,7 +244,7 @@ fn of_several_sessions_it_says_which_live_and_guesses_none() {
 }
 
 #[test]
-fn a_damaged_file_is_set_aside_and_told_of() {
+fn a_damaged_switch_file_is_set_aside_and_reported() {
     let world = world_with(&["lint-mine", "house-style"]);
     say(&world, &["disable", "lint"]);
     fs::write(file(&world, SESSION), "{\"disabledHooks\": [").expect("damage");
@@ -271,7 +271,7 @@ fn age(path: &Path, days: u64) {
 }
 
 #[test]
-fn gc_lists_what_is_long_gone_and_deletes_on_yes_only() {
+fn gc_lists_old_switch_files_and_deletes_only_with_yes() {
     let world = world_with(&["lint-mine"]);
     let gone = "99999999-0000-4000-8000-000000000000";
     let just_gone = "99999999-0000-4000-8000-000000000001";
@@ -335,7 +335,7 @@ fn commands(world: &World) -> PathBuf {
 }
 
 #[test]
-fn init_writes_the_slash_commands_and_uninit_takes_back_what_is_ours() {
+fn init_writes_the_slash_commands_and_uninit_removes_only_those() {
     let world = World::new();
     let shown = world.run(&["init", "--dry-run"]);
     assert!(shown.contains("commands/hook/disable.md"), "{shown}");
@@ -348,7 +348,7 @@ fn init_writes_the_slash_commands_and_uninit_takes_back_what_is_ours() {
     world.run(&["uninit"]);
     assert!(!world.home.join(".claude/commands").exists());
 
-    // What a person had, and what they changed.
+    // Files from before, and changes of the user.
     fs::create_dir_all(commands(&world)).expect("a folder");
     let own = world.home.join(".claude/commands/implement.md");
     fs::write(&own, "my own way").expect("a command");
@@ -375,7 +375,7 @@ fn init_writes_the_slash_commands_and_uninit_takes_back_what_is_ours() {
 }
 
 #[test]
-fn the_projects_and_the_persons_own_registration_share_the_commands() {
+fn project_and_user_registrations_share_the_commands() {
     let world = World::new();
     let project = world.root().join("project");
     fs::create_dir_all(project.join(".git")).expect("a project");
@@ -423,7 +423,7 @@ fn a_session_without_a_process_ends_after_an_hour_and_gc_lists_it() {
 }
 
 #[test]
-fn in_a_shell_the_only_session_of_the_project_is_meant() {
+fn in_a_shell_disable_picks_the_only_session_of_the_project() {
     let world = world_with(&["lint-mine", "test-mine"]);
     let project = world.home.join("shop");
     fs::create_dir_all(project.join(".git")).expect("a project");
@@ -456,7 +456,7 @@ fn in_a_shell_the_only_session_of_the_project_is_meant() {
 }
 
 #[test]
-fn hooks_on_and_off_are_written_for_good() {
+fn hooks_on_and_off_change_the_config() {
     let world = world_with(&["lint-mine"]);
     let project = world.home.join("shop");
     fs::create_dir_all(project.join(".git")).expect("a project");

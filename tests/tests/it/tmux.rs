@@ -1,10 +1,11 @@
-//! `becket tmux` in a real tmux: somebody looks at one session in an outer terminal, and is led to
-//! others. A stand-in for the daemon tells of the sessions and keeps what it is asked.
+//! `becket tmux` in a real tmux: a person in an outer terminal is switched to other panes. A fake daemon
+//! lists the sessions and records its requests.
 
 mod live;
 
 use std::ffi::OsString;
 use std::fs;
+use std::ops::Deref;
 use std::path::Path;
 use std::process::Output;
 use std::sync::{Arc, Mutex};
@@ -17,26 +18,26 @@ use becket_wire::rpc::{Ask, Request, Response, SeenAt, Told};
 use becket_wire::session::{Display, SessionRow};
 use serde_json::{Value, json};
 
-use crate::bad_input::fake::{self, Fake};
+use crate::bad_input::fake_daemon::{self, FakeDaemon};
 
-/// The sessions of the stand-in, and what was asked of it.
+/// The sessions of the fake daemon, and its recorded requests.
 #[derive(Clone, Default)]
-struct Daemon {
+struct FakeSessions {
     rows: Arc<Mutex<Vec<SessionRow>>>,
     asked: Arc<Mutex<Vec<Ask>>>,
 }
 
-impl Daemon {
-    fn listen(&self, world: &World) -> Fake {
+impl FakeSessions {
+    fn listen(&self, world: &World) -> FakeDaemon {
         let daemon = self.clone();
-        Fake::new(world, move |mut stream| {
-            while let Some(frame) = fake::frame(&mut stream) {
+        FakeDaemon::new(world, move |mut stream| {
+            while let Some(frame) = fake_daemon::frame(&mut stream) {
                 let Ok(Request::Ask(ask)) = Request::from_frame(frame) else {
                     return;
                 };
                 let told = daemon.answer(&ask);
                 daemon.asked.lock().expect("a list").push(ask);
-                fake::say(&mut stream, &Response::Told(told));
+                fake_daemon::say(&mut stream, &Response::Told(told));
             }
         })
     }
@@ -75,17 +76,17 @@ impl Daemon {
     }
 }
 
-/// A tmux server with the panes %0 and %1 in two windows of one session and %2 in another, and a
-/// terminal that shows %0.
-struct Scene {
+/// A tmux server with the panes %0 and %1 in two windows of one session and %2 in another, and a terminal
+/// that shows %0.
+struct TmuxWorld {
     world: World,
-    daemon: Daemon,
+    daemon: FakeSessions,
     inner: Terminal,
     outer: Terminal,
-    _fake: Fake,
+    _fake: FakeDaemon,
 }
 
-fn scene() -> Result<Scene, Unavailable> {
+fn tmux_world() -> Result<TmuxWorld, Unavailable> {
     let start = |command: &[&str], env: &[(&str, &str)]| {
         let command: Vec<OsString> = command.iter().map(OsString::from).collect();
         let env = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
@@ -102,20 +103,28 @@ fn scene() -> Result<Scene, Unavailable> {
     ];
     let outer = start(&attach, &[("PATH", &path)])?;
     let world = World::new();
-    let daemon = Daemon::default();
+    let daemon = FakeSessions::default();
     let fake = daemon.listen(&world);
-    let scene = Scene {
+    let world = TmuxWorld {
         world,
         daemon,
         inner,
         outer,
         _fake: fake,
     };
-    scene.shows("%0");
-    Ok(scene)
+    world.shows("%0");
+    Ok(world)
 }
 
-impl Scene {
+impl Deref for TmuxWorld {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        &self.world
+    }
+}
+
+impl TmuxWorld {
     fn socket(&self) -> String {
         self.inner.socket().to_string_lossy().into_owned()
     }
@@ -125,13 +134,13 @@ impl Scene {
             .has(&self.socket(), session, pane, display, since);
     }
 
-    fn becket(&self, args: &[&str]) -> Output {
+    fn becket_in_tmux(&self, args: &[&str]) -> Output {
         let mut becket = self.world.becket(args);
         becket.env("TMUX", format!("{},1,0", self.socket()));
         becket.output().expect("becket runs")
     }
 
-    /// Waits until the person's terminal shows this pane.
+    /// Waits until the outer terminal shows this pane.
     #[track_caller]
     fn shows(&self, pane: &str) {
         let look = || self.inner.tmux_says(&["list-clients", "-F", "#{pane_id}"]);
@@ -140,9 +149,9 @@ impl Scene {
     }
 }
 
-fn told(name: &str, tell: impl FnOnce(&Scene)) {
-    match scene() {
-        Ok(scene) => tell(&scene),
+fn with_tmux(name: &str, test: impl FnOnce(&TmuxWorld)) {
+    match tmux_world() {
+        Ok(world) => test(&world),
         Err(why) => skip(name, &why),
     }
 }
@@ -156,77 +165,90 @@ fn fails(output: &Output, code: i32, what: &str) {
 
 #[test]
 fn next_and_jump_lead_to_the_pane() {
-    told("next_and_jump_lead_to_the_pane", |scene| {
-        fails(&scene.becket(&["tmux", "next"]), 3, "waits for you");
-        scene.has("aaa", "%0", Display::Working, 1);
-        scene.has("bbb", "%2", Display::Attention, 9);
-        scene.has("bbc", "%1", Display::Attention, 5);
-        assert!(scene.becket(&["tmux", "next"]).status.success());
-        scene.shows("%1");
-        assert!(scene.becket(&["tmux", "jump", "bbb"]).status.success());
-        scene.shows("%2");
-        fails(&scene.becket(&["tmux", "jump", "bb"]), 2, "bbb, bbc");
-        fails(&scene.becket(&["tmux", "jump", "x"]), 3, "begins with `x`");
-        scene.shows("%2");
+    with_tmux("next_and_jump_lead_to_the_pane", |world| {
+        fails(&world.becket_in_tmux(&["tmux", "next"]), 3, "waits for you");
+        world.has("aaa", "%0", Display::Working, 1);
+        world.has("bbb", "%2", Display::Attention, 9);
+        world.has("bbc", "%1", Display::Attention, 5);
+        assert!(world.becket_in_tmux(&["tmux", "next"]).status.success());
+        world.shows("%1");
+        assert!(
+            world
+                .becket_in_tmux(&["tmux", "jump", "bbb"])
+                .status
+                .success()
+        );
+        world.shows("%2");
+        fails(
+            &world.becket_in_tmux(&["tmux", "jump", "bb"]),
+            2,
+            "bbb, bbc",
+        );
+        fails(
+            &world.becket_in_tmux(&["tmux", "jump", "x"]),
+            3,
+            "begins with `x`",
+        );
+        world.shows("%2");
     });
 }
 
 #[test]
-fn a_pane_that_is_gone_and_a_tmux_that_is_absent_are_said() {
-    let name = "a_pane_that_is_gone_and_a_tmux_that_is_absent_are_said";
-    told(name, |scene| {
-        scene.has("gone", "%9", Display::Done, 1);
-        scene
+fn a_missing_pane_and_a_missing_tmux_are_errors_with_hints() {
+    let name = "a_missing_pane_and_a_missing_tmux_are_errors_with_hints";
+    with_tmux(name, |world| {
+        world.has("gone", "%9", Display::Done, 1);
+        world
             .daemon
             .has("/nowhere/tmux", "closed", "%0", Display::Done, 1);
-        scene.has("here", "%1", Display::Done, 1);
-        fails(&scene.becket(&["tmux", "jump", "gone"]), 3, "hint:");
+        world.has("here", "%1", Display::Done, 1);
+        fails(&world.becket_in_tmux(&["tmux", "jump", "gone"]), 3, "hint:");
         fails(
-            &scene.becket(&["tmux", "jump", "closed"]),
+            &world.becket_in_tmux(&["tmux", "jump", "closed"]),
             3,
             "/nowhere/tmux is gone",
         );
-        let mut becket = scene.world.becket(["tmux", "jump", "here"]);
+        let mut becket = world.becket(["tmux", "jump", "here"]);
         let output = becket
             .env("PATH", "/nowhere")
             .output()
             .expect("becket runs");
         fails(&output, 1, "there is no tmux");
-        scene.shows("%0");
+        world.shows("%0");
     });
 }
 
 #[test]
-fn the_lines_of_init_bind_the_key_and_tell_what_is_seen() {
-    told(
-        "the_lines_of_init_bind_the_key_and_tell_what_is_seen",
-        |scene| {
-            let conf = scene.world.home.join("a tmux.conf");
+fn the_lines_of_init_bind_the_key_and_mark_panes_as_seen() {
+    with_tmux(
+        "the_lines_of_init_bind_the_key_and_mark_panes_as_seen",
+        |world| {
+            let conf = world.home.join("a tmux.conf");
             fs::write(&conf, "set -g status-right mine").expect("a file");
             let conf = conf.to_string_lossy();
             assert!(
-                scene
-                    .becket(&["init", "--tmux", "--write", &conf])
+                world
+                    .becket_in_tmux(&["init", "--tmux", "--write", &conf])
                     .status
                     .success()
             );
-            scene.inner.tmux_says(&["source-file", &conf]);
-            scene
+            world.inner.tmux_says(&["source-file", &conf]);
+            world
                 .inner
                 .tmux_says(&["set-option", "-g", "@becket", "!7 3m"]);
-            scene.outer.wait_text("mine !7 3m");
-            scene.has("a", "%1", Display::Attention, 5);
-            scene.outer.press("C-b");
-            scene.outer.press("B");
-            scene.shows("%1");
+            world.outer.wait_text("mine !7 3m");
+            world.has("a", "%1", Display::Attention, 5);
+            world.outer.press("C-b");
+            world.outer.press("B");
+            world.shows("%1");
             let seen = Ask::Seen(SeenAt::Pane {
-                tmux_socket: scene.socket(),
+                tmux_socket: world.socket(),
                 pane: "%1".to_owned(),
             });
-            let told = wait::until(PATIENCE, || scene.daemon.was_asked(&seen).then_some(()));
-            assert!(told.is_some(), "{:?}", scene.daemon.asked);
-            scene.inner.tmux_says(&["source-file", &conf]);
-            let right = scene
+            let told = wait::until(PATIENCE, || world.daemon.was_asked(&seen).then_some(()));
+            assert!(told.is_some(), "{:?}", world.daemon.asked);
+            world.inner.tmux_says(&["source-file", &conf]);
+            let right = world
                 .inner
                 .tmux_says(&["show-options", "-gv", "status-right"]);
             assert_eq!(right, "mine #{@becket}");
@@ -235,22 +257,22 @@ fn the_lines_of_init_bind_the_key_and_tell_what_is_seen() {
 }
 
 #[test]
-fn paint_is_asked_of_the_daemon_for_this_server() {
-    told("paint_is_asked_of_the_daemon_for_this_server", |scene| {
+fn paint_asks_the_daemon_for_this_server() {
+    with_tmux("paint_asks_the_daemon_for_this_server", |world| {
         for (args, on) in [
             (&["tmux", "paint"][..], true),
             (&["tmux", "paint", "--off"], false),
         ] {
-            assert!(scene.becket(args).status.success());
-            let tmux_socket = scene.socket();
-            assert!(scene.daemon.was_asked(&Ask::Paint { tmux_socket, on }));
+            assert!(world.becket_in_tmux(args).status.success());
+            let tmux_socket = world.socket();
+            assert!(world.daemon.was_asked(&Ask::Paint { tmux_socket, on }));
         }
     });
 }
 
 #[test]
-fn status_is_a_few_characters() {
-    let (world, daemon) = (World::new(), Daemon::default());
+fn tmux_status_prints_a_few_characters() {
+    let (world, daemon) = (World::new(), FakeSessions::default());
     let _fake = daemon.listen(&world);
     assert_eq!(world.run(&["tmux", "status"]), "\n");
     let long_ago = 1_000;
@@ -279,7 +301,7 @@ fn status_is_a_few_characters() {
 }
 
 #[test]
-fn outside_tmux_there_is_nothing_to_paint() {
+fn paint_and_seen_need_tmux_or_an_explicit_pane() {
     let world = World::new();
     fails(&world.output(&["tmux", "paint"]), 1, "not inside tmux");
     fails(&world.output(&["tmux", "seen"]), 1, "not inside tmux");
@@ -297,7 +319,7 @@ fn outside_tmux_there_is_nothing_to_paint() {
 }
 
 #[test]
-fn init_touches_only_the_file_that_was_named() {
+fn init_changes_only_the_named_file() {
     let world = World::new();
     let printed = world.run(&["init", "--tmux"]);
     assert!(printed.contains("bind-key B"), "{printed}");

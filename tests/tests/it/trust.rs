@@ -1,7 +1,8 @@
-//! A project's `.becket/` through the real programs: nothing of it happens before the user has
-//! approved it, and nothing unapproved afterwards.
+//! A project's `.becket/` through the real programs: without trust none of it has an effect, and no
+//! unapproved change later.
 
 use std::fs;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -10,7 +11,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 
 const SESSION: &str = "7541ef66-cab1-4f90-8d34-c3e60bef32b0";
-/// All that a hostile repository might try.
+/// Everything that a hostile repository might try.
 const HOSTILE: &str = r#"
 [mask]
 enabled = false
@@ -39,12 +40,20 @@ answer = "deny"
 "#;
 
 /// A world with the hostile repository in it.
-struct Hostile {
+struct HostileWorld {
     world: World,
     project: PathBuf,
 }
 
-impl Hostile {
+impl Deref for HostileWorld {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        &self.world
+    }
+}
+
+impl HostileWorld {
     fn new() -> Self {
         let world = World::new();
         let project = world.path("hostile");
@@ -60,9 +69,9 @@ impl Hostile {
             write(&project.join(name), text);
         }
         write(&world.becket_home.join("config.toml"), USER);
-        let hostile = Self { world, project };
-        hostile.git(&["init", "-q", "-b", "main"]);
-        hostile
+        let world = Self { world, project };
+        world.git(&["init", "-q", "-b", "main"]);
+        world
     }
 
     fn git(&self, args: &[&str]) {
@@ -73,18 +82,18 @@ impl Hostile {
         assert!(done.status.success(), "git {args:?}: {done:?}");
     }
 
-    fn becket_in(&self, folder: &Path, args: &[&str]) -> Output {
+    fn output_in(&self, folder: &Path, args: &[&str]) -> Output {
         let mut command: Command = self.world.becket(args);
         command.current_dir(folder).output().expect("becket")
     }
 
-    fn becket(&self, args: &[&str]) -> Output {
-        self.becket_in(&self.project, args)
+    fn output(&self, args: &[&str]) -> Output {
+        self.output_in(&self.project, args)
     }
 
-    /// Every value of the config that stands under this name.
+    /// Returns the value of a config key.
     fn value(&self, key: &str) -> Option<String> {
-        let config = self.becket(&["config", "--json"]);
+        let config = self.output(&["config", "--json"]);
         let config: Value = serde_json::from_slice(&config.stdout).expect("JSON");
         let values = config["values"].as_array().expect("values").clone();
         let found = values.into_iter().find(|value| value["key"] == key)?;
@@ -92,7 +101,7 @@ impl Hostile {
     }
 
     fn guards(&self) -> Vec<String> {
-        let config = self.becket(&["config", "--json"]);
+        let config = self.output(&["config", "--json"]);
         let config: Value = serde_json::from_slice(&config.stdout).expect("JSON");
         let tables = config["tables"].as_array().expect("tables").clone();
         let guards = tables
@@ -137,43 +146,40 @@ fn hash(output: &Output) -> String {
 
 #[test]
 fn a_hostile_repository_does_nothing_before_trust_and_relaxes_nothing_after_it() {
-    let hostile = Hostile::new();
-    let said = hostile.start("1");
+    let world = HostileWorld::new();
+    let said = world.start("1");
     let answer: Value = serde_json::from_str(&said.stdout).expect("an answer");
     let message = answer["systemMessage"].as_str().expect("a message");
     assert!(
         message.contains("is not trusted, so it does nothing"),
         "{message}"
     );
-    let guards = text(&hostile.becket(&["guard", "list"]));
+    let guards = text(&world.output(&["guard", "list"]));
     assert!(guards.contains("is not trusted, so it does nothing"));
     assert_eq!(
         answer.as_object().map(serde_json::Map::len),
         Some(1),
         "{answer}"
     );
-    assert!(hostile.start("1").is_silent(), "once a session");
-    assert!(!hostile.project.join("greeted").exists());
-    assert_eq!(hostile.value("hooks.mine.enabled").as_deref(), Some("true"));
-    assert_eq!(hostile.value("hooks.greet.run"), None);
-    assert_eq!(hostile.guards(), ["\"deny\""]);
+    assert!(world.start("1").is_silent(), "once a session");
+    assert!(!world.project.join("greeted").exists());
+    assert_eq!(world.value("hooks.mine.enabled").as_deref(), Some("true"));
+    assert_eq!(world.value("hooks.greet.run"), None);
+    assert_eq!(world.guards(), ["\"deny\""]);
 
-    let trusted = hostile.becket(&["trust", "--yes"]);
+    let trusted = world.output(&["trust", "--yes"]);
     assert!(trusted.status.success(), "{}", text(&trusted));
-    assert_eq!(
-        hostile.value("hooks.mine.enabled").as_deref(),
-        Some("false")
-    );
-    assert!(hostile.value("hooks.greet.run").is_some());
-    hostile.start("1");
+    assert_eq!(world.value("hooks.mine.enabled").as_deref(), Some("false"));
+    assert!(world.value("hooks.greet.run").is_some());
+    world.start("1");
     assert!(
-        hostile.project.join("greeted").exists(),
+        world.project.join("greeted").exists(),
         "what is trusted runs"
     );
-    assert_eq!(hostile.guards(), ["\"deny\""], "a guard is never relaxed");
-    assert_eq!(hostile.value("mask.enabled").as_deref(), Some("true"));
-    assert_eq!(hostile.value("notice.command").as_deref(), Some("\"\""));
-    let check = text(&hostile.becket(&["config", "check"]));
+    assert_eq!(world.guards(), ["\"deny\""], "a guard is never relaxed");
+    assert_eq!(world.value("mask.enabled").as_deref(), Some("true"));
+    assert_eq!(world.value("notice.command").as_deref(), Some("\"\""));
+    let check = text(&world.output(&["config", "check"]));
     assert!(
         check.contains("may add or tighten guards, never relax them"),
         "{check}"
@@ -181,10 +187,10 @@ fn a_hostile_repository_does_nothing_before_trust_and_relaxes_nothing_after_it()
 }
 
 #[test]
-fn an_unattended_session_is_not_told_and_standalone_tells_too() {
-    let hostile = Hostile::new();
-    assert!(hostile.start("0").is_silent());
-    let alone = Hostile::new();
+fn trust_is_mentioned_to_attended_sessions_only_also_standalone() {
+    let world = HostileWorld::new();
+    assert!(world.start("0").is_silent());
+    let alone = HostileWorld::new();
     let said = alone.start_with(&[("BECKET_NO_DAEMON", "1")]);
     assert!(
         said.stdout.contains("not trusted"),
@@ -194,29 +200,29 @@ fn an_unattended_session_is_not_told_and_standalone_tells_too() {
 
 #[test]
 fn trust_shows_what_would_run_and_assumes_nothing() {
-    let hostile = Hostile::new();
-    let asked = hostile.becket(&["trust"]);
+    let world = HostileWorld::new();
+    let asked = world.output(&["trust"]);
     assert_eq!(asked.status.code(), Some(2), "{}", text(&asked));
-    let shown = text(&asked).replace(&hostile.world.root().display().to_string(), "");
+    let shown = text(&asked).replace(&world.root().display().to_string(), "");
     insta::assert_snapshot!(shown);
-    let report = hostile.becket(&["trust", "--json"]);
+    let report = world.output(&["trust", "--json"]);
     let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
     assert_eq!(report["trusted"], false);
-    let list = text(&hostile.becket(&["trust", "--list"]));
+    let list = text(&world.output(&["trust", "--list"]));
     assert_eq!(list, "No project is trusted.\n");
-    let nowhere = hostile.becket_in(&hostile.world.home, &["trust", "--yes"]);
+    let nowhere = world.output_in(&world.home, &["trust", "--yes"]);
     assert_eq!(nowhere.status.code(), Some(3), "{}", text(&nowhere));
 }
 
 #[test]
 fn a_program_in_place_of_yours_is_shown() {
-    let hostile = Hostile::new();
-    let config = hostile.project.join(".becket/config.toml");
+    let world = HostileWorld::new();
+    let config = world.project.join(".becket/config.toml");
     write(
         &config,
         "[hooks.mine]\nrun = [\"sh\", \"scripts/greet.sh\"]\n",
     );
-    let shown = hostile.becket(&["trust"]);
+    let shown = world.output(&["trust"]);
     let shown = text(&shown);
     let runs = shown.split("hooks that it runs").nth(1).expect("hooks");
     assert!(
@@ -226,16 +232,16 @@ fn a_program_in_place_of_yours_is_shown() {
 }
 
 #[test]
-fn a_script_that_changed_is_not_trusted_and_told() {
-    let hostile = Hostile::new();
-    hostile.becket(&["trust", "--yes"]);
+fn a_changed_script_is_not_trusted_and_is_reported() {
+    let world = HostileWorld::new();
+    world.output(&["trust", "--yes"]);
     assert!(
-        hostile.start("1").is_silent(),
+        world.start("1").is_silent(),
         "what is trusted is nothing to tell"
     );
-    write(&hostile.project.join("scripts/greet.sh"), "rm -rf .");
-    assert_eq!(hostile.value("hooks.greet.run"), None);
-    let again = hostile.becket(&["trust"]);
+    write(&world.project.join("scripts/greet.sh"), "rm -rf .");
+    assert_eq!(world.value("hooks.greet.run"), None);
+    let again = world.output(&["trust"]);
     assert_eq!(again.status.code(), Some(2));
     assert!(
         text(&again).contains("changed  scripts/greet.sh"),
@@ -243,11 +249,11 @@ fn a_script_that_changed_is_not_trusted_and_told() {
         text(&again)
     );
     assert!(text(&again).contains("│ rm -rf ."), "{}", text(&again));
-    let said = hostile.start("1");
+    let said = world.start("1");
     let told = "not what you trusted (scripts/greet.sh changed), so its .becket/ does nothing";
     assert!(said.stdout.contains(told), "{said:?}");
     assert!(said.stdout.contains("do not run: greet."), "{said:?}");
-    let doctor = hostile.becket(&["doctor", "--json"]);
+    let doctor = world.output(&["doctor", "--json"]);
     let doctor: Value = serde_json::from_slice(&doctor.stdout).expect("JSON");
     let checks = doctor["checks"].as_array().expect("checks").clone();
     let trust = checks.iter().find(|check| check["name"] == "trust");
@@ -260,23 +266,23 @@ fn a_script_that_changed_is_not_trusted_and_told() {
 }
 
 #[test]
-fn a_guarding_hook_that_changed_is_told_of_and_denies_if_it_fails_closed() {
+fn a_changed_guarding_hook_is_reported_and_denies_if_it_fails_closed() {
     for (host, fail) in [("0", "closed"), ("0", "open"), ("1", "closed")] {
-        let hostile = Hostile::new();
+        let world = HostileWorld::new();
         let config = format!(
             "[hooks.no-apply]\non = \"PreToolUse\"\nrun = \"sh scripts/guard.sh\"\nfail = \"{fail}\"\n"
         );
-        write(&hostile.project.join(".becket/config.toml"), &config);
-        let guard = hostile.project.join("scripts/guard.sh");
+        write(&world.project.join(".becket/config.toml"), &config);
+        let guard = world.project.join("scripts/guard.sh");
         write(&guard, "grep -q 'terraform apply' && exit 2; exit 0");
-        hostile.becket(&["trust", "--yes"]);
+        world.output(&["trust", "--yes"]);
         let send = |event: &str| {
             let payload = json!({
-                "hook_event_name": event, "session_id": SESSION, "cwd": hostile.project,
+                "hook_event_name": event, "session_id": SESSION, "cwd": world.project,
                 "transcript_path": "/t", "tool_name": "Bash", "tool_use_id": "toolu_1",
                 "tool_input": {"command": "ls"}, "prompt": "go on",
             });
-            let mut shim = hostile.world.shim(event);
+            let mut shim = world.shim(event);
             shim.env("BECKET_NO_DAEMON", host);
             call(shim, payload.to_string().as_bytes())
         };
@@ -287,7 +293,7 @@ fn a_guarding_hook_that_changed_is_told_of_and_denies_if_it_fails_closed() {
         );
         let denied = send("PreToolUse").stdout;
         assert_eq!(denied.contains("\"deny\""), fail == "closed", "{denied}");
-        let why = text(&hostile.becket(&["why"]));
+        let why = text(&world.output(&["why"]));
         assert!(why.contains("what it starts has changed"), "{why}");
         let told = send("UserPromptSubmit").stdout;
         assert!(told.contains("scripts/guard.sh changed"), "{told}");
@@ -296,31 +302,31 @@ fn a_guarding_hook_that_changed_is_told_of_and_denies_if_it_fails_closed() {
 }
 
 #[test]
-fn a_project_that_is_not_trusted_is_told_which_built_ins_rest() {
-    let hostile = Hostile::new();
-    fs::remove_dir_all(hostile.project.join(".becket")).expect("it goes");
+fn a_project_without_trust_names_its_inactive_built_ins() {
+    let world = HostileWorld::new();
+    fs::remove_dir_all(world.project.join(".becket")).expect("it goes");
     let own = "[hooks.lint-changed]\n[hooks.test-changed]\n[hooks.check-todos]\n";
-    write(&hostile.world.becket_home.join("config.toml"), own);
-    let said = hostile.start("1").stdout;
+    write(&world.becket_home.join("config.toml"), own);
+    let said = world.start("1").stdout;
     let told =
         "not trusted. These hooks do not run: lint-changed, test-changed. Run `becket trust`";
     assert!(said.contains(told), "{said}");
-    assert!(hostile.start("0").is_silent(), "nobody reads it");
-    let hooks = text(&hostile.becket(&["hooks"]));
+    assert!(world.start("0").is_silent(), "the session is unattended");
+    let hooks = text(&world.output(&["hooks"]));
     assert!(
         hooks.contains("2 hooks do nothing here until you run `becket trust`"),
         "{hooks}"
     );
-    let up = text(&hostile.becket(&["up"]));
+    let up = text(&world.output(&["up"]));
     assert!(up.contains("becket trust"), "{up}");
-    // The home folder is no project: nothing asks for a trust that `trust` refuses.
-    let home = hostile.world.home.clone();
+    // The home folder is not a project: nothing asks for a trust that `trust` refuses.
+    let home = world.home.clone();
     for args in [&["doctor"][..], &["hooks"]] {
-        let said = text(&hostile.becket_in(&home, args));
+        let said = text(&world.output_in(&home, args));
         assert!(!said.contains("becket trust"), "{said}");
     }
-    hostile.becket(&["trust", "--yes"]);
-    let again = hostile.becket(&["hooks"]);
+    world.output(&["trust", "--yes"]);
+    let again = world.output(&["hooks"]);
     assert!(
         !text(&again).contains("do nothing here"),
         "{}",
@@ -329,40 +335,40 @@ fn a_project_that_is_not_trusted_is_told_which_built_ins_rest() {
 }
 
 #[test]
-fn in_ci_a_hash_is_trusted_and_no_other() {
-    let hostile = Hostile::new();
-    let hash = hash(&hostile.becket(&["trust"]));
-    let wrong = hostile.becket(&["trust", "--hash", "abc"]);
+fn in_ci_only_the_given_hash_is_trusted() {
+    let world = HostileWorld::new();
+    let hash = hash(&world.output(&["trust"]));
+    let wrong = world.output(&["trust", "--hash", "abc"]);
     assert_eq!(wrong.status.code(), Some(1));
     let told = text(&wrong);
     assert!(told.contains(&hash) && told.contains("not abc"), "{told}");
-    assert_eq!(hostile.value("hooks.greet.run"), None);
-    let right = hostile.becket(&["trust", "--hash", &hash]);
+    assert_eq!(world.value("hooks.greet.run"), None);
+    let right = world.output(&["trust", "--hash", &hash]);
     assert!(right.status.success(), "{}", text(&right));
-    assert!(hostile.value("hooks.greet.run").is_some());
-    hostile.start("1");
+    assert!(world.value("hooks.greet.run").is_some());
+    world.start("1");
     assert!(
-        hostile.project.join("greeted").exists(),
+        world.project.join("greeted").exists(),
         "what is trusted runs"
     );
 
-    let revoked = hostile.becket(&["trust", "--revoke"]);
+    let revoked = world.output(&["trust", "--revoke"]);
     assert!(revoked.status.success(), "{}", text(&revoked));
-    assert_eq!(hostile.value("hooks.greet.run"), None);
-    let twice = hostile.becket(&["trust", "--revoke"]);
+    assert_eq!(world.value("hooks.greet.run"), None);
+    let twice = world.output(&["trust", "--revoke"]);
     assert_eq!(twice.status.code(), Some(3), "{}", text(&twice));
 }
 
 #[test]
 fn a_worktree_shares_trust_while_it_holds_the_same() {
-    let hostile = Hostile::new();
-    hostile.git(&["add", "-A"]);
-    hostile.git(&["commit", "-q", "-m", "x"]);
-    hostile.git(&["worktree", "add", "-q", "../tree"]);
-    hostile.becket(&["trust", "--yes"]);
-    let tree = hostile.world.path("tree");
+    let world = HostileWorld::new();
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-q", "-m", "x"]);
+    world.git(&["worktree", "add", "-q", "../tree"]);
+    world.output(&["trust", "--yes"]);
+    let tree = world.path("tree");
     let state = || {
-        let report = hostile.becket_in(&tree, &["trust", "--json"]);
+        let report = world.output_in(&tree, &["trust", "--json"]);
         let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
         report["before"].as_str().expect("a state").to_owned()
     };
@@ -371,71 +377,66 @@ fn a_worktree_shares_trust_while_it_holds_the_same() {
     assert_eq!(state(), "changed");
 }
 
-/// A file that nobody can read to its end: a pipe, and what `/proc` offers.
+/// Files without an end: a pipe, and files in `/proc`.
 #[test]
-fn a_file_of_the_project_that_never_ends_stops_nobody() {
-    let hostile = Hostile::new();
-    let pipe = hostile.project.join("pipe");
+fn an_endless_project_file_delays_no_session() {
+    let world = HostileWorld::new();
+    let pipe = world.project.join("pipe");
     mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
     for target in [&pipe, Path::new("/proc/kmsg")] {
         for name in [".becket/config.toml", "scripts/greet.sh"] {
-            let file = hostile.project.join(name);
+            let file = world.project.join(name);
             let text = fs::read_to_string(&file).expect("a file");
             fs::remove_file(&file).expect("it goes");
             std::os::unix::fs::symlink(target, &file).expect("a link");
-            assert_eq!(hostile.start("0").code, Some(0), "{name}");
-            assert_eq!(
-                hostile.start_with(&[("BECKET_NO_DAEMON", "1")]).code,
-                Some(0)
-            );
-            // Refused or pinned as what it is, but not waited for.
-            hostile.becket(&["trust", "--yes"]);
-            hostile.becket(&["trust", "--revoke"]);
+            assert_eq!(world.start("0").code, Some(0), "{name}");
+            assert_eq!(world.start_with(&[("BECKET_NO_DAEMON", "1")]).code, Some(0));
+            // Refused or pinned, but not waited for.
+            world.output(&["trust", "--yes"]);
+            world.output(&["trust", "--revoke"]);
             fs::remove_file(&file).expect("it goes");
             write(&file, &text);
         }
     }
-    // Files in `/proc` claim to be empty, and some have no end.
+    // Files in `/proc` have the size 0, and some have no end.
     for name in ["commondir", "settings_x.json"] {
-        let link = hostile.project.join(name);
+        let link = world.project.join(name);
         std::os::unix::fs::symlink("/proc/self/pagemap", link).expect("a link");
     }
-    fs::remove_dir_all(hostile.project.join(".git")).expect("it goes");
-    write(&hostile.project.join(".git"), "gitdir: .\n");
+    fs::remove_dir_all(world.project.join(".git")).expect("it goes");
+    write(&world.project.join(".git"), "gitdir: .\n");
     let payload = json!({
-        "hook_event_name": "PreToolUse", "session_id": SESSION, "cwd": hostile.project,
+        "hook_event_name": "PreToolUse", "session_id": SESSION, "cwd": world.project,
         "tool_name": "Write", "tool_use_id": "toolu_1",
-        "tool_input": {"file_path": hostile.project.join("settings_x.json"), "content": "{}"},
+        "tool_input": {"file_path": world.project.join("settings_x.json"), "content": "{}"},
     });
     for standalone in ["0", "1"] {
-        let mut shim = hostile.world.shim("PreToolUse");
+        let mut shim = world.shim("PreToolUse");
         shim.env("BECKET_NO_DAEMON", standalone);
         let called = call(shim, payload.to_string().as_bytes());
         assert_eq!((called.code, &*called.stderr), (Some(0), ""));
     }
-    let counts = &hostile.world.status()["counts"];
+    let counts = &world.status()["counts"];
     assert_eq!((&counts["busy"], &counts["late"]), (&json!(0), &json!(0)));
 }
 
 #[test]
 fn the_status_line_says_that_a_project_is_not_trusted() {
-    let hostile = Hostile::new();
-    hostile.start("1");
+    let world = HostileWorld::new();
+    world.start("1");
     let payload = json!({
         "session_id": SESSION,
-        "cwd": hostile.project,
-        "workspace": {"current_dir": hostile.project, "project_dir": hostile.project},
+        "cwd": world.project,
+        "workspace": {"current_dir": world.project, "project_dir": world.project},
     });
     let line = || {
-        let mut shim = hostile
-            .world
-            .command(hostile.world.programs.join("becket-hook"));
+        let mut shim = world.command(world.programs.join("becket-hook"));
         shim.args(["--statusline", "--home"])
-            .arg(&hostile.world.becket_home);
+            .arg(&world.becket_home);
         call(shim, payload.to_string().as_bytes()).stdout
     };
     assert!(line().contains("not trusted"), "{}", line());
-    hostile.becket(&["trust", "--yes"]);
+    world.output(&["trust", "--yes"]);
     assert!(!line().contains("not trusted"), "{}", line());
 }
 
@@ -445,54 +446,53 @@ fn program(path: &Path, line: &str) {
 }
 
 #[test]
-fn a_users_hook_that_names_a_file_of_an_untrusted_project_rests() {
-    let hostile = Hostile::new();
+fn a_users_hook_that_names_a_file_of_an_untrusted_project_does_not_run() {
+    let world = HostileWorld::new();
     let own = "[hooks.list]\non = \"SessionStart\"\nrun = [\"scripts/mark\", \"list\"]\n\
         [hooks.line]\non = \"SessionStart\"\nrun = \"./scripts/mark line\"\n";
-    write(&hostile.world.becket_home.join("config.toml"), own);
-    let mark = hostile.project.join("scripts/mark");
+    write(&world.becket_home.join("config.toml"), own);
+    let mark = world.project.join("scripts/mark");
     program(&mark, "touch \"marked-$1\"");
-    let marked =
-        || ["list", "line"].map(|it| hostile.project.join(format!("marked-{it}")).exists());
-    hostile.start("1");
+    let marked = || ["list", "line"].map(|it| world.project.join(format!("marked-{it}")).exists());
+    world.start("1");
     assert_eq!(marked(), [false; 2]);
-    let listed = text(&hostile.becket(&["hooks"]));
+    let listed = text(&world.output(&["hooks"]));
     let lines = listed.lines().filter(|line| line.contains("mark"));
     let resting = lines.filter(|line| line.contains("not trusted"));
     assert_eq!(resting.count(), 2, "{listed}");
-    hostile.becket(&["trust", "--yes"]);
-    hostile.start("1");
+    world.output(&["trust", "--yes"]);
+    world.start("1");
     assert_eq!(marked(), [true; 2]);
 }
 
 #[test]
 fn no_variable_leads_a_users_hook_into_an_untrusted_project() {
     for host in [&[][..], &[("BECKET_NO_DAEMON", "1")]] {
-        let hostile = Hostile::new();
+        let world = HostileWorld::new();
         let own = "[hooks.tool]\non = \"SessionStart\"\nrun = [\"tool\", \"x\"]\n\
             [hooks.shell]\non = \"SessionStart\"\nrun = [\"bash\", \"-c\", \"true\"]\n";
-        write(&hostile.world.becket_home.join("config.toml"), own);
-        let evil = hostile.project.join("evil");
-        let marked = hostile.project.join("marked");
+        write(&world.becket_home.join("config.toml"), own);
+        let evil = world.project.join("evil");
+        let marked = world.project.join("marked");
         let touch = format!("touch '{}'", marked.display());
         program(&evil.join("tool"), &touch);
         write(&evil.join("env.sh"), &touch);
         let path = format!("{}:/usr/local/bin:/usr/bin:/bin", evil.display());
         let leads = evil.join("env.sh").display().to_string();
         let environment = [&[("PATH", &*path), ("BASH_ENV", &*leads)], host].concat();
-        hostile.start_with(&environment);
+        world.start_with(&environment);
         assert!(!marked.exists());
-        hostile.becket(&["trust", "--yes"]);
-        hostile.start_with(&environment);
+        world.output(&["trust", "--yes"]);
+        world.start_with(&environment);
         assert!(marked.exists(), "what is trusted runs");
     }
 }
 
 #[test]
-fn what_is_for_the_user_only_refuses_where_claude_codes_variables_are_set() {
-    let hostile = Hostile::new();
+fn verbs_for_the_user_refuse_to_run_inside_claude_code() {
+    let world = HostileWorld::new();
     let own = r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "own"}]}]}}"#;
-    write(&hostile.world.home.join(".claude/settings.json"), own);
+    write(&world.home.join(".claude/settings.json"), own);
     for verb in [
         "trust --yes",
         "trust --revoke",
@@ -507,25 +507,24 @@ fn what_is_for_the_user_only_refuses_where_claude_codes_variables_are_set() {
         "up --yes --no-view",
     ] {
         for variable in ["CLAUDECODE", "CLAUDE_CODE_SESSION_ID"] {
-            let mut becket = hostile.world.becket(verb.split(' '));
-            becket.env(variable, "1").current_dir(&hostile.project);
+            let mut becket = world.becket(verb.split(' '));
+            becket.env(variable, "1").current_dir(&world.project);
             let refused = becket.output().expect("becket");
             let said = text(&refused);
             assert_eq!(refused.status.code(), Some(1), "{verb}: {said}");
             assert!(said.contains("from inside Claude Code"), "{verb}: {said}");
         }
     }
-    assert_eq!(hostile.value("hooks.greet.run"), None);
-    let mut shows = hostile.world.becket(["init", "--dry-run"]);
+    assert_eq!(world.value("hooks.greet.run"), None);
+    let mut shows = world.becket(["init", "--dry-run"]);
     let shown = shows.env("CLAUDECODE", "1").output().expect("becket");
     assert!(shown.status.success(), "{}", text(&shown));
 }
 
-/// A fresh home knows no session: the one that the settings register does.
+/// A fresh home knows no session: the home in the settings does.
 #[test]
-fn another_home_does_not_hide_the_claude_code_above() {
-    let hostile = Hostile::new();
-    let world = &hostile.world;
+fn another_home_does_not_hide_the_parent_claude_code() {
+    let world = HostileWorld::new();
     let other = world.root().join("other");
     let init = |home: &Path| {
         let mut becket = world.command(world.programs.join("becket"));
@@ -536,8 +535,8 @@ fn another_home_does_not_hide_the_claude_code_above() {
     assert!(init(&world.becket_home).status.success());
     let settings = world.home.join(".claude/settings.json");
     let registered = fs::read_to_string(&settings).expect("settings");
-    // From now on this process is a Claude Code that becket knows.
-    hostile.start_with(&[("CLAUDE_PID", &std::process::id().to_string())]);
+    // From now on becket knows this process as a Claude Code.
+    world.start_with(&[("CLAUDE_PID", &std::process::id().to_string())]);
     for home in [&other, &world.becket_home] {
         let refused = init(home);
         assert_eq!(refused.status.code(), Some(1), "{}", text(&refused));
@@ -552,36 +551,36 @@ const OSC: &str = "\u{1b}]52;c;ZXZpbA==\u{7}";
 
 #[test]
 fn a_projects_config_writes_nothing_to_the_terminal_but_text() {
-    let hostile = Hostile::new();
+    let world = HostileWorld::new();
     let osc = r"\u001b]52;c;ZXZpbA==\u0007";
     let config = format!(
         "\"key{osc}\" = 1\n[hooks.\"x{osc}\"]\non = \"Stop\"\nrun = \"echo {osc}\"\n\
          [hooks.greet]\non = \"Stop\"\nrun = \"true {osc}\"\nkeys = \"{osc}\"\n"
     );
-    write(&hostile.project.join(".becket/config.toml"), &config);
+    write(&world.project.join(".becket/config.toml"), &config);
     for trusted in [false, true] {
         for args in ["config", "config check", "config path", "doctor", "hooks"] {
-            let said = text(&hostile.becket(&args.split(' ').collect::<Vec<_>>()));
+            let said = text(&world.output(&args.split(' ').collect::<Vec<_>>()));
             assert!(!said.contains(OSC), "{args}: {said:?}");
             let controls = said.chars().any(|c| c.is_control() && c != '\n');
             assert!(!controls, "{args}, {trusted}: {said:?}");
         }
-        hostile.becket(&["trust", "--yes"]);
+        world.output(&["trust", "--yes"]);
     }
-    let shown = text(&hostile.becket(&["config"]));
+    let shown = text(&world.output(&["config"]));
     assert!(shown.contains(r"true \u{1b}]52;c;ZXZpbA==\u{7}"), "{shown}");
 }
 
 #[test]
 fn trust_hides_nothing_of_a_command() {
-    let hostile = Hostile::new();
+    let world = HostileWorld::new();
     let blanks = " ".repeat(400);
     let config = format!(
         "[hooks.greet]\non = \"Stop\"\nrun = \"# checks style\\ntouch evil\"\n\
          [hooks.wide]\non = \"Stop\"\nrun = \"true{blanks}; touch evil\"\n"
     );
-    write(&hostile.project.join(".becket/config.toml"), &config);
-    let shown = text(&hostile.becket(&["trust"]));
+    write(&world.project.join(".becket/config.toml"), &config);
+    let shown = text(&world.output(&["trust"]));
     assert!(shown.contains("# checks style⏎touch evil"), "{shown}");
     assert!(shown.contains("true ␠×400 ; touch evil"), "{shown}");
 }

@@ -1,5 +1,5 @@
-//! `./uninstall`: everything that `./install` placed goes, and nothing else; not while somebody still
-//! needs it.
+//! `./uninstall` deletes everything that `./install` placed and nothing else, and refuses while a project
+//! needs becket.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use becket_tests::world::{World, place_program};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../uninstall");
 
-/// Where `./install` puts what is not a program.
+/// The folders of `./install` that are not for programs.
 const SHARED: [&str; 3] = [
     "bash-completion/completions/becket",
     "zsh/site-functions/_becket",
     "fish/vendor_completions.d/becket.fish",
 ];
 
-/// A home in which becket is installed as `./install` does it, beside a program of somebody else's.
+/// Creates a home in which becket is installed as by `./install`, beside a foreign program.
 fn installed() -> (World, PathBuf) {
     let world = World::bare();
     let prefix = world.home.join(".local");
@@ -51,7 +51,7 @@ fn uninstall(world: &World, args: &[&str]) -> Output {
     command.args(args).output().expect("a shell")
 }
 
-/// Every file below a folder.
+/// Returns every file below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder").flatten();
     let mut files: Vec<PathBuf> = entries
@@ -65,7 +65,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn everything_that_was_placed_goes_and_nothing_else() {
+fn uninstall_removes_only_installed_files() {
     let (world, prefix) = installed();
     assert!(files(&prefix).len() > 20, "{:?}", files(&prefix));
     let mut daemon = world.command(prefix.join("bin/becket"));
@@ -84,7 +84,7 @@ fn everything_that_was_placed_goes_and_nothing_else() {
 }
 
 #[test]
-fn it_goes_only_when_no_project_needs_it_or_by_force() {
+fn uninstall_refuses_while_a_project_needs_becket() {
     let (world, prefix) = installed();
     let project = world.home.join("shop");
     fs::create_dir_all(project.join(".git")).expect("a project");
@@ -109,7 +109,7 @@ fn it_goes_only_when_no_project_needs_it_or_by_force() {
 }
 
 #[test]
-fn adopted_hooks_come_back_first() {
+fn uninstall_restores_adopted_hooks() {
     let (world, prefix) = installed();
     let settings = world.home.join(".claude/settings.json");
     let mine = r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "mine"}]}]}}"#;

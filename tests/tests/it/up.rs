@@ -6,10 +6,10 @@ use std::path::Path;
 use becket_tests::terminal::Terminal;
 use becket_tests::world::{World, call, write_program};
 
-use crate::notice::{SESSION, asks};
+use crate::notice::{SESSION, send_permission_request};
 
 #[test]
-fn up_does_nothing_for_a_hook_that_becket_does_not_bring() {
+fn up_refuses_an_unknown_built_in_hook_and_changes_nothing() {
     let world = World::bare();
     let refused = world.output(&["up", "--hooks", "check-todos,chek-todos"]);
     let stderr = String::from_utf8_lossy(&refused.stderr);
@@ -23,7 +23,7 @@ fn up_does_nothing_for_a_hook_that_becket_does_not_bring() {
 }
 
 #[test]
-fn up_writes_what_was_chosen_and_asks_nobody_who_is_not_there() {
+fn up_writes_the_chosen_hooks_and_asks_nothing_without_a_terminal() {
     let world = World::bare();
     world.run(&["up"]);
     assert!(!world.path("config.toml").exists());
@@ -32,7 +32,7 @@ fn up_writes_what_was_chosen_and_asks_nobody_who_is_not_there() {
     let config = fs::read_to_string(world.path("config.toml")).expect("a config");
     assert_eq!(config, "[notice]\non = \"all\"\nhow = \"osc777\"\n");
     world.run(&["up", "--notice", "off"]);
-    assert!(asks(&world, SESSION).is_silent());
+    assert!(send_permission_request(&world, SESSION).is_silent());
     fs::write(world.path("config.toml"), "[notice").expect("a config");
     let refused = world.output(&["up", "--notice", "bell"]);
     let stderr = String::from_utf8_lossy(&refused.stderr);
@@ -92,7 +92,7 @@ fn up_asks_a_person_once() {
     ] {
         assert!(shown.contains(said), "{said}: {}", shown.0);
     }
-    // It names every file that it wrote. A terminal folds lines.
+    // It names every written file. A terminal folds lines.
     let unfolded = shown.0.replace('\n', "");
     let mut files = vec![world.path("environment")];
     for folder in [world.home.join(".claude"), world.path("backup")] {
@@ -117,13 +117,13 @@ fn up_asks_a_person_once() {
         !world.path("config.toml").exists(),
         "nothing is on by itself"
     );
-    // Nothing is to be registered: the view opens, without a question.
+    // Everything is registered: the view opens, without a question.
     let again = open(&["up"]).expect("a terminal");
     again.wait_text("No sessions");
     again.press("q");
     again.wait_text("[ended 0]");
     assert!(!again.history().contains("[Y/n]"), "{}", again.history().0);
-    // The view would cover what a choice or a missing command changed.
+    // The view would cover the result of a choice or the report of a missing command.
     fs::remove_file(world.home.join(".claude/commands/prd.md")).expect("remove a command");
     for (args, said) in [
         (["up", "--yes"], "wrote /prd"),
@@ -202,7 +202,7 @@ fn up_refuses_a_claude_code_that_is_too_old() {
     assert!(!said.contains("too old"), "{said}");
 }
 
-/// All names below a folder.
+/// Returns all names below a folder.
 fn names(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -221,7 +221,7 @@ fn a_demo_plays_in_its_own_home_and_leaves_nothing() {
     let temp = world.root().join("temp");
     fs::create_dir(&temp).expect("a folder");
     let before = names(world.root());
-    // Long enough for the daemon to look for sessions that are gone, twice.
+    // Long enough for the daemon to look twice for sessions that are gone.
     let mut demo = world.becket(["demo", "--plain", "--speed", "25"]);
     demo.env("TMPDIR", &temp);
     let called = call(demo, b"");
@@ -247,7 +247,7 @@ fn a_demo_plays_in_its_own_home_and_leaves_nothing() {
 }
 
 #[test]
-fn the_picture_is_the_same_each_time() {
+fn the_demo_picture_is_reproducible() {
     let world = World::bare();
     let draw = |name: &str| {
         let file = world.root().join(name);
@@ -260,7 +260,7 @@ fn the_picture_is_the_same_each_time() {
 }
 
 #[test]
-fn without_a_terminal_nothing_is_drawn() {
+fn without_a_terminal_the_demo_draws_nothing() {
     let world = World::bare();
     let called = call(world.becket::<&str>([]), b"");
     let said = called.stdout.clone();

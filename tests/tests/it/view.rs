@@ -1,5 +1,5 @@
-//! The live view in a real terminal: made-up events go through the real shim, and the screen is
-//! what a person sees.
+//! The live view in a real terminal: made-up events go through the real shim, and snapshots show the
+//! screen.
 
 use becket_tests::skip::{Unavailable, skip};
 use becket_tests::terminal::{Screen, Size, Terminal};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const WIDE: Size = (120, 32);
 
-/// Begins a session at work on something.
+/// Starts a working session.
 fn begin(world: &World, session: &str, project: &str, prompt: &str) {
     let cwd = format!("/home/you/{project}");
     let start = json!({"source": "startup", "model": "claude-opus-5-5", "cwd": cwd});
@@ -32,7 +32,7 @@ fn bash(command: &str) -> Value {
     json!({"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": "t"})
 }
 
-/// What the status line says of a session.
+/// Sends the figures of a session by the status line.
 fn figures(world: &World, session: &str, percent: u32, cost: f64) {
     let mut line = world.command(world.programs.join("becket-hook"));
     line.args(["--statusline", "--home"])
@@ -47,8 +47,8 @@ fn figures(world: &World, session: &str, percent: u32, cost: f64) {
     assert_eq!(called.code, Some(0), "{called:?}");
 }
 
-/// Eight sessions in three projects, in every state, two of them with subagents.
-fn eight(world: &World) {
+/// Creates eight sessions in three projects, in every state, two of them with subagents.
+fn start_eight_sessions(world: &World) {
     begin(world, "aaaa0001", "shop", "Make the checkout idempotent");
     tell(world, "aaaa0001", "PreToolUse", bash("psql shop_dev"));
     tell(
@@ -93,7 +93,7 @@ fn eight(world: &World) {
     tell(world, "aaaa0008", "PreCompact", json!({"trigger": "auto"}));
 }
 
-/// A command in a terminal, in the environment of this world and these variables.
+/// Opens a command in a terminal, in the environment of this world and these variables.
 fn open(
     world: &World,
     command: &[&str],
@@ -106,8 +106,8 @@ fn open(
     Terminal::of(&line, size)
 }
 
-/// The view of a world; what this machine cannot give makes it a skipped test.
-fn viewed(name: &str, world: &World, size: Size, env: &[(&str, &str)]) -> Option<Terminal> {
+/// Opens the view of a world; skips the test if a part of the environment is missing.
+fn open_view(name: &str, world: &World, size: Size, env: &[(&str, &str)]) -> Option<Terminal> {
     match open(world, &["becket"], size, env) {
         Ok(terminal) => Some(terminal),
         Err(why) => {
@@ -117,12 +117,12 @@ fn viewed(name: &str, world: &World, size: Size, env: &[(&str, &str)]) -> Option
     }
 }
 
-/// A screen without what differs from run to run: times are `T`.
-fn still(screen: &Screen) -> String {
+/// Replaces the parts of a screen that differ from run to run: times become `T`.
+fn stable_text(screen: &Screen) -> String {
     let lines = screen.0.trim_end().lines().enumerate().map(|(row, line)| {
         let mut line = without_times(line);
         while row == 0 && line.contains("   ") {
-            // The head's two ends come nearer as a wait grows.
+            // The two ends of the head come nearer as a wait grows.
             line = line.replace("   ", "  ");
         }
         line
@@ -130,7 +130,7 @@ fn still(screen: &Screen) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// `3s` and `1m02s` become a `T`, which ends where the time did, and `08:59:43` `HH:MM:SS`.
+/// Replaces `3s` and `1m02s` by a `T` with the same end, and `08:59:43` by `HH:MM:SS`.
 fn without_times(line: &str) -> String {
     let mut out = String::new();
     let mut blanks = 0;
@@ -169,8 +169,8 @@ fn is_clock(word: &str) -> bool {
         })
 }
 
-/// How often a colour begins on the screen; back to what it was (39 and 49) is none.
-fn colours(view: &Terminal) -> usize {
+/// Counts the colour changes on the screen, without resets (39 and 49).
+fn count_colours(view: &Terminal) -> usize {
     let drawn = view.tmux_says(&["capture-pane", "-p", "-e"]);
     let is_colour = |part: &str| matches!(part.parse().unwrap_or(0), 30..=38 | 40..=48 | 90..=107);
     let codes = drawn.split("\u{1b}[").skip(1);
@@ -179,10 +179,10 @@ fn colours(view: &Terminal) -> usize {
 }
 
 #[test]
-fn without_a_session_it_says_why_as_sessions_does() {
-    let name = "without_a_session_it_says_why_as_sessions_does";
+fn without_a_session_the_view_gives_the_same_reason_as_sessions() {
+    let name = "without_a_session_the_view_gives_the_same_reason_as_sessions";
     let world = World::new();
-    let Some(view) = viewed(name, &world, WIDE, &[]) else {
+    let Some(view) = open_view(name, &world, WIDE, &[]) else {
         return;
     };
     let says_the_same = || {
@@ -202,7 +202,7 @@ fn without_a_session_it_says_why_as_sessions_does() {
 }
 
 #[test]
-fn without_a_terminal_and_a_session_it_says_why() {
+fn without_a_terminal_and_a_session_the_view_gives_a_reason() {
     let world = World::new();
     let is_other = |said: &str| said.contains("without becket's hooks");
     for daemon in [false, true] {
@@ -221,11 +221,11 @@ fn without_a_terminal_and_a_session_it_says_why() {
 }
 
 #[test]
-fn one_session_comes_works_and_goes_while_somebody_looks() {
+fn the_view_follows_a_session_from_start_to_end() {
     let world = World::new();
     world.start_daemon();
-    let name = "one_session_comes_works_and_goes_while_somebody_looks";
-    let Some(view) = viewed(name, &world, WIDE, &[]) else {
+    let name = "the_view_follows_a_session_from_start_to_end";
+    let Some(view) = open_view(name, &world, WIDE, &[]) else {
         return;
     };
     view.wait_text("No sessions");
@@ -240,7 +240,7 @@ fn one_session_comes_works_and_goes_while_somebody_looks() {
     let screen = view.wait_for("its work and its events", |screen| {
         screen.contains("PreToolUse") && screen.contains("42%") && screen.contains("$1.50")
     });
-    insta::assert_snapshot!(still(&screen));
+    insta::assert_snapshot!(stable_text(&screen));
     begin(&world, "aaaa0002", "shop", "Find the slow query");
     let exit = json!({"reason": "prompt_input_exit"});
     tell(&world, "aaaa0001", "SessionEnd", exit);
@@ -249,7 +249,7 @@ fn one_session_comes_works_and_goes_while_somebody_looks() {
     view.wait_text("· Find the slow query");
     drop(view);
     // Also in a view that is opened after that.
-    let Some(view) = viewed(name, &world, WIDE, &[]) else {
+    let Some(view) = open_view(name, &world, WIDE, &[]) else {
         return;
     };
     view.wait_text("· Find the slow query");
@@ -258,55 +258,55 @@ fn one_session_comes_works_and_goes_while_somebody_looks() {
 #[test]
 fn eight_sessions_with_subagents() {
     let world = World::new();
-    eight(&world);
-    let Some(view) = viewed("eight_sessions_with_subagents", &world, WIDE, &[]) else {
+    start_eight_sessions(&world);
+    let Some(view) = open_view("eight_sessions_with_subagents", &world, WIDE, &[]) else {
         return;
     };
     let screen = view.wait_for("them and the events", |screen| {
         screen.contains("Sort the bookmarks") && screen.contains("StopFailure")
     });
-    assert!(colours(&view) > 5);
-    insta::assert_snapshot!(still(&screen));
+    assert!(count_colours(&view) > 5);
+    insta::assert_snapshot!(stable_text(&screen));
 }
 
 #[test]
 fn a_narrow_terminal() {
     let world = World::new();
-    eight(&world);
-    let Some(view) = viewed("a_narrow_terminal", &world, (60, 15), &[]) else {
+    start_eight_sessions(&world);
+    let Some(view) = open_view("a_narrow_terminal", &world, (60, 15), &[]) else {
         return;
     };
     let screen = view.wait_text("StopFailure");
     for line in screen.0.lines() {
         assert!(line.chars().count() <= 60, "{line:?}");
     }
-    insta::assert_snapshot!(still(&screen));
+    insta::assert_snapshot!(stable_text(&screen));
 }
 
 #[test]
 fn without_colour_and_without_unicode() {
     let world = World::new();
-    eight(&world);
+    start_eight_sessions(&world);
     let plain = [("NO_COLOR", "1"), ("LANG", "C")];
-    let Some(view) = viewed("without_colour_and_without_unicode", &world, WIDE, &plain) else {
+    let Some(view) = open_view("without_colour_and_without_unicode", &world, WIDE, &plain) else {
         return;
     };
     let screen = view.wait_for("them", |screen| {
         screen.contains("StopFailure") && screen.contains("! Make the checkout")
     });
-    insta::assert_snapshot!(still(&screen));
-    assert_eq!(colours(&view), 0);
+    insta::assert_snapshot!(stable_text(&screen));
+    assert_eq!(count_colours(&view), 0);
     assert!(screen.0.is_ascii(), "{}", screen.0);
 }
 
 #[test]
-fn keys_filter_help_and_leave_the_terminal_as_it_was() {
+fn keys_filter_and_help_work_and_quitting_restores_the_terminal() {
     let world = World::new();
-    eight(&world);
+    start_eight_sessions(&world);
     let script = "stty -g > before; echo as it was; becket; code=$?; stty -g > after; \
                   cmp before after && echo left with $code; read wait";
     let script = format!("cd {}; {script}", world.root().display());
-    let name = "keys_filter_help_and_leave_the_terminal_as_it_was";
+    let name = "keys_filter_and_help_work_and_quitting_restores_the_terminal";
     let view = match open(&world, &["/bin/sh", "-c", &script], WIDE, &[]) {
         Ok(view) => view,
         Err(why) => return skip(name, &why),
@@ -320,14 +320,14 @@ fn keys_filter_help_and_leave_the_terminal_as_it_was() {
     });
     view.press("Enter");
     view.press("Escape");
-    // What the search found stays selected. What is behind the help has to be there, or the picture
-    // would be another one.
+    // The search result stays selected. The screen behind the help has to be complete, or the picture would
+    // differ.
     let all = |screen: &Screen| screen.contains("runners") && screen.contains("UserPromptSubmit");
     let screen = view.wait_for("the list and its events", all);
     assert!(screen.contains("› Summarise the week"), "{}", screen.0);
     view.press("?");
     let help = view.wait_text("this help");
-    insta::assert_snapshot!(still(&help));
+    insta::assert_snapshot!(stable_text(&help));
     view.press("Escape");
     view.wait_for("the list", |screen| !screen.contains("this help"));
     view.press("q");
@@ -337,7 +337,7 @@ fn keys_filter_help_and_leave_the_terminal_as_it_was() {
     assert_eq!(view.tmux_says(&["display-message", "-p", modes]), "0010");
 }
 
-/// Stands for Claude Code: says who it is, and repeats what it reads.
+/// A stand-in for Claude Code: prints its pid, and repeats its input.
 const CLAUDE: &str = r#"sh -c 'echo "I am $$ now"; while read line; do echo "got <$line>"; done'"#;
 
 fn pid(screen: &Screen) -> Option<u32> {
@@ -366,7 +366,7 @@ fn a_line_reaches_claude_and_is_refused_once_it_has_left_the_pane() {
         "hook_event_name": "UserPromptSubmit", "session_id": "aaaa0001", "prompt": "Begin here",
     });
     assert_eq!(call(shim, prompt.to_string().as_bytes()).code, Some(0));
-    let Some(view) = viewed(name, &world, WIDE, &[]) else {
+    let Some(view) = open_view(name, &world, WIDE, &[]) else {
         return;
     };
     let send = |line: &str| {

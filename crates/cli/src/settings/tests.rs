@@ -62,23 +62,21 @@ fn where_a_hook_answers_claude_code_waits() {
     };
     let text = register("", &late).unwrap();
     let different = inspect(&text, &waits).unwrap();
-    assert_eq!(different.count(EntryState::Different), 1, "doctor finds it");
-    let updated = register(&text, &waits).unwrap();
-    assert_eq!(updated, make_synchronous(&text, &waits).unwrap());
+    assert_eq!(different.count(State::Different), 1, "doctor finds it");
+    let repaired = register(&text, &waits).unwrap();
+    assert_eq!(repaired, make_synchronous(&text, &waits).unwrap());
     let asynchronous = |text: &str| text.matches(r#""async": true"#).count();
-    assert_eq!(asynchronous(&updated), asynchronous(&text) - 1);
-    assert!(updated.contains(
+    assert_eq!(asynchronous(&repaired), asynchronous(&text) - 1);
+    assert!(repaired.contains(
         r#""Notification", "--from", "settings", "--home", "/home/user/.becket"], "timeout": 600}"#
     ));
     assert_eq!(
-        inspect(&updated, &waits)
-            .unwrap()
-            .count(EntryState::Different),
+        inspect(&repaired, &waits).unwrap().count(State::Different),
         0
     );
     assert_eq!(
-        register(&updated, &late).unwrap(),
-        updated,
+        register(&repaired, &late).unwrap(),
+        repaired,
         "and it may stay so"
     );
 }
@@ -170,7 +168,7 @@ fn with_comments_and_other_hooks() {
 }
 
 #[test]
-fn an_old_installation_is_updated_where_it_stands() {
+fn an_old_installation_is_repaired_where_it_stands() {
     let text = r#"{
   "hooks": {
     "PreToolUse": [

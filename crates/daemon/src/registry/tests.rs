@@ -137,7 +137,7 @@ fn a_restart_changes_nothing_that_a_person_can_see() {
     desk.event(
         "a",
         "UserPromptSubmit",
-        &json!({"prompt": "mend it", "cwd": "/tmp"}),
+        &json!({"prompt": "fix it", "cwd": "/tmp"}),
     );
     desk.event(
         "a",

@@ -504,7 +504,7 @@ fn a_prompt_that_becket_answers_gives_no_title() {
         assert_eq!(play.main(), "working", "as with every prompt");
     }
     play.at_time("UserPromptSubmit prompt=fix session_title=Fixing", 20);
-    TestEvent::of_payload(switch("/hook:enable lint"), 30).play(|event| play.session.apply(event));
+    Line::of_payload(switch("/hook:enable lint"), 30).play(|moment| play.session.apply(moment));
     let fixing = (Some("Fixing".to_owned()), Some("fix".to_owned()));
     assert_eq!(named(&play), fixing);
     // Only becket's own commands are: whatever else begins with a slash reaches the model.
@@ -1053,7 +1053,7 @@ proptest! {
 
     #[test]
     fn an_older_event_moves_no_agent(events in events(), late in event()) {
-        // An agent without events is never older.
+        // An agent without events has no older event.
         let mut play = Play::after(&[PROMPT]);
         for id in ["x", "y", "z"] {
             play.then(&format!("SubagentStart agent_type=Explore agent_id={id}"));

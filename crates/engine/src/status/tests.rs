@@ -59,7 +59,7 @@ a notification of no kind: BASH; Notification => working(Bash)
 a permission: CALL; ASKS => attention(Permission for Bash)
 a permission out of nothing: ASKS => attention(Permission for Bash)
 one for a plan: PermissionRequest tool_name=ExitPlanMode => attention(ExitPlanMode)
-no user attends: CALL; ASKS unattended => working(Bash)
+unattended: CALL; ASKS unattended => working(Bash)
 denied: CALL; ASKS; CALL_DENIED => working(Thinking)
 a server asks: BASH; Elicitation mcp_server_name=probe => attention(MCP input: probe)
 a server is told: BASH; Elicitation mcp_server_name=probe; ElicitationResult mcp_server_name=probe action=cancel => working(Thinking)
@@ -70,7 +70,7 @@ background tasks: BASH; Stop background_tasks=[{"id":"a"}] => idle
 broken off: BASH; PostToolUseFailure tool_name=Bash tool_use_id=b is_interrupt=true => idle
 compacted while idle: PreCompact trigger=manual; SessionStart source=compact => idle
 compacted while at work: BASH; PreCompact trigger=auto; SessionStart source=compact => working(Bash)
-compacted, at an unknown time: BASH; SessionStart source=compact => working(Bash)
+compacted at an unknown time: BASH; SessionStart source=compact => working(Bash)
 compacted by hand: BASH; PreCompact trigger=manual; SessionStart source=compact; PostCompact trigger=manual => idle
 compacted by itself: PreCompact trigger=auto; SessionStart source=compact; PostCompact trigger=auto => working(Thinking)
 compacted in a new way: BASH; PreCompact; PostCompact trigger=new => working(Bash)

@@ -147,7 +147,7 @@ fn compaction_empties_the_window() {
     assert_eq!(told(all).1.context_tokens, Some(1200));
 }
 
-/// A prompt with the words of an interrupt is no interrupt.
+/// A typed prompt with the text of an interrupt is not an interrupt.
 #[test]
 fn typed_words_are_no_interrupt() {
     let typed = br#"{"type":"user","message":{"content":"[Request interrupted by user]"}}"#;

@@ -1,4 +1,4 @@
-//! Hooks of a project, and those that start its files: what waits for trust is said beforehand.
+//! Adopted hooks of a project, and hooks that start files of a project and so need trust.
 
 use std::fs;
 
@@ -7,10 +7,10 @@ use serde_json::json;
 
 use super::{registered, settings, stderr, text};
 
-/// Who moved their hooks shall know which of them do nothing in a project that they never trusted.
-/// Twice they are kept from it: when the config is read, and right before the start.
+/// A user who moves hooks has to learn which of them do nothing in untrusted projects. Two checks stop them
+/// there: one reads the config, one comes right before the start.
 #[test]
-fn what_starts_a_projects_files_rests_until_trust_and_is_told() {
+fn adopted_hooks_that_start_project_files_wait_for_trust() {
     const OWN: &str = r#"{"hooks": {"SessionStart": [{"hooks": [
         {"type": "command", "command": "\"$CLAUDE_PROJECT_DIR\"/mark here"},
         {"type": "command", "command": "./mark bash", "shell": "bash"},
@@ -60,7 +60,7 @@ fn what_starts_a_projects_files_rests_until_trust_and_is_told() {
 }
 
 #[test]
-fn a_projects_hooks_go_only_when_that_was_said() {
+fn hooks_of_a_project_move_only_on_request() {
     let (world, before) =
         registered(r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "mine"}]}]}}"#);
     let project = world.home.join("shop");

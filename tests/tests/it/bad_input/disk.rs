@@ -1,4 +1,4 @@
-//! A disk that is full, and one that cannot be written to.
+//! A full disk and a read-only disk.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -9,16 +9,18 @@ use becket_tests::wait::{PATIENCE, until};
 use becket_tests::world::World;
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
 
-use super::{BOUND, alone, call, doctor_says, numbered, numbers, send};
+use super::{
+    BOUND, assert_doctor_reports, call, numbered, numbers, registered, send_numbered,
+    send_standalone,
+};
 
-/// A small file system of its own on the becket home. It is taken away with the daemon on it, also
-/// when the test fails.
+/// A small file system on the becket home. Dropping it unmounts it with the daemon on it.
 struct Disk<'a> {
     world: &'a World,
 }
 
 impl<'a> Disk<'a> {
-    /// None, and said so, where this machine lets nobody mount.
+    /// Mounts the file system. Returns `None` and skips the test where mounting is not allowed.
     fn mount(world: &'a World, test: &str) -> Option<Self> {
         let made = fs::DirBuilder::new()
             .recursive(true)
@@ -42,7 +44,7 @@ impl<'a> Disk<'a> {
         }
     }
 
-    /// Writes until nothing more goes in.
+    /// Writes until the disk is full.
     fn fill(&self) {
         let mut ballast = File::create(self.world.path("ballast")).expect("a file");
         for size in [64 << 10, 4 << 10, 1] {
@@ -62,12 +64,12 @@ impl<'a> Disk<'a> {
     }
 
     fn forbid_writing(&self) {
-        // A daemon that has let go of its lock may still be closing its other files.
+        // A daemon without its lock may still be closing its other files.
         let home = &self.world.becket_home;
         let forbidden = until(PATIENCE, || {
             mount_remount(home, MountFlags::RDONLY, c"").ok()
         });
-        assert!(forbidden.is_some(), "somebody still writes");
+        assert!(forbidden.is_some(), "a process still writes");
     }
 
     fn allow_writing(&self) {
@@ -91,29 +93,29 @@ impl Drop for Disk<'_> {
 }
 
 #[test]
-fn a_disk_that_fills_up_disturbs_nobody_and_what_is_lost_is_counted() {
-    let world = super::registered();
-    let test = "a_disk_that_fills_up_disturbs_nobody_and_what_is_lost_is_counted";
+fn a_disk_that_fills_up_disturbs_no_call_and_lost_events_are_counted() {
+    let world = registered();
+    let test = "a_disk_that_fills_up_disturbs_no_call_and_lost_events_are_counted";
     let Some(disk) = Disk::mount(&world, test) else {
         return;
     };
     world.start_daemon();
-    assert!(send(&world, numbered(1).as_bytes()).is_silent());
+    assert!(send_numbered(&world, 1).is_silent());
     disk.fill();
-    // The database uses the room that it has before it takes nothing more.
+    // The database first uses up the room in its own files.
     let lost = (2..200).find(|sent| {
-        let called = send(&world, numbered(*sent).as_bytes());
-        assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
+        let called = send_numbered(&world, *sent);
+        assert!(called.is_quiet(), "{called:?}");
         world.status()["counts"]["lost"] == 1
     });
     let lost = lost.expect("a full disk takes everything");
-    doctor_says(&world, "broken", "1 event could not be kept anywhere");
-    doctor_says(&world, "broken", "nothing can be written to");
+    assert_doctor_reports(&world, "broken", "1 event could not be kept anywhere");
+    assert_doctor_reports(&world, "broken", "nothing can be written to");
     disk.make_room();
-    assert!(send(&world, numbered(lost + 1).as_bytes()).is_silent());
+    assert!(send_numbered(&world, lost + 1).is_silent());
     let all: Vec<u32> = (1..lost).chain([lost + 1]).collect();
     assert_eq!(numbers(&world), all);
-    // Doctor's own events were lost too.
+    // The events of doctor were lost too.
     let lost = || world.status()["counts"]["lost"].clone();
     assert_eq!(lost(), 3);
     world.kill_daemon();
@@ -122,64 +124,70 @@ fn a_disk_that_fills_up_disturbs_nobody_and_what_is_lost_is_counted() {
 }
 
 #[test]
-fn a_disk_that_is_full_from_the_start_disturbs_nobody() {
-    let world = super::registered();
-    let Some(disk) = Disk::mount(&world, "a_disk_that_is_full_from_the_start_disturbs_nobody")
-    else {
+fn a_full_disk_disturbs_no_call() {
+    let world = registered();
+    let Some(disk) = Disk::mount(&world, "a_full_disk_disturbs_no_call") else {
         return;
     };
     disk.fill();
-    let called = send(&world, numbered(1).as_bytes());
+    let called = send_numbered(&world, 1);
     assert!(called.is_silent(), "{called:?}");
     assert!(
         called.stderr.contains("the event is not kept"),
         "{called:?}"
     );
     assert!(called.stderr.contains("No space left"), "{called:?}");
-    doctor_says(&world, "broken", "nothing can be written to");
+    assert_doctor_reports(&world, "broken", "nothing can be written to");
     disk.make_room();
-    assert!(send(&world, numbered(2).as_bytes()).is_silent());
+    assert!(send_numbered(&world, 2).is_silent());
     assert_eq!(numbers(&world), [2]);
     let left = fs::read_dir(world.path("spool")).expect("a spool");
     let left: Vec<_> = left.flatten().map(|entry| entry.file_name()).collect();
     assert!(left.is_empty(), "{left:?}");
-    doctor_says(&world, "broken", "2 events could not be kept anywhere");
+    assert_doctor_reports(&world, "broken", "2 events could not be kept anywhere");
 }
 
 #[test]
-fn a_full_disk_without_a_daemon_leaves_no_halves() {
+fn a_full_disk_without_a_daemon_leaves_no_partial_file() {
     let world = World::new();
-    let Some(disk) = Disk::mount(&world, "a_full_disk_without_a_daemon_leaves_no_halves") else {
+    let Some(disk) = Disk::mount(
+        &world,
+        "a_full_disk_without_a_daemon_leaves_no_partial_file",
+    ) else {
         return;
     };
-    assert!(call(alone(&world), numbered(1).as_bytes(), BOUND).is_silent());
+    assert!(send_standalone(&world, 1).is_silent());
     disk.fill();
-    let called = call(alone(&world), numbered(2).as_bytes(), BOUND);
+    let called = send_standalone(&world, 2);
     assert!(
         called.is_silent() && called.stderr.contains("the event is not kept"),
         "{called:?}"
     );
     let spool = fs::read_dir(world.path("spool")).expect("a spool");
     assert_eq!(spool.flatten().count(), 1);
-    let called = call(alone(&world), numbered(3).as_bytes(), BOUND);
+    let called = send_standalone(&world, 3);
     assert!(called.is_silent(), "{called:?}");
     disk.make_room();
     assert_eq!(numbers(&world), [1]);
-    doctor_says(&world, "broken", "2 events could not be kept anywhere");
+    assert_doctor_reports(&world, "broken", "2 events could not be kept anywhere");
 }
 
 #[test]
-fn a_read_only_home_disturbs_nobody_and_can_be_read() {
-    let world = super::registered();
-    let Some(disk) = Disk::mount(&world, "a_read_only_home_disturbs_nobody_and_can_be_read") else {
+fn a_read_only_home_disturbs_no_call_and_is_readable() {
+    let world = registered();
+    let Some(disk) = Disk::mount(&world, "a_read_only_home_disturbs_no_call_and_is_readable")
+    else {
         return;
     };
     world.start_daemon();
-    assert!(send(&world, numbered(1).as_bytes()).is_silent());
+    assert!(send_numbered(&world, 1).is_silent());
     world.run(&["daemon", "stop"]);
-    assert!(call(alone(&world), numbered(2).as_bytes(), BOUND).is_silent());
+    assert!(send_standalone(&world, 2).is_silent());
     disk.forbid_writing();
-    for shim in [world.shim("PreToolUse"), alone(&world)] {
+    for shim in [
+        world.shim("PreToolUse"),
+        world.standalone_shim("PreToolUse"),
+    ] {
         let called = call(shim, numbered(3).as_bytes(), BOUND);
         assert!(called.is_silent(), "{called:?}");
         assert!(
@@ -192,31 +200,28 @@ fn a_read_only_home_disturbs_nobody_and_can_be_read() {
         );
     }
     assert_eq!(numbers(&world), [1, 2], "database and spool can be read");
-    doctor_says(&world, "broken", "2 events could not be kept anywhere");
-    doctor_says(&world, "broken", "nothing can be written to");
+    assert_doctor_reports(&world, "broken", "2 events could not be kept anywhere");
+    assert_doctor_reports(&world, "broken", "nothing can be written to");
     disk.allow_writing();
-    assert!(send(&world, numbered(4).as_bytes()).is_silent());
+    assert!(send_numbered(&world, 4).is_silent());
     assert_eq!(numbers(&world), [1, 2, 4]);
 }
 
 #[test]
-fn a_read_only_home_without_anything_in_it_disturbs_nobody() {
-    let world = super::registered();
-    let Some(disk) = Disk::mount(
-        &world,
-        "a_read_only_home_without_anything_in_it_disturbs_nobody",
-    ) else {
+fn an_empty_read_only_home_disturbs_no_call() {
+    let world = registered();
+    let Some(disk) = Disk::mount(&world, "an_empty_read_only_home_disturbs_no_call") else {
         return;
     };
     disk.forbid_writing();
-    let called = send(&world, numbered(1).as_bytes());
+    let called = send_numbered(&world, 1);
     assert!(called.is_silent(), "{called:?}");
     assert!(
         called.stderr.contains("Read-only file system"),
         "{called:?}"
     );
     assert_eq!(numbers(&world), [0; 0]);
-    doctor_says(&world, "broken", "nothing can be written to");
+    assert_doctor_reports(&world, "broken", "nothing can be written to");
 }
 
 #[test]
@@ -224,7 +229,7 @@ fn a_home_that_vanishes_under_the_daemon_ends_it() {
     let world = World::new();
     world.start_daemon();
     let pid = world.daemon_pid().expect("a daemon");
-    // The daemon may be making a file in it this very moment.
+    // The daemon may be creating a file in it at this moment.
     let removed = until(PATIENCE, || fs::remove_dir_all(&world.becket_home).ok());
     assert!(removed.is_some(), "the home goes");
     let gone = until(PATIENCE, || {
@@ -234,7 +239,7 @@ fn a_home_that_vanishes_under_the_daemon_ends_it() {
         gone.is_some(),
         "the daemon {pid} works for a home that is gone"
     );
-    assert!(send(&world, numbered(1).as_bytes()).is_silent());
+    assert!(send_numbered(&world, 1).is_silent());
     assert_eq!(numbers(&world), [1]);
 }
 

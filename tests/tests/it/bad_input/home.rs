@@ -1,4 +1,4 @@
-//! Leftovers in the home, odd homes, and a shim without becket beside it.
+//! Leftover files in the home, unusual homes, and a shim without becket beside it.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -9,24 +9,26 @@ use becket_tests::wait::until;
 use becket_tests::world::{Called, World, write_program};
 use serde_json::json;
 
-use super::fake::socket_in;
-use super::{BOUND, alone, call, doctor_says, numbered, numbers, send};
+use super::fake_daemon::socket_in;
+use super::{
+    BOUND, assert_doctor_reports, call, numbered, numbers, registered, send, send_numbered,
+};
 
-/// A folder outside the world that has to go with it.
-pub(super) struct Removed(pub(super) PathBuf);
+/// A folder outside the world, deleted when dropped.
+pub(super) struct RemoveOnDrop(pub(super) PathBuf);
 
-impl Drop for Removed {
+impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
         drop(fs::remove_dir_all(&self.0));
     }
 }
 
-/// The event is served by a daemon that was not there before. One that starts on a loaded machine
-/// may be late for its first event, never for the one after.
-fn is_served(world: &World) {
+/// Asserts that a new daemon serves an event. On a loaded machine a starting daemon may be late for its
+/// first event, but not for the second.
+fn assert_served(world: &World) {
     for n in 1..=2 {
-        let called = send(world, numbered(n).as_bytes());
-        assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
+        let called = send_numbered(world, n);
+        assert!(called.is_quiet(), "{called:?}");
         world.run(&["daemon", "start"]);
     }
     let events = world.events();
@@ -36,41 +38,41 @@ fn is_served(world: &World) {
 }
 
 #[test]
-fn what_is_left_in_the_run_folder_is_replaced() {
+fn leftover_files_in_the_run_folder_are_replaced() {
     let world = World::new();
     drop(UnixListener::bind(socket_in(&world)).expect("a socket"));
-    // A pid that lives, and is no daemon: the kernel has given it to another process.
+    // A pid that runs and is not a daemon: the system has reused it.
     for lock in ["run/daemon.lock", "run/start.lock"] {
         fs::write(world.path(lock), format!("{}\n", std::process::id())).expect("a lock");
     }
-    is_served(&world);
+    assert_served(&world);
     let world = World::new();
     fs::write(socket_in(&world), "not a socket").expect("a file");
-    is_served(&world);
+    assert_served(&world);
 }
 
 #[test]
-fn a_start_that_hangs_is_not_waited_for() {
+fn the_shim_does_not_wait_for_a_hung_start() {
     let world = World::new();
     let _run = socket_in(&world);
     let starter = File::create(world.path("run/start.lock")).expect("a lock");
-    starter.lock().expect("nobody has it");
-    let called = send(&world, numbered(1).as_bytes());
-    assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
+    starter.lock().expect("a free lock");
+    let called = send_numbered(&world, 1);
+    assert!(called.is_quiet(), "{called:?}");
     assert!(world.daemon_pid().is_none());
     drop(starter);
     assert_eq!(numbers(&world), [1]);
 }
 
 #[test]
-fn a_lock_held_by_somebody_who_does_not_answer_means_alone() {
-    let world = super::registered();
+fn a_lock_without_an_answering_daemon_makes_the_shim_go_standalone() {
+    let world = registered();
     let _run = socket_in(&world);
     let hung = File::create(world.path("run/daemon.lock")).expect("a lock");
-    hung.lock().expect("nobody has it");
-    let called = send(&world, numbered(1).as_bytes());
-    assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
-    doctor_says(&world, "broken", "the daemon did not start");
+    hung.lock().expect("a free lock");
+    let called = send_numbered(&world, 1);
+    assert!(called.is_quiet(), "{called:?}");
+    assert_doctor_reports(&world, "broken", "the daemon did not start");
     drop(hung);
     assert_eq!(numbers(&world), [1]);
 }
@@ -79,13 +81,16 @@ fn a_lock_held_by_somebody_who_does_not_answer_means_alone() {
 fn the_environment_cannot_lead_the_hook_elsewhere() {
     let world = World::new();
     let elsewhere = world.root().join("elsewhere");
-    for road in [world.shim("PreToolUse"), alone(&world)] {
+    for road in [
+        world.shim("PreToolUse"),
+        world.standalone_shim("PreToolUse"),
+    ] {
         let mut shim = road;
         shim.env("BECKET_HOME", &elsewhere);
         let called = call(shim, numbered(1).as_bytes(), BOUND);
-        assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
+        assert!(called.is_quiet(), "{called:?}");
     }
-    // The daemon that the hook started works for the home of the registration too.
+    // The daemon that the hook started uses the home of the registration too.
     assert!(world.daemon_pid().is_some());
     assert_eq!(numbers(&world), [1, 1]);
     assert!(!elsewhere.exists());
@@ -93,7 +98,7 @@ fn the_environment_cannot_lead_the_hook_elsewhere() {
 }
 
 #[test]
-fn without_any_home_it_says_so_and_goes() {
+fn without_a_home_the_shim_reports_it_and_exits() {
     let world = World::new();
     let mut shim = world.command(world.programs.join("becket-hook"));
     shim.args(["--event", "PreToolUse"]).env_clear();
@@ -104,14 +109,14 @@ fn without_any_home_it_says_so_and_goes() {
 }
 
 #[test]
-fn a_home_too_long_for_a_socket_has_it_elsewhere() {
+fn a_home_too_long_for_a_socket_address_uses_the_temporary_folder() {
     let mut world = World::new();
     world.becket_home = world.home.join("long".repeat(50)).join("long".repeat(50));
     world.run(&["init"]);
     let place = becket_wire::Place::new(&world.becket_home);
     let socket = place.socket(rustix::process::getuid().as_raw());
-    let _removed = Removed(socket.parent().expect("a folder").to_owned());
-    is_served(&world);
+    let _removed = RemoveOnDrop(socket.parent().expect("a folder").to_owned());
+    assert_served(&world);
     assert_eq!(world.status()["socket"], socket.to_str().expect("UTF-8"));
     assert_eq!(
         fs::read_to_string(world.path("run/socket.path")).expect("a note"),
@@ -123,8 +128,8 @@ fn a_home_too_long_for_a_socket_has_it_elsewhere() {
     assert!(!socket.exists());
 }
 
-/// One line that says what is wrong, nothing on stdout, exit 1: Claude Code goes on.
-fn is_one_complaint(called: &Called) {
+/// Asserts one line with the error, nothing on stdout, exit 1: Claude Code goes on.
+fn assert_one_error_line(called: &Called) {
     assert_eq!((called.code, &*called.stdout), (Some(1), ""), "{called:?}");
     assert_eq!(called.stderr.lines().count(), 1, "{called:?}");
     assert!(
@@ -139,15 +144,15 @@ fn is_one_complaint(called: &Called) {
     );
 }
 
-/// Calls without becket, then puts it back and finds the events.
-fn spools_until_becket_is_back(world: &World, spoil: impl Fn()) {
-    let (becket, kept) = (world.programs.join("becket"), world.programs.join("kept"));
-    fs::rename(&becket, &kept).expect("becket moves");
+/// Sends events without becket, then puts it back and finds the events.
+fn assert_spooled_without_becket(world: &World, spoil: impl Fn()) {
+    let (becket, moved) = (world.programs.join("becket"), world.programs.join("kept"));
+    fs::rename(&becket, &moved).expect("becket moves");
     spoil();
     for n in 1..=3 {
-        is_one_complaint(&send(world, numbered(n).as_bytes()));
+        assert_one_error_line(&send_numbered(world, n));
     }
-    is_one_complaint(&send(world, b"{\"tool_use_id\": nope"));
+    assert_one_error_line(&send(world, b"{\"tool_use_id\": nope"));
     let spool = fs::read_dir(world.path("spool")).expect("a spool");
     let spooled: Vec<_> = spool.flatten().map(|entry| entry.file_name()).collect();
     assert_eq!(spooled.len(), 4, "{spooled:?}");
@@ -155,7 +160,7 @@ fn spools_until_becket_is_back(world: &World, spoil: impl Fn()) {
         let meta = fs::metadata(world.path("spool").join(name)).expect("a file");
         assert_eq!(meta.permissions().mode() & 0o777, 0o600);
     }
-    fs::rename(&kept, &becket).expect("becket comes back");
+    fs::rename(&moved, &becket).expect("becket comes back");
     assert_eq!(numbers(world), [1, 2, 3]);
     let events = world.events();
     assert_eq!(events.len(), 4);
@@ -167,42 +172,42 @@ fn spools_until_becket_is_back(world: &World, spoil: impl Fn()) {
 #[test]
 fn without_becket_the_event_goes_into_the_spool() {
     let world = World::new();
-    spools_until_becket_is_back(&world, || {});
+    assert_spooled_without_becket(&world, || {});
 }
 
 #[test]
-fn a_running_daemon_needs_no_becket() {
+fn a_running_daemon_works_without_the_becket_program() {
     let world = World::new();
-    let (becket, kept) = (world.programs.join("becket"), world.programs.join("kept"));
+    let (becket, moved) = (world.programs.join("becket"), world.programs.join("kept"));
     world.start_daemon();
-    fs::rename(&becket, &kept).expect("becket moves");
-    let called = send(&world, numbered(1).as_bytes());
-    assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
-    fs::rename(&kept, &becket).expect("becket comes back");
+    fs::rename(&becket, &moved).expect("becket moves");
+    let called = send_numbered(&world, 1);
+    assert!(called.is_quiet(), "{called:?}");
+    fs::rename(&moved, &becket).expect("becket comes back");
     assert_eq!(world.events()[0]["source"], "daemon");
 }
 
 #[test]
-fn a_secret_that_the_shim_left_is_masked_when_it_is_taken_in() {
+fn a_secret_spooled_by_the_shim_is_masked_by_the_daemon() {
     let world = World::new();
     let secret = format!("{}_{}", "ghp", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
-    let (becket, kept) = (world.programs.join("becket"), world.programs.join("kept"));
-    fs::rename(&becket, &kept).expect("becket moves");
-    is_one_complaint(&send(
+    let (becket, moved) = (world.programs.join("becket"), world.programs.join("kept"));
+    fs::rename(&becket, &moved).expect("becket moves");
+    assert_one_error_line(&send(
         &world,
         format!("{{\"session_id\":\"s\",\"x\":\"{secret}\"}}").as_bytes(),
     ));
-    fs::rename(&kept, &becket).expect("becket comes back");
+    fs::rename(&moved, &becket).expect("becket comes back");
     let events = world.events();
     assert_eq!(events[0]["masked"], 1);
     assert!(!events[0].to_string().contains(&secret));
 }
 
 #[test]
-fn a_database_that_is_deleted_or_replaced_under_the_daemon_is_begun_anew_and_told() {
-    let world = super::registered();
+fn a_database_deleted_under_the_daemon_is_created_again_and_reported() {
+    let world = registered();
     let database = world.path("becket.db");
-    send(&world, numbered(1).as_bytes());
+    send_numbered(&world, 1);
     assert_eq!(numbers(&world), [1]);
     fs::remove_file(&database).expect("a database");
     let told = until(BOUND, || {
@@ -210,33 +215,33 @@ fn a_database_that_is_deleted_or_replaced_under_the_daemon_is_begun_anew_and_tol
         told.contains("deleted while the daemon ran").then_some(())
     });
     assert!(told.is_some(), "{}", world.status());
-    send(&world, numbered(2).as_bytes());
+    send_numbered(&world, 2);
     assert_eq!(numbers(&world), [2]);
-    // Also before the daemon's next tick.
+    // Replaced also before the daemon's next tick.
     fs::copy(&database, world.path("other.db")).expect("a copy");
     fs::rename(world.path("other.db"), &database).expect("a database");
-    send(&world, numbered(3).as_bytes());
+    send_numbered(&world, 3);
     assert_eq!(numbers(&world), [3]);
-    doctor_says(&world, "warning", "deleted while the daemon ran");
-    doctor_says(&world, "warning", "replaced while the daemon ran");
+    assert_doctor_reports(&world, "warning", "deleted while the daemon ran");
+    assert_doctor_reports(&world, "warning", "replaced while the daemon ran");
 }
 
 #[test]
-fn a_log_of_the_database_that_is_deleted_under_the_daemon_takes_no_event_with_it() {
-    let world = super::registered();
-    send(&world, numbered(1).as_bytes());
+fn a_deleted_database_log_loses_no_event() {
+    let world = registered();
+    send_numbered(&world, 1);
     fs::remove_file(world.path("becket.db-wal")).expect("a log");
-    send(&world, numbered(2).as_bytes());
+    send_numbered(&world, 2);
     let ended = until(BOUND, || {
         let log = fs::read_to_string(world.path("log/daemon.log")).unwrap_or_default();
         log.contains("ended end=LogGone").then_some(())
     });
     assert!(ended.is_some(), "the next daemon opens it again");
-    send(&world, numbered(3).as_bytes());
+    send_numbered(&world, 3);
     assert_eq!(numbers(&world), [1, 2, 3]);
 }
 
-/// The files under a folder that contain this.
+/// Returns the files under a folder that contain `text`.
 fn files_with(folder: &Path, text: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder").flatten() {
@@ -256,7 +261,7 @@ fn files_with(folder: &Path, text: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn no_secret_reaches_the_disk_beside_the_payload_either() {
+fn secrets_outside_of_the_payload_are_not_stored() {
     const NONE: [PathBuf; 0] = [];
     let world = World::new();
     let secret = format!("{}_{}", "ghp", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
@@ -291,7 +296,7 @@ fn no_secret_reaches_the_disk_beside_the_payload_either() {
         for field in fields {
             payload[field] = secret.clone().into();
         }
-        for mut hook in [alone(&world), world.shim(event)] {
+        for mut hook in [world.standalone_shim("PreToolUse"), world.shim(event)] {
             for variable in ["CLAUDE_PROJECT_DIR", "CLAUDE_CODE_ENTRYPOINT", "TMUX_PANE"] {
                 hook.env(variable, &folder);
             }
@@ -326,7 +331,7 @@ fn no_secret_reaches_the_disk_beside_the_payload_either() {
 }
 
 #[test]
-fn a_home_made_by_hand_is_closed_to_others_and_that_is_said() {
+fn a_home_open_to_others_is_closed_with_a_message() {
     let mode = |world: &World| {
         let home = fs::metadata(&world.becket_home).expect("a home");
         home.permissions().mode() & 0o777

@@ -1,5 +1,5 @@
-//! Limits of the system, and variables of a repository's settings: a guard still denies, or one line says that it
-//! could not judge.
+//! System limits, and variables of a repository's settings: a guard still denies, or one line reports that
+//! it could not judge.
 
 use std::fs;
 use std::process::Command;
@@ -10,11 +10,11 @@ use becket_wire::bounds::START;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::json;
 
-use super::{BOUND, alone, call, doctor_says};
+use super::{BOUND, assert_doctor_reports, call, numbered};
 
 /// The smallest address space, in KiB (`ulimit -v`), that docs/guides/guards.md names.
 const ENOUGH: u32 = 90_112;
-/// What a debug build needs more: measured 99,000 against 86,400.
+/// The additional address space of a debug build: measured 99,000 against 86,400.
 const FOR_DEBUG: u32 = if cfg!(debug_assertions) { 16_384 } else { 0 };
 
 const CLOSED: &str = r#"
@@ -26,7 +26,7 @@ fail = "closed"
 reason = "Production is off limits."
 "#;
 
-/// Runs the rest of its arguments under a limit.
+/// Returns a hook command under a limit.
 fn limited(limit: &str, hook: &Command) -> Command {
     let mut sh = Command::new("/bin/sh");
     sh.args(["-c", &format!("ulimit {limit}; exec \"$@\""), "sh"])
@@ -54,14 +54,14 @@ fn psql(world: &World) -> String {
 }
 
 #[track_caller]
-fn denies(called: &Called) {
+fn assert_denied(called: &Called) {
     let denied = called.stdout.contains("Production is off limits");
     assert!(called.code == Some(0) && denied, "{called:?}");
 }
 
-/// One line, exit 1: Claude Code goes on, and `--strict` blocks.
+/// Asserts one line and exit 1: Claude Code goes on, and `--strict` blocks.
 #[track_caller]
-fn is_not_judged(called: &Called) {
+fn assert_not_judged(called: &Called) {
     assert_eq!((called.code, &*called.stdout), (Some(1), ""), "{called:?}");
     let told = called
         .stderr
@@ -71,20 +71,20 @@ fn is_not_judged(called: &Called) {
 }
 
 #[test]
-fn a_closed_guard_denies_where_no_file_may_grow_and_the_event_is_counted() {
+fn a_closed_guard_denies_under_a_file_size_limit_and_the_event_is_counted() {
     for config in [CLOSED, NAMED] {
         let world = world(config);
-        let limited = limited("-f 0", &alone(&world));
+        let limited = limited("-f 0", &world.standalone_shim("PreToolUse"));
         let called = call(limited, psql(&world).as_bytes(), BOUND);
-        denies(&called);
+        assert_denied(&called);
         let told = called.stderr.matches("the event is not kept").count();
         assert_eq!(told, 1, "{called:?}");
-        doctor_says(&world, "broken", "1 event could not be kept anywhere");
+        assert_doctor_reports(&world, "broken", "1 event could not be kept anywhere");
     }
 }
 
 #[test]
-fn a_closed_guard_denies_within_the_smallest_address_space_that_the_guide_names() {
+fn a_closed_guard_denies_within_the_smallest_documented_address_space() {
     let world = world(CLOSED);
     let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/guides/guards.md");
     let guide = fs::read_to_string(guide).expect("the guide");
@@ -93,19 +93,20 @@ fn a_closed_guard_denies_within_the_smallest_address_space_that_the_guide_names(
         "{ENOUGH} is not named"
     );
     let within = |limit: u32| {
-        let limited = limited(&format!("-v {limit}"), &alone(&world));
+        let limited = limited(&format!("-v {limit}"), &world.standalone_shim("PreToolUse"));
         call(limited, psql(&world).as_bytes(), BOUND)
     };
-    denies(&within(ENOUGH + FOR_DEBUG));
+    assert_denied(&within(ENOUGH + FOR_DEBUG));
     for too_small in [65_536, 16_384] {
-        is_not_judged(&within(too_small));
+        assert_not_judged(&within(too_small));
     }
-    // Nor may a file grow: where the system would kill the shim for writing, it does not write.
+    // With a file size limit too, under which the system would kill a shim that writes: the shim does not
+    // write.
     let kept = world.events().len();
     for too_small in [65_536, 16_384] {
         let limit = format!("-f 0; ulimit -v {too_small}");
-        let limited = limited(&limit, &alone(&world));
-        is_not_judged(&call(limited, psql(&world).as_bytes(), BOUND));
+        let limited = limited(&limit, &world.standalone_shim("PreToolUse"));
+        assert_not_judged(&call(limited, psql(&world).as_bytes(), BOUND));
     }
     assert_eq!(world.events().len(), kept);
     let left = fs::read_dir(world.path("spool")).expect("a spool");
@@ -113,36 +114,40 @@ fn a_closed_guard_denies_within_the_smallest_address_space_that_the_guide_names(
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// The shim waits for the start lock on a thread, of which `RUST_MIN_STACK` must not set the stack.
+/// The shim waits for the start lock on a thread whose stack size must not come from `RUST_MIN_STACK`.
 #[test]
-fn a_repositorys_stack_size_does_not_keep_the_shim_from_waiting() {
+fn a_repositorys_stack_size_does_not_stop_the_shim_from_waiting() {
     let world = world(CLOSED);
     fs::create_dir_all(world.path("run")).expect("a folder");
     let lock = fs::File::create(world.path("run/start.lock")).expect("a lock");
-    lock.lock().expect("nobody has it");
+    lock.lock().expect("a free lock");
     let mut shim = world.shim("PreToolUse");
     shim.env("RUST_MIN_STACK", (usize::MAX / 2).to_string());
     let called = call(shim, psql(&world).as_bytes(), BOUND);
-    denies(&called);
+    assert_denied(&called);
     assert!(called.took >= START, "it did not wait: {called:?}");
 }
 
 #[test]
-fn a_standalone_judge_that_dies_is_told_and_its_event_kept() {
+fn a_standalone_becket_that_dies_is_reported_and_its_event_kept() {
     let world = world(CLOSED);
     let becket = world.programs.join("becket");
     let aside = world.programs.join("aside");
     fs::rename(&becket, &aside).expect("a file");
     for end in ["kill -9 $$", "exit 101", "exit 127"] {
         write_program(&becket, end);
-        is_not_judged(&call(alone(&world), psql(&world).as_bytes(), BOUND));
+        assert_not_judged(&call(
+            world.standalone_shim("PreToolUse"),
+            psql(&world).as_bytes(),
+            BOUND,
+        ));
     }
     fs::rename(&aside, &becket).expect("a file");
     assert_eq!(world.events().len(), 3);
 }
 
-/// An `env` that a repository's `.claude/settings.json` may have.
-fn hostile(world: &World, shim: &mut Command) {
+/// Adds an `env` that a repository's `.claude/settings.json` may have.
+fn add_hostile_environment(world: &World, shim: &mut Command) {
     let libraries = world.root().join("libraries");
     fs::create_dir_all(&libraries).expect("a folder");
     fs::write(libraries.join("libgcc_s.so.1"), "").expect("a file");
@@ -156,15 +161,15 @@ fn hostile(world: &World, shim: &mut Command) {
 }
 
 #[test]
-fn a_repositorys_variables_reach_named_hooks_and_not_the_judge() {
+fn a_repositorys_variables_reach_named_hooks_and_not_becket() {
     let hook = "\n[hooks.tells]\non = \"PreToolUse\"\nrun = \"tr '\\\\0' '\\\\n' < /proc/self/environ > told\"\n";
     let world = world(&format!("{CLOSED}{hook}"));
-    let mut shim = alone(&world);
-    hostile(&world, &mut shim);
-    denies(&call(shim, psql(&world).as_bytes(), BOUND));
-    // What is not refused goes on to the hook.
-    let mut shim = alone(&world);
-    hostile(&world, &mut shim);
+    let mut shim = world.standalone_shim("PreToolUse");
+    add_hostile_environment(&world, &mut shim);
+    assert_denied(&call(shim, psql(&world).as_bytes(), BOUND));
+    // A call that is not refused goes on to the hook.
+    let mut shim = world.standalone_shim("PreToolUse");
+    add_hostile_environment(&world, &mut shim);
     shim.env_remove("LD_LIBRARY_PATH").env_remove("LD_PRELOAD");
     let called = call(shim, psql(&world).replace("psql", "ls").as_bytes(), BOUND);
     assert!(called.is_silent(), "{called:?}");
@@ -182,7 +187,7 @@ fn a_repositorys_variables_reach_named_hooks_and_not_the_judge() {
     }
 }
 
-/// Runs, and lets the call pass.
+/// A hook that lets the call pass.
 const NAMED: &str = r#"
 [hooks.closed]
 on = "PreToolUse"
@@ -191,10 +196,10 @@ run = "touch ran; echo Production is off limits >&2; exit 2"
 "#;
 
 #[test]
-fn a_closed_hook_decides_where_the_daemon_can_start_no_thread() {
+fn a_closed_hook_decides_when_the_daemon_cannot_start_a_thread() {
     let world = world(NAMED);
     let pid = world.start_daemon();
-    // Its other threads begin before the limit.
+    // The other threads of the daemon start before the limit.
     let stop = json!({"hook_event_name": "Stop", "session_id": "s", "cwd": world.home});
     world.send("Stop", stop.to_string());
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a daemon");
@@ -213,11 +218,11 @@ fn a_closed_hook_decides_where_the_daemon_can_start_no_thread() {
         world.home.join("ran").exists(),
         "the hook did not run: {called:?}"
     );
-    denies(&called);
+    assert_denied(&called);
 }
 
 #[test]
-fn a_daemon_without_descriptors_says_so_once() {
+fn a_daemon_without_file_descriptors_reports_it_once() {
     let world = World::new();
     let pid = world.start_daemon();
     let open = fs::read_dir(format!("/proc/{pid}/fd")).expect("descriptors");
@@ -229,11 +234,7 @@ fn a_daemon_without_descriptors_says_so_once() {
     };
     prlimit(daemon, Resource::Nofile, limit).expect("a limit");
     for n in 0..3 {
-        let called = call(
-            world.shim("PreToolUse"),
-            super::numbered(n).as_bytes(),
-            BOUND,
-        );
+        let called = call(world.shim("PreToolUse"), numbered(n).as_bytes(), BOUND);
         assert!(called.is_silent(), "{called:?}");
     }
     let log = || fs::read_to_string(world.path("log/daemon.log")).unwrap_or_default();

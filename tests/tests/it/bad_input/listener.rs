@@ -1,4 +1,4 @@
-//! The shim against a listener that is no daemon, or not the expected one.
+//! The shim against a listener that is not a daemon, or not the expected one.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -11,13 +11,13 @@ use becket_wire::Version;
 use becket_wire::frame::{FrameHead, Kind, MAX_BODY};
 use becket_wire::rpc::{Request, Response};
 
-use super::fake::{ANSWER, Fake, answer, event, note_calls, say, until_gone};
-use super::{BOUND, numbered, numbers, send};
+use super::fake_daemon::{ANSWER, FakeDaemon, answer, event, note_calls, say, until_gone};
+use super::{BOUND, call, numbered, numbers, raw_payload, registered, send, send_numbered};
 
-type Treat = Box<dyn FnMut(UnixStream) + Send>;
+type ConnectionHandler = Box<dyn FnMut(UnixStream) + Send>;
 
-/// Reads the event, then writes these bytes and waits.
-fn after_the_event(bytes: Vec<u8>) -> Treat {
+/// Returns a listener that reads the event, then writes `bytes` and waits.
+fn after_the_event(bytes: Vec<u8>) -> ConnectionHandler {
     Box::new(move |mut stream| {
         event(&mut stream);
         drop(stream.write_all(&bytes));
@@ -26,14 +26,14 @@ fn after_the_event(bytes: Vec<u8>) -> Treat {
 }
 
 #[test]
-fn what_is_no_answer_means_standalone() {
+fn an_invalid_answer_makes_the_shim_go_standalone() {
     let mut newer = Version::current();
     newer.major += 1;
     let mut other_protocol = answer().to_frame().expect("a frame");
     other_protocol[2] += 1;
     let encoded = |response: Response| response.to_frame().expect("a frame");
     let endless = FrameHead::encode(Kind::ANSWER, MAX_BODY).expect("a head");
-    let cases: Vec<(&str, Treat)> = vec![
+    let cases: Vec<(&str, ConnectionHandler)> = vec![
         ("broken", Box::new(drop)),
         (
             "broken",
@@ -53,35 +53,32 @@ fn what_is_no_answer_means_standalone() {
         ),
     ];
     for (why, treat) in cases {
-        let (calls, _) = goes_alone(why, treat);
+        let (calls, _) = assert_standalone(why, treat);
         assert!(!calls.contains("--held"), "{calls}");
     }
 }
 
 #[test]
-fn busy_without_reading_the_event_means_alone() {
-    // An event that does not fit into the socket's buffer: sending it breaks before it is whole.
+fn a_busy_daemon_makes_the_shim_go_standalone() {
+    // An event that does not fit into the socket's buffer: sending it fails halfway.
     let world = World::new();
-    let fake = Fake::new(&world, |mut stream| say(&mut stream, &Response::Busy));
+    let fake = FakeDaemon::new(&world, |mut stream| say(&mut stream, &Response::Busy));
     let large = format!("{{\"session_id\":\"s\",\"x\":\"{}\"}}", "x".repeat(4 << 20));
     let called = send(&world, large.as_bytes());
     drop(fake);
     assert!(called.is_silent(), "{called:?}");
-    assert_eq!(super::kept(&world, &world.events()[0]), large.as_bytes());
+    assert_eq!(raw_payload(&world, &world.events()[0]), large.as_bytes());
 }
 
-/// One event to this listener: the shim goes standalone, says nothing, and the event is kept once.
-/// Gives the calls of becket and the world.
-fn goes_alone(why: &str, treat: Treat) -> (String, World) {
+/// Sends one event to a listener that makes the shim go standalone in silence, with the event stored once.
+/// Returns the calls of becket and the world.
+fn assert_standalone(why: &str, treat: ConnectionHandler) -> (String, World) {
     let world = World::new();
     let calls = note_calls(&world);
-    let fake = Fake::new(&world, treat);
-    let called = send(&world, numbered(1).as_bytes());
+    let fake = FakeDaemon::new(&world, treat);
+    let called = send_numbered(&world, 1);
     drop(fake);
-    assert!(
-        called.is_silent() && called.stderr.is_empty(),
-        "{why}: {called:?}"
-    );
+    assert!(called.is_quiet(), "{why}: {called:?}");
     let calls = calls();
     assert!(
         calls.starts_with(&format!("hook --alone {why} ")),
@@ -92,9 +89,9 @@ fn goes_alone(why: &str, treat: Treat) -> (String, World) {
     (calls, world)
 }
 
-/// A named hook that has begun may not start a second time.
+/// A named hook that has started must not start a second time.
 #[test]
-fn a_broken_hold_means_standalone_without_the_hooks_that_began() {
+fn a_broken_hold_means_standalone_without_the_started_hooks() {
     for (why, begun, for_ms) in [
         ("broken", true, 60_000),
         ("broken", false, 60_000),
@@ -111,7 +108,7 @@ fn a_broken_hold_means_standalone_without_the_hooks_that_began() {
                 until_gone(&mut stream);
             }
         };
-        let (calls, world) = goes_alone(why, Box::new(treat));
+        let (calls, world) = assert_standalone(why, Box::new(treat));
         assert_eq!(calls.contains(" --held"), begun, "{calls}");
         assert!(
             !world.path("run/slow").exists(),
@@ -121,38 +118,38 @@ fn a_broken_hold_means_standalone_without_the_hooks_that_began() {
 }
 
 #[test]
-fn an_answer_in_pieces_is_an_answer() {
+fn an_answer_in_pieces_is_accepted() {
     let world = World::new();
-    let fake = Fake::new(&world, |mut stream| {
+    let fake = FakeDaemon::new(&world, |mut stream| {
         event(&mut stream);
         for byte in answer().to_frame().expect("a frame") {
             drop(stream.write_all(&[byte]));
         }
         until_gone(&mut stream);
     });
-    let called = send(&world, numbered(1).as_bytes());
+    let called = send_numbered(&world, 1);
     drop(fake);
     assert_eq!(
         (called.code, &*called.stdout),
         (Some(0), ANSWER),
         "{called:?}"
     );
-    // Whoever answered keeps the event; this one did not.
+    // The daemon that answers stores the event; the fake one did not.
     assert_eq!(world.events().len(), 0);
 }
 
 #[test]
-fn held_it_waits_on_and_hands_over_its_environment() {
+fn a_held_shim_waits_and_sends_its_environment() {
     let world = World::new();
     let (environments, heard) = channel();
-    let fake = Fake::new(&world, move |mut stream| {
+    let fake = FakeDaemon::new(&world, move |mut stream| {
         event(&mut stream);
         let hold = |need_env| Response::Hold {
             for_ms: 60_000,
             need_env,
         };
         say(&mut stream, &hold(true));
-        let frame = super::fake::frame(&mut stream).expect("an environment");
+        let frame = super::fake_daemon::frame(&mut stream).expect("an environment");
         let Ok(Request::Environment(block)) = Request::from_frame(frame) else {
             panic!("no environment")
         };
@@ -163,7 +160,7 @@ fn held_it_waits_on_and_hands_over_its_environment() {
     });
     let mut shim = world.shim("PreToolUse");
     shim.env("SOMETHING", "of the user's\nown");
-    let called = super::call(shim, numbered(1).as_bytes(), BOUND);
+    let called = call(shim, numbered(1).as_bytes(), BOUND);
     drop(fake);
     assert_eq!(
         (called.code, &*called.stdout),
@@ -182,16 +179,16 @@ fn held_it_waits_on_and_hands_over_its_environment() {
 }
 
 #[test]
-fn an_older_daemon_of_another_protocol_makes_room() {
+fn an_older_daemon_of_another_protocol_is_replaced() {
     let world = World::new();
-    let fake = Fake::new(&world, |mut stream| {
+    let fake = FakeDaemon::new(&world, |mut stream| {
         let version = Version::from_bits(1);
-        drop(super::fake::frame(&mut stream));
+        drop(super::fake_daemon::frame(&mut stream));
         say(&mut stream, &Response::Refused { version });
     });
-    let called = send(&world, numbered(1).as_bytes());
-    assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
-    // Ours puts its own socket in the place of the fake's, at the latest when it is ready.
+    let called = send_numbered(&world, 1);
+    assert!(called.is_quiet(), "{called:?}");
+    // The real daemon replaces the fake's socket, at the latest when it is ready.
     let ours = until(PATIENCE, || {
         let status = world.output(&["daemon", "status", "--json"]);
         status.status.success().then_some(())
@@ -202,24 +199,24 @@ fn an_older_daemon_of_another_protocol_makes_room() {
 }
 
 #[test]
-fn a_missed_deadline_shortens_the_next_wait() {
-    let world = super::registered();
+fn a_missed_deadline_shortens_the_waits_of_later_shims() {
+    let world = registered();
     let (waits, waited) = channel();
-    let fake = Fake::new(&world, move |mut stream| {
+    let fake = FakeDaemon::new(&world, move |mut stream| {
         let began = Instant::now();
         event(&mut stream);
         until_gone(&mut stream);
         let _ = waits.send(began.elapsed());
     });
     let mut wait = |n: u32| -> Duration {
-        let called = send(&world, numbered(n).as_bytes());
-        assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
+        let called = send_numbered(&world, n);
+        assert!(called.is_quiet(), "{called:?}");
         waited.recv().expect("a wait")
     };
     let first = wait(1);
     assert!(first > Duration::from_millis(900), "only {first:?}");
     assert!(world.path("run/slow").exists());
-    // The quickest of a few: a loaded machine may be late once.
+    // The fastest of four: a loaded machine may be late once.
     let next = (2..6).map(&mut wait).min().expect("some");
     assert!(next < first / 2, "{next:?} after {first:?}");
     drop(fake);
@@ -228,13 +225,13 @@ fn a_missed_deadline_shortens_the_next_wait() {
 
 #[test]
 fn doctor_ends_when_the_daemon_is_stopped() {
-    let world = super::registered();
+    let world = registered();
     let pid = world.start_daemon();
     world.signal_daemon(rustix::process::Signal::STOP);
     let began = Instant::now();
     let doctor = start(world.becket(["doctor", "--json"]));
     let events = start(world.becket(["events", "--json"]));
-    // Both wait for the daemon, at the same time, and give up.
+    // Both wait for the daemon at the same time and give up.
     let events = finish(events, began, Duration::from_secs(90));
     assert_eq!(events.code, Some(5), "{events:?}");
     let doctor = finish(doctor, began, Duration::from_secs(90));

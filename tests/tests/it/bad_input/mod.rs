@@ -1,19 +1,19 @@
-//! Bad input: whatever comes, the call ends, Claude Code is undisturbed, nothing is lost, and a
-//! person can see what was wrong.
+//! Bad input: each call ends in time, Claude Code is undisturbed, no event is lost, and the user can see
+//! the fault.
 
 #[cfg(target_os = "linux")]
+mod clients;
+#[cfg(target_os = "linux")]
 mod disk;
-pub(crate) mod fake;
+pub(crate) mod fake_daemon;
 mod home;
 #[cfg(target_os = "linux")]
 mod limits;
 mod listener;
 mod payload;
-#[cfg(target_os = "linux")]
-mod peer;
 mod sessions;
 #[cfg(target_os = "linux")]
-mod stuck;
+mod stopped_daemon;
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -21,13 +21,12 @@ use std::time::{Duration, Instant};
 use becket_tests::world::{Called, World, finish, start};
 use serde_json::{Value, json};
 
-/// What a call may take at the most: the second that it waits for the daemon, and the rest for a
-/// loaded machine.
+/// The longest time of a call: the second that it waits for the daemon, and the rest for a loaded machine.
 const BOUND: Duration = Duration::from_secs(20);
-/// The same for events that are as large as they may be, in a build that is not optimised.
+/// The longest time of a call with an event of the largest size, in a build that is not optimised.
 const LARGE_BOUND: Duration = Duration::from_secs(60);
 
-/// Runs a hook that has to end in time. A writer of its own feeds stdin: the hook may not want all.
+/// Runs a hook that has to end in time. A thread feeds stdin, because the hook may not read all of it.
 fn call(command: Command, payload: &[u8], bound: Duration) -> Called {
     use std::io::Write;
     let began = Instant::now();
@@ -44,20 +43,34 @@ fn send(world: &World, payload: &[u8]) -> Called {
     call(world.shim("PreToolUse"), payload, BOUND)
 }
 
-/// A world that is registered with Claude Code, so that doctor has nothing to say of it.
+/// Creates a world that is registered with Claude Code, so that doctor finds no fault.
 fn registered() -> World {
     let world = World::new();
     world.run(&["init"]);
     world
 }
 
-/// An event that can be told from the others.
+/// Returns an event with a number.
 fn numbered(n: u32) -> String {
     json!({"hook_event_name": "PreToolUse", "session_id": "s", "tool_use_id": n.to_string()})
         .to_string()
 }
 
-/// The numbers of the events in the log, but for what doctor sends, in their order.
+/// Sends the event of this number.
+fn send_numbered(world: &World, n: u32) -> Called {
+    send(world, numbered(n).as_bytes())
+}
+
+/// Sends the event of this number without a daemon.
+fn send_standalone(world: &World, n: u32) -> Called {
+    call(
+        world.standalone_shim("PreToolUse"),
+        numbered(n).as_bytes(),
+        BOUND,
+    )
+}
+
+/// Returns the numbers of the events in the log, in order, without the events of doctor.
 fn numbers(world: &World) -> Vec<u32> {
     let events = world.events();
     let numbers = events
@@ -66,8 +79,8 @@ fn numbers(world: &World) -> Vec<u32> {
     numbers.map(|n| n.parse().expect("a number")).collect()
 }
 
-/// A payload, byte for byte as it was kept.
-fn kept(world: &World, event: &Value) -> Vec<u8> {
+/// Returns a payload, byte for byte as stored.
+fn raw_payload(world: &World, event: &Value) -> Vec<u8> {
     let id = event["id"].as_str().expect("an id");
     let output = world.output(&["events", "--raw", "--duplicates", "--id", id]);
     assert!(output.status.success(), "{output:?}");
@@ -76,8 +89,8 @@ fn kept(world: &World, event: &Value) -> Vec<u8> {
     bytes
 }
 
-/// Doctor says this of some part, in this state, with a way to mend it.
-fn doctor_says(world: &World, state: &str, what: &str) {
+/// Asserts that doctor reports `what` in this state, with a fix.
+fn assert_doctor_reports(world: &World, state: &str, what: &str) {
     let (code, told) = world.doctor();
     let checks = told["checks"].as_array().expect("checks");
     let says = checks.iter().any(|check| {
@@ -91,11 +104,4 @@ fn doctor_says(world: &World, state: &str, what: &str) {
     let broken = checks.iter().any(|check| check["state"] == "broken");
     assert_eq!(code, Some(i32::from(broken)), "{told:#}");
     assert_eq!(told["ok"], !broken, "{told:#}");
-}
-
-/// The road without a daemon.
-fn alone(world: &World) -> Command {
-    let mut shim = world.shim("PreToolUse");
-    shim.env("BECKET_NO_DAEMON", "1");
-    shim
 }

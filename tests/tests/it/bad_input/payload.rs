@@ -1,4 +1,4 @@
-//! Stdin that is no event, or an odd one; pipes that never end, and pipes that nobody reads.
+//! Stdin with an invalid or unusual event, pipes that never end, and output that is not read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,13 +11,13 @@ use becket_tests::world::{Called, World, finish, start};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{BOUND, LARGE_BOUND, alone, call, doctor_says, kept, send};
+use super::{BOUND, LARGE_BOUND, assert_doctor_reports, call, raw_payload, registered, send};
 
 const DEEP: usize = 1_000_000;
 const MAX: usize = 32 << 20;
 
-/// What is sent, and what is said of it.
-fn faulty() -> Vec<(Vec<u8>, &'static str)> {
+/// Returns invalid events with the fault that becket names.
+fn invalid_events() -> Vec<(Vec<u8>, &'static str)> {
     let unclosed = format!("{{\"session_id\":\"s\",\"x\":{}", "[".repeat(DEEP));
     vec![
         (b"".to_vec(), "the event is empty"),
@@ -56,15 +56,15 @@ fn faulty() -> Vec<(Vec<u8>, &'static str)> {
     ]
 }
 
-fn are_kept_and_named(world: &World, source: &str) {
+fn assert_stored_with_fault(world: &World, source: &str) {
     let events = world.events();
-    let sent = faulty();
+    let sent = invalid_events();
     assert_eq!(events.len(), sent.len());
     let log = world.run(&["events"]);
     for (event, (payload, fault)) in events.iter().zip(&sent) {
         let told = event["fault"].as_str().unwrap_or_default();
         assert!(told.starts_with(fault), "{fault}: {told}");
-        assert!(kept(world, event) == *payload, "{fault}: {event}");
+        assert!(raw_payload(world, event) == *payload, "{fault}: {event}");
         assert_eq!(event["source"], source, "{fault}");
         assert!(event["event"] == "PreToolUse" || event["event"] == "Stop");
         assert!(log.contains(fault), "{fault}: {log}");
@@ -72,49 +72,49 @@ fn are_kept_and_named(world: &World, source: &str) {
 }
 
 #[test]
-fn what_is_no_event_is_kept_raw_and_named() {
-    let world = super::registered();
+fn invalid_events_are_stored_raw_with_their_fault() {
+    let world = registered();
     world.start_daemon();
-    for (payload, fault) in faulty() {
+    for (payload, fault) in invalid_events() {
         let called = send(&world, &payload);
-        assert!(
-            called.is_silent() && called.stderr.is_empty(),
-            "{fault}: {called:?}"
-        );
+        assert!(called.is_quiet(), "{fault}: {called:?}");
     }
-    are_kept_and_named(&world, "daemon");
-    doctor_says(&world, "warning", "the event has no session_id");
+    assert_stored_with_fault(&world, "daemon");
+    assert_doctor_reports(&world, "warning", "the event has no session_id");
     assert_eq!(world.status()["counts"]["lost"], 0);
 }
 
 #[test]
-fn and_without_a_daemon_too() {
+fn invalid_events_are_stored_raw_without_a_daemon() {
     let world = World::new();
-    for (payload, fault) in faulty() {
-        let called = call(alone(&world), &payload, BOUND);
+    for (payload, fault) in invalid_events() {
+        let called = call(world.standalone_shim("PreToolUse"), &payload, BOUND);
         assert!(called.is_silent(), "{fault}: {called:?}");
-        // Claude Code shows it in its debug log.
+        // Claude Code shows this line in its debug log.
         assert!(called.stderr.contains(fault), "{fault}: {called:?}");
     }
-    are_kept_and_named(&world, "alone");
+    assert_stored_with_fault(&world, "alone");
 }
 
-/// One line of the log, with the payload unread: it may be deeper than a parser likes.
+/// Parses one line of the log without its payload, which may be too deep for the parser.
 fn fields(line: &str) -> BTreeMap<String, Box<RawValue>> {
     serde_json::from_str(line).expect("a line of JSON")
 }
 
 #[test]
-fn depth_is_no_danger() {
+fn deeply_nested_json_is_stored() {
     let world = World::new();
     let payload = format!(
         "{{\"hook_event_name\":\"Deep\",\"x\":{}{},\"session_id\":\"deep\"}}",
         "[".repeat(DEEP),
         "]".repeat(DEEP)
     );
-    for shim in [world.shim("PreToolUse"), alone(&world)] {
+    for shim in [
+        world.shim("PreToolUse"),
+        world.standalone_shim("PreToolUse"),
+    ] {
         let called = call(shim, payload.as_bytes(), LARGE_BOUND);
-        assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
+        assert!(called.is_quiet(), "{called:?}");
     }
     let log = world.run(&["events", "--json"]);
     assert_eq!(log.lines().count(), 2);
@@ -128,8 +128,8 @@ fn depth_is_no_danger() {
 }
 
 #[test]
-fn an_event_may_be_as_large_as_the_bound_and_no_larger() {
-    let world = super::registered();
+fn events_up_to_the_size_bound_are_accepted() {
+    let world = registered();
     world.start_daemon();
     let of_size = |size: usize| {
         let mut payload =
@@ -152,10 +152,10 @@ fn an_event_may_be_as_large_as_the_bound_and_no_larger() {
     assert_eq!(lines[1]["event"].get(), "\"PreToolUse\"");
     let raw: String = serde_json::from_str(lines[1]["raw"].get()).expect("a string");
     assert!(raw.as_bytes() == &of_size(MAX + 1)[..MAX]);
-    doctor_says(&world, "warning", fault);
+    assert_doctor_reports(&world, "warning", fault);
 }
 
-/// Everything in a folder, but for one folder in it.
+/// Returns all paths of a folder, except those in `without`.
 fn tree(folder: &Path, without: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut open = vec![folder.to_owned()];
@@ -175,7 +175,7 @@ fn tree(folder: &Path, without: &Path) -> BTreeSet<PathBuf> {
 }
 
 #[test]
-fn an_id_is_data_and_never_a_path() {
+fn an_id_is_never_used_as_a_path() {
     let world = World::new();
     let ids = [
         "../x",
@@ -189,13 +189,13 @@ fn an_id_is_data_and_never_a_path() {
     let nowhere = Path::new("/nowhere");
     let before = tree(world.root(), &world.becket_home);
     for id in ids {
-        for shim in [world.shim("SessionStart"), alone(&world)] {
+        for shim in [
+            world.shim("SessionStart"),
+            world.standalone_shim("PreToolUse"),
+        ] {
             let payload = json!({"hook_event_name": "SessionStart", "session_id": id, "agent_id": id, "cwd": id, "transcript_path": id, "source": id});
             let called = call(shim, payload.to_string().as_bytes(), BOUND);
-            assert!(
-                called.is_silent() && called.stderr.is_empty(),
-                "{id}: {called:?}"
-            );
+            assert!(called.is_quiet(), "{id}: {called:?}");
         }
     }
     let events = world.events();
@@ -211,7 +211,7 @@ fn an_id_is_data_and_never_a_path() {
         .collect();
     assert_eq!(named, ["becket.db"], "only the database ends so");
     assert_eq!(tree(&world.path("sessions"), nowhere), BTreeSet::new());
-    // A person can ask for them all the same.
+    // `becket events` accepts each id.
     assert_eq!(
         world
             .run(&["events", "--json", "--session", "../x"])
@@ -221,11 +221,11 @@ fn an_id_is_data_and_never_a_path() {
     );
 }
 
-/// How long stdin may be silent: past it, the event is taken as it is.
+/// The longest silence on stdin. After it, the event is taken as it is.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// Sends this and then keeps stdin open, saying nothing more.
-fn never_ends(shim: Command, beginning: &[u8]) -> Called {
+/// Sends `beginning` and then keeps stdin open in silence.
+fn send_with_open_stdin(shim: Command, beginning: &[u8]) -> Called {
     let began = Instant::now();
     let mut child = start(shim);
     let mut stdin = child.stdin.take().expect("a stdin");
@@ -237,8 +237,8 @@ fn never_ends(shim: Command, beginning: &[u8]) -> Called {
 }
 
 #[test]
-fn a_stdin_that_never_ends_is_taken_as_far_as_it_came() {
-    let world = super::registered();
+fn a_stdin_that_never_ends_is_read_up_to_a_silence() {
+    let world = registered();
     world.start_daemon();
     let cases: [(&[u8], &str); 3] = [
         (b"", "stdin never ended; the event is empty"),
@@ -250,10 +250,13 @@ fn a_stdin_that_never_ends_is_taken_as_far_as_it_came() {
     ];
     std::thread::scope(|scope| {
         for (beginning, fault) in cases {
-            let shims = [world.shim("PreToolUse"), alone(&world)];
+            let shims = [
+                world.shim("PreToolUse"),
+                world.standalone_shim("PreToolUse"),
+            ];
             for shim in shims {
                 scope.spawn(move || {
-                    let called = never_ends(shim, beginning);
+                    let called = send_with_open_stdin(shim, beginning);
                     assert!(called.is_silent(), "{fault}: {called:?}");
                 });
             }
@@ -265,7 +268,7 @@ fn a_stdin_that_never_ends_is_taken_as_far_as_it_came() {
     for (beginning, fault) in cases {
         let same = events
             .iter()
-            .filter(|event| kept(&world, event) == beginning);
+            .filter(|event| raw_payload(&world, event) == beginning);
         let faults: Vec<_> = same
             .map(|event| event["fault"].as_str().unwrap_or_default())
             .collect();
@@ -276,11 +279,11 @@ fn a_stdin_that_never_ends_is_taken_as_far_as_it_came() {
         );
         assert!(log.contains(fault), "{log}");
     }
-    doctor_says(&world, "warning", "stdin never ended");
+    assert_doctor_reports(&world, "warning", "stdin never ended");
 }
 
-/// A config that does not parse makes becket say something when a session starts.
-fn talkative() -> World {
+/// Creates a world with an invalid config, which becket reports when a session starts.
+fn world_with_invalid_config() -> World {
     let world = World::new();
     fs::create_dir_all(&world.becket_home).expect("a home");
     fs::write(world.path("config.toml"), "nonsense = [").expect("a config");
@@ -288,8 +291,8 @@ fn talkative() -> World {
 }
 
 #[test]
-fn an_answer_that_nobody_reads_changes_nothing() {
-    let world = talkative();
+fn an_unread_answer_changes_nothing() {
+    let world = world_with_invalid_config();
     let payload = json!({"hook_event_name": "SessionStart", "session_id": "s"}).to_string();
     let answer = call(world.shim("SessionStart"), payload.as_bytes(), BOUND);
     assert!(
@@ -323,7 +326,7 @@ fn an_answer_that_nobody_reads_changes_nothing() {
 }
 
 #[test]
-fn whoever_has_read_enough_of_the_log_hears_no_complaint() {
+fn a_closed_output_pipe_is_not_an_error() {
     let world = World::new();
     world.start_daemon();
     world.tell("s", "Stop", &json!({}));

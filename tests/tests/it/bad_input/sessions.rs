@@ -1,4 +1,4 @@
-//! Odd ids, titles and transcripts. Every view stays right, and no control character leaves becket.
+//! Unusual ids, titles and transcripts. Every view stays right, and becket prints no control character.
 
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
@@ -12,14 +12,14 @@ use becket_wire::text::is_hidden;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 
-/// Tells of a session; Claude Code is not disturbed.
+/// Sends an event of a session and asserts that Claude Code is not disturbed.
 #[track_caller]
 fn tell(world: &World, session: &str, event: &str, fields: &Value) {
     let called = world.tell(session, event, fields);
     assert!(called.is_silent(), "{event}: {called:?}");
 }
 
-/// The live session with this id, as `becket sessions --json` has it.
+/// Returns the live session with this id from `becket sessions --json`.
 #[track_caller]
 fn session(world: &World, id: &str) -> Value {
     let mut all = world.sessions().into_iter();
@@ -27,16 +27,16 @@ fn session(world: &World, id: &str) -> Value {
     found.unwrap_or_else(|| panic!("there is no session {id}"))
 }
 
-/// Waits until a session is as `fits` says.
+/// Waits until `fits` accepts the session.
 #[track_caller]
 fn wait_for(world: &World, id: &str, fits: impl Fn(&Value) -> bool) -> Value {
     let found = wait::until(PATIENCE, || Some(session(world, id)).filter(&fits));
     found.unwrap_or_else(|| panic!("it never came to that: {:#}", session(world, id)))
 }
 
-/// Nothing was lost, nothing panicked, and it is the same daemon.
+/// Asserts that no event was lost, nothing panicked, and the daemon is the same.
 #[track_caller]
-fn unharmed(world: &World, daemon: u32) {
+fn assert_unharmed(world: &World, daemon: u32) {
     assert_eq!(world.daemon_pid(), Some(daemon), "another daemon");
     assert_eq!(world.status()["counts"]["lost"], 0);
     for file in fs::read_dir(world.path("log")).expect("a log").flatten() {
@@ -45,9 +45,9 @@ fn unharmed(world: &World, daemon: u32) {
     }
 }
 
-/// No hidden character but the ends of lines.
+/// Asserts that a text has no hidden characters except line ends.
 #[track_caller]
-fn is_inert(what: &str, text: &str) {
+fn assert_no_hidden_characters(what: &str, text: &str) {
     let hidden = text.chars().filter(|c| is_hidden(*c) && *c != '\n');
     let found: Vec<char> = hidden.take(5).collect();
     let begin: String = text.chars().take(2000).collect();
@@ -55,7 +55,7 @@ fn is_inert(what: &str, text: &str) {
 }
 
 #[test]
-fn a_folder_of_the_users_own_hides_no_character() {
+fn verbs_print_no_hidden_character_of_a_folder_name() {
     let world = World::new();
     let project = world.home.join("sh\u{200b}op");
     let home = project.join(".becket");
@@ -76,12 +76,12 @@ fn a_folder_of_the_users_own_hides_no_character() {
         let said = becket.output().expect("runs");
         assert!(said.status.success(), "{args:?}: {said:?}");
         for said in [said.stdout, said.stderr] {
-            is_inert(&format!("{args:?}"), &String::from_utf8_lossy(&said));
+            assert_no_hidden_characters(&format!("{args:?}"), &String::from_utf8_lossy(&said));
         }
     }
 }
 
-/// The view in a terminal; none, and the test skipped, where there is no tmux.
+/// Opens the view in a terminal. Returns `None` and skips the test without tmux.
 fn view(name: &str, world: &World) -> Option<Terminal> {
     match Terminal::of(&world.becket::<&str>([]), (120, 32)) {
         Ok(terminal) => Some(terminal),
@@ -92,11 +92,11 @@ fn view(name: &str, world: &World) -> Option<Terminal> {
     }
 }
 
-/// Names a window, clears it, rings, turns text round, breaks lines, is wide.
+/// Text that names a window, clears it, rings, reverses text, breaks lines and is wide.
 const NASTY: &str = "\u{1b}]2;HACKED\u{7}\u{1b}[2J\u{9b}31mred\u{202e}\r\n\t日本語\u{0}\u{7f}end";
 
 #[test]
-fn no_text_of_anybodys_is_obeyed_by_the_terminal() {
+fn no_verb_prints_control_characters_of_foreign_text() {
     let world = World::new();
     let daemon = world.start_daemon();
     let start = json!({
@@ -128,8 +128,8 @@ fn no_text_of_anybodys_is_obeyed_by_the_terminal() {
         &json!({"prompt": "named"}),
     );
     let named = world.output(&["name", "s3", NASTY.replace('\0', "").as_str()]);
-    is_inert("becket name", &String::from_utf8_lossy(&named.stdout));
-    is_inert("becket name", &String::from_utf8_lossy(&named.stderr));
+    assert_no_hidden_characters("becket name", &String::from_utf8_lossy(&named.stdout));
+    assert_no_hidden_characters("becket name", &String::from_utf8_lossy(&named.stderr));
     for args in [
         &["sessions"][..],
         &["sessions", "--json"],
@@ -146,10 +146,10 @@ fn no_text_of_anybodys_is_obeyed_by_the_terminal() {
     ] {
         let mut said = world.run(args);
         if args.contains(&"--json") {
-            // Data for a program: what JSON does not escape stands there as it came.
+            // JSON is data for a program: characters that JSON does not escape are printed unchanged.
             said.retain(|c| c.is_ascii() && c != '\u{7f}');
         }
-        is_inert(&format!("becket {args:?}"), &said);
+        assert_no_hidden_characters(&format!("becket {args:?}"), &said);
     }
     let again = format!("{NASTY}2");
     tell(&world, &again, "UserPromptSubmit", &json!({"prompt": "x"}));
@@ -162,14 +162,14 @@ fn no_text_of_anybodys_is_obeyed_by_the_terminal() {
     ] {
         let output = world.output(args);
         assert!(!output.status.success());
-        is_inert("an error", &String::from_utf8_lossy(&output.stderr));
+        assert_no_hidden_characters("an error", &String::from_utf8_lossy(&output.stderr));
     }
     assert_eq!(session(&world, "s1")["title"], NASTY, "kept as it came");
-    unharmed(&world, daemon);
+    assert_unharmed(&world, daemon);
 }
 
 #[test]
-fn the_status_line_obeys_no_text_either() {
+fn the_status_line_prints_no_control_characters_of_foreign_text() {
     let world = World::new();
     let daemon = world.start_daemon();
     let payload = json!({
@@ -183,19 +183,22 @@ fn the_status_line_obeys_no_text_either() {
         let called = call(line, payload.to_string().as_bytes());
         assert_eq!(called.code, Some(0), "{called:?}");
         assert!(called.stdout.contains("red"), "{called:?}");
-        is_inert("the status line", &called.stdout);
+        assert_no_hidden_characters("the status line", &called.stdout);
     }
-    unharmed(&world, daemon);
+    assert_unharmed(&world, daemon);
 }
 
 #[test]
-fn the_view_obeys_no_text_either() {
+fn the_view_prints_no_control_characters_of_foreign_text() {
     let world = World::new();
     let daemon = world.start_daemon();
     let start = json!({"source": "startup", "session_title": NASTY, "cwd": NASTY});
     tell(&world, "s1", "SessionStart", &start);
     tell(&world, "s1", "UserPromptSubmit", &json!({"prompt": NASTY}));
-    let Some(view) = view("the_view_obeys_no_text_either", &world) else {
+    let Some(view) = view(
+        "the_view_prints_no_control_characters_of_foreign_text",
+        &world,
+    ) else {
         return;
     };
     let screen = view.wait_for("the title and the events", |screen| {
@@ -204,11 +207,11 @@ fn the_view_obeys_no_text_either() {
     assert!(screen.0.starts_with(" becket "), "{}", screen.0);
     let title = view.tmux_says(&["display-message", "-p", "#{pane_title}"]);
     assert_ne!(title, "HACKED");
-    unharmed(&world, daemon);
+    assert_unharmed(&world, daemon);
 }
 
 #[test]
-fn a_title_of_a_megabyte_is_cut() {
+fn a_title_of_a_megabyte_is_shortened() {
     let world = World::new();
     let daemon = world.start_daemon();
     for (id, long) in [("s1", "x".repeat(1 << 20)), ("s2", "語".repeat(1 << 19))] {
@@ -228,7 +231,7 @@ fn a_title_of_a_megabyte_is_cut() {
     );
     let refused = world.output(&["name", "s1", &"n".repeat(100_000)]);
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
-    unharmed(&world, daemon);
+    assert_unharmed(&world, daemon);
 }
 
 #[test]
@@ -248,10 +251,10 @@ fn a_folder_of_megabytes_costs_no_memory() {
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let peak = peak.and_then(|peak| peak.trim().strip_suffix(" kB")?.parse::<u64>().ok());
     assert!(peak.expect("a peak") < 200 << 10, "{peak:?} kB");
-    unharmed(&world, daemon);
+    assert_unharmed(&world, daemon);
 }
 
-/// A line that tells of an interrupt now: later than every event so far.
+/// Returns a transcript line with an interrupt that is later than every event so far.
 fn interrupted() -> String {
     let at = jiff::Timestamp::now();
     let content = json!([{"type": "text", "text": "[Request interrupted by user]"}]);
@@ -262,8 +265,8 @@ fn interrupted() -> String {
     .to_string()
 }
 
-/// A session at work with its transcript there.
-fn at_work(world: &World, id: &str) -> PathBuf {
+/// Starts a working session with a transcript, and returns the transcript's path.
+fn start_working(world: &World, id: &str) -> PathBuf {
     let folder = world.home.join(".claude/projects/p");
     fs::create_dir_all(&folder).expect("a folder");
     let transcript = folder.join(format!("{id}.jsonl"));
@@ -272,55 +275,55 @@ fn at_work(world: &World, id: &str) -> PathBuf {
     transcript
 }
 
-fn troubled(told: &Value, by: &str) -> bool {
+fn has_trouble(told: &Value, by: &str) -> bool {
     told["troubles"].to_string().contains(by)
 }
 
-/// It says this trouble, and works on.
+/// Waits until the session reports this trouble, and asserts that it still works.
 #[track_caller]
-fn says(world: &World, id: &str, trouble: &str) {
-    let told = wait_for(world, id, |told| troubled(told, trouble));
+fn assert_trouble(world: &World, id: &str, trouble: &str) {
+    let told = wait_for(world, id, |told| has_trouble(told, trouble));
     assert_eq!(told["status"], "working", "{told:#}");
     let shown = world.run(&["show", id]);
     assert!(shown.contains(trouble), "{shown}");
 }
 
 #[test]
-fn a_line_that_is_cut_is_waited_for_or_told() {
+fn a_partial_transcript_line_is_awaited_or_reported() {
     let world = World::new();
     let daemon = world.start_daemon();
-    let path = at_work(&world, "cut");
+    let path = start_working(&world, "cut");
     let mut file = File::create(&path).expect("a file");
-    // The first half only, for good: another line follows.
+    // Only the first half of a line; another line follows.
     file.write_all(b"{\"type\":\"user\",\"timest\n")
         .expect("written");
-    says(&world, "cut", "1 line is broken");
+    assert_trouble(&world, "cut", "1 line is broken");
     let line = interrupted();
     let (begin, end) = line.split_at(60);
     file.write_all(begin.as_bytes()).expect("written");
-    says(&world, "cut", "1 line is broken");
+    assert_trouble(&world, "cut", "1 line is broken");
     writeln!(file, "{end}").expect("written");
     let told = wait_for(&world, "cut", |told| told["status"] == "idle");
     assert_eq!(
         (&told["inferred"], &told["interrupted"]),
         (&json!(true), &json!(true))
     );
-    unharmed(&world, daemon);
+    assert_unharmed(&world, daemon);
 }
 
 #[test]
-fn two_hundred_megabytes_are_not_read_at_once() {
+fn a_transcript_of_200_megabytes_is_read_in_parts() {
     let world = World::new();
     let daemon = world.start_daemon();
-    let path = at_work(&world, "huge");
+    let path = start_working(&world, "huge");
     let mut file = File::create(&path).expect("a file");
-    // A hole takes no disk, and is no text either.
+    // A sparse file uses no disk, and its content is not text either.
     file.set_len(200 << 20).expect("a large file");
     file.seek(SeekFrom::End(0)).expect("its end");
     write!(file, "\n{}\n", interrupted()).expect("written");
     let told = wait_for(&world, "huge", |told| told["status"] == "idle");
     assert_eq!(told["inferred"], true, "{told:#}");
-    // Where nobody attends, all of it is read, a part at a time.
+    // The transcript of an unattended session is read in full, in parts.
     let mut shim = world.shim("UserPromptSubmit");
     shim.env("CLAUDE_CODE_SESSION_ATTENDED", "0");
     let prompt = json!({
@@ -328,43 +331,43 @@ fn two_hundred_megabytes_are_not_read_at_once() {
         "transcript_path": path,
     });
     assert!(call(shim, prompt.to_string().as_bytes()).is_silent());
-    says(&world, "print", "too long");
+    assert_trouble(&world, "print", "too long");
     let status = fs::read_to_string(format!("/proc/{daemon}/status")).expect("a process");
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let peak = peak.and_then(|line| line.split_whitespace().next());
     let kib: u64 = peak.and_then(|kib| kib.parse().ok()).expect("its memory");
     assert!(kib < 100 << 10, "the daemon took {kib} KiB");
-    unharmed(&world, daemon);
+    assert_unharmed(&world, daemon);
 }
 
 #[test]
-fn what_is_no_transcript_is_told_and_forgotten_once_it_is_one() {
+fn an_invalid_transcript_is_reported_until_it_is_valid() {
     let world = World::new();
     let daemon = world.start_daemon();
-    let binary = at_work(&world, "binary");
+    let binary = start_working(&world, "binary");
     fs::write(&binary, [0xff, 0x00, b'\n'].repeat(1000)).expect("a file");
-    let folder = at_work(&world, "folder");
+    let folder = start_working(&world, "folder");
     fs::create_dir(&folder).expect("a folder");
-    let pipe = at_work(&world, "pipe");
+    let pipe = start_working(&world, "pipe");
     mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
-    at_work(&world, "missing");
-    let gone = at_work(&world, "gone");
+    start_working(&world, "missing");
+    let gone = start_working(&world, "gone");
     fs::write(&gone, "").expect("a file");
     let nowhere = json!({"prompt": "go", "transcript_path": "/nowhere/\u{1b}[2J/x.jsonl"});
     tell(&world, "nowhere", "UserPromptSubmit", &nowhere);
-    says(&world, "binary", "1000 lines are broken");
-    says(&world, "folder", "it is a folder");
-    says(&world, "pipe", "it is not a file");
+    assert_trouble(&world, "binary", "1000 lines are broken");
+    assert_trouble(&world, "folder", "it is a folder");
+    assert_trouble(&world, "pipe", "it is not a file");
     fs::remove_file(&gone).expect("removed");
-    says(&world, "gone", "its transcript is missing");
+    assert_trouble(&world, "gone", "its transcript is missing");
     for id in ["missing", "nowhere"] {
         assert_eq!(session(&world, id)["status"], "working", "{id}");
     }
     fs::remove_dir(&folder).expect("removed");
     writeln!(File::create(&folder).expect("a file"), "{}", interrupted()).expect("written");
     let told = wait_for(&world, "folder", |told| told["status"] == "idle");
-    assert_eq!(told["troubles"], json!([]), "it is mended");
+    assert_eq!(told["troubles"], json!([]), "the trouble stays");
     fs::write(&gone, "").expect("a file");
     wait_for(&world, "gone", |told| told["troubles"] == json!([]));
-    unharmed(&world, daemon);
+    assert_unharmed(&world, daemon);
 }

@@ -1,4 +1,4 @@
-//! The tools of TypeScript, JavaScript, Python, Go and Rust.
+//! The built-in hooks with the tools of TypeScript, JavaScript, Python, Go and Rust.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ const TYPESCRIPT: &str =
 const TSCONFIG: &str = r#"{"compilerOptions": {"strict": true, "noEmit": true, "target": "es2022",
 "module": "nodenext", "skipLibCheck": true, "types": []}, "include": ["src"]}"#;
 
-/// A project with these files and the installed tools.
+/// Creates a project with these files and the installed tools.
 fn javascript_project(name: &str, files: &[(&str, &str)]) -> Option<Project> {
     let modules = match node_modules() {
         Ok(modules) => modules,
         Err(why) => {
-            skip(&format!("builtin::javascript::{name}"), &why);
+            skip(&format!("builtin::languages::{name}"), &why);
             return None;
         }
     };
@@ -29,7 +29,7 @@ fn javascript_project(name: &str, files: &[(&str, &str)]) -> Option<Project> {
 }
 
 #[test]
-fn types() {
+fn typescript_errors_are_reported() {
     let files = [
         ("package.json", r#"{"type": "module"}"#),
         ("tsconfig.json", TSCONFIG),
@@ -39,12 +39,12 @@ fn types() {
             "import { price } from \"./price.js\";\nprice(3);\n",
         ),
     ];
-    let Some(project) = javascript_project("types", &files) else {
+    let Some(project) = javascript_project("typescript_errors_are_reported", &files) else {
         return;
     };
     assert_eq!(project.edit("typecheck-changed", "src/price.ts"), "");
     assert_eq!(project.stop("typecheck-project"), "");
-    // It breaks the one who uses it, which is told before the end, not now.
+    // The change breaks another file, which is reported at the end, not now.
     project.write(
         "src/price.ts",
         "export function price(cents: string): number {\n  return cents;\n}\n",
@@ -71,13 +71,13 @@ fn types() {
     );
     project.write("src/price.ts", TYPESCRIPT);
     assert_eq!(project.stop("typecheck-project"), "");
-    // Nothing of ours lies about.
+    // becket leaves no files.
     assert!(!project.folder.join("tsconfig.tsbuildinfo").exists());
 }
 
 #[test]
 #[ignore = "needs a download: ./test --all"]
-fn eslint() {
+fn eslint_errors_are_reported() {
     let files = [
         ("package.json", r#"{"type": "module"}"#),
         (
@@ -89,7 +89,7 @@ fn eslint() {
             "const a = 1;\nif (a == 2) { throw a; }\nlet b = 3;\n",
         ),
     ];
-    let Some(project) = javascript_project("eslint", &files) else {
+    let Some(project) = javascript_project("eslint_errors_are_reported", &files) else {
         return;
     };
     assert_eq!(
@@ -107,7 +107,7 @@ fn eslint() {
 
 #[test]
 #[ignore = "needs a download: ./test --all"]
-fn vitest() {
+fn vitest_failures_are_reported() {
     let files = [
         (
             "package.json",
@@ -121,7 +121,7 @@ fn vitest() {
              test(\"three\", () => {\n  console.log(\"noise\");\n  expect(price(3)).toBe(\"3\");\n});\n",
         ),
     ];
-    let Some(project) = javascript_project("vitest", &files) else {
+    let Some(project) = javascript_project("vitest_failures_are_reported", &files) else {
         return;
     };
     assert_eq!(project.edit("test-changed", "src/price.ts"), "");
@@ -156,9 +156,9 @@ fn vitest() {
 }
 
 #[test]
-fn a_script_of_the_package() {
+fn a_failing_package_script_is_reported() {
     let Some(project) = javascript_project(
-        "a_script_of_the_package",
+        "a_failing_package_script_is_reported",
         &[
             (
                 "package.json",
@@ -199,12 +199,12 @@ const PYTHON: &[(&str, &str)] = &[
     ),
 ];
 
-/// A project with a virtual environment of its own.
+/// Creates a project with a virtual environment.
 fn python_project(name: &str) -> Option<Project> {
     let programs = match python() {
         Ok(programs) => programs,
         Err(why) => {
-            skip(&format!("builtin::python::{name}"), &why);
+            skip(&format!("builtin::languages::{name}"), &why);
             return None;
         }
     };
@@ -217,8 +217,8 @@ fn python_project(name: &str) -> Option<Project> {
 
 #[test]
 #[ignore = "needs a download: ./test --all"]
-fn mypy() {
-    let Some(project) = python_project("mypy") else {
+fn mypy_errors_are_reported() {
+    let Some(project) = python_project("mypy_errors_are_reported") else {
         return;
     };
     assert_eq!(
@@ -239,8 +239,8 @@ fn mypy() {
 
 #[test]
 #[ignore = "needs a download: ./test --all"]
-fn ruff() {
-    let Some(project) = python_project("ruff") else {
+fn ruff_errors_are_reported() {
+    let Some(project) = python_project("ruff_errors_are_reported") else {
         return;
     };
     let told = "shop/price.py:1:8: F401 [*] `os` imported but unused";
@@ -256,8 +256,8 @@ fn ruff() {
 
 #[test]
 #[ignore = "needs a download: ./test --all"]
-fn pytest() {
-    let Some(project) = python_project("pytest") else {
+fn pytest_failures_are_reported() {
+    let Some(project) = python_project("pytest_failures_are_reported") else {
         return;
     };
     let told = "tests/test_price.py:5: test_three: AssertionError: assert 3 == '3'\n  +  where 3 = price(3)";
@@ -294,12 +294,17 @@ fn go_files() -> [(&'static str, &'static str); 4] {
 
 #[test]
 #[ignore = "needs a download: ./test --all"]
-fn vet_and_test() {
+fn go_vet_and_test_failures_are_reported() {
     let programs = match go() {
         Ok(programs) => programs,
-        Err(why) => return skip("builtin::go::vet_and_test", &why),
+        Err(why) => {
+            return skip(
+                "builtin::languages::go_vet_and_test_failures_are_reported",
+                &why,
+            );
+        }
     };
-    // What is compiled once serves the next run too.
+    // The build cache serves the next run too.
     let cache = programs.join("../../build-cache");
     let root = programs.join("..");
     let project = Project::new(&go_files())
@@ -352,7 +357,7 @@ mod tests {
 ";
 
 fn rust_project() -> Option<Project> {
-    // Of the toolchain that builds this test.
+    // The toolchain that builds this test.
     let cargo = std::env::var_os("CARGO").map(PathBuf::from);
     let folder = cargo.as_deref().and_then(Path::parent);
     let Some(folder) = folder.filter(|folder| folder.join("cargo-clippy").is_file()) else {
@@ -382,7 +387,7 @@ fn rust_project() -> Option<Project> {
 const PRICE: &str = "crates/shop/src/price.rs";
 
 #[test]
-fn what_changed() {
+fn rust_errors_in_a_changed_file_are_reported() {
     let Some(project) = rust_project() else {
         return;
     };
@@ -408,12 +413,12 @@ fn what_changed() {
         ),
         "{told}"
     );
-    // What the compiler finds, clippy and the tests find too: it is told once.
+    // clippy and the tests find the compiler's errors too; they are reported once.
     let at_one_call = |hook| project.edit_at(hook, PRICE, Some("toolu_1"));
     assert!(at_one_call("lint-changed").contains("error[E0308]: mismatched types"));
     assert_eq!(at_one_call("typecheck-changed"), "");
     assert_eq!(at_one_call("test-changed"), "");
-    // Another file is not to blame.
+    // An edit of another file does not report them.
     assert_eq!(
         project.edit("typecheck-changed", "crates/shop/src/other.rs"),
         ""
@@ -444,12 +449,12 @@ fn what_changed() {
     let told = edit("test-changed");
     assert!(told.starts_with("1 new failure in the tests of crates/shop/src/price.rs (cargo test, from PATH)\ncrates/shop/src/price.rs:9:9: price::tests::of_three: assertion"), "{told}");
     assert!(told.contains("left: \"3!\""), "{told}");
-    // Its tests are not those of another module.
+    // Tests of another module do not run.
     assert_eq!(project.edit("test-changed", "crates/shop/src/other.rs"), "");
 }
 
 #[test]
-fn the_whole_project() {
+fn rust_errors_in_the_project_are_reported() {
     let Some(project) = rust_project() else {
         return;
     };

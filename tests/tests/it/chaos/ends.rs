@@ -1,4 +1,4 @@
-//! The daemon is killed, stopped with SIGSTOP, asked to end by a signal or by `becket daemon stop`, or idle.
+//! The daemon is killed, stopped by SIGSTOP, ended by a signal or `becket daemon stop`, or idle.
 
 use std::collections::HashMap;
 use std::fs;
@@ -8,12 +8,12 @@ use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::World;
 use rustix::process::Signal;
 
-use super::{Chance, all_there_once, gone, is_served_again, load, number, rounds};
+use super::{Random, assert_stored_once, gone, load, number, rounds, wait_served};
 
 #[test]
 fn sigterm_under_load_loses_nothing() {
     let world = World::new();
-    let mut chance = Chance::new();
+    let mut chance = Random::new();
     let mut sent = load::during(&world, 4, 0, |load| {
         let mut last = None;
         for _ in 0..rounds(4) {
@@ -27,30 +27,30 @@ fn sigterm_under_load_loses_nothing() {
             last = Some(pid);
         }
     });
-    sent.extend(is_served_again(&world, u64::MAX / 2));
-    all_there_once(&world, &sent);
+    sent.extend(wait_served(&world, u64::MAX / 2));
+    assert_stored_once(&world, &sent);
 }
 
 #[test]
 fn daemon_stop_under_load_ends_it_and_loses_nothing() {
     let world = World::new();
-    let mut chance = Chance::new();
+    let mut chance = Random::new();
     let mut sent = load::during(&world, 4, 0, |load| {
         for _ in 0..rounds(4) {
-            // One that is ready, or there is nothing to stop.
+            // A ready daemon; without one there is nothing to stop.
             load.until("daemon", || world.path("run/socket").exists().then_some(()));
             let pid = load.daemon_after(None);
             load.more(chance.below(8));
             chance.moment();
-            // The next event may start another one at once; that one is not to be waited for.
+            // The next event may start another daemon at once, which the loop does not wait for.
             world.run(&["daemon", "stop"]);
             load.until("end of the daemon", || {
                 (world.daemon_pid() != Some(pid)).then_some(())
             });
         }
     });
-    sent.extend(is_served_again(&world, u64::MAX / 2));
-    all_there_once(&world, &sent);
+    sent.extend(wait_served(&world, u64::MAX / 2));
+    assert_stored_once(&world, &sent);
 }
 
 #[test]
@@ -70,19 +70,19 @@ fn an_idle_daemon_ends_and_the_next_event_starts_it() {
     sent.push(load::send(&world, 2));
     let second = wait::until(PATIENCE, || world.daemon_pid()).expect("a daemon");
     assert_ne!(first, second);
-    all_there_once(&world, &sent);
+    assert_stored_once(&world, &sent);
 }
 
 #[test]
-fn kills_lose_nothing_and_double_nothing() {
+fn kills_lose_and_duplicate_no_event() {
     let world = World::new();
-    let mut chance = Chance::new();
+    let mut chance = Random::new();
     let kills = rounds(20);
     let mut sent = load::during(&world, 4, 0, |load| {
         let mut last = None;
         for _ in 0..kills {
             last = Some(load.daemon_after(last));
-            // Some die while they start, most at work.
+            // Some daemons die while they start, most while they work.
             load.more(chance.below(8));
             chance.moment();
             world.signal_daemon(Signal::KILL);
@@ -92,14 +92,14 @@ fn kills_lose_nothing_and_double_nothing() {
     sent.push(load::send(&world, u64::MAX / 2));
     assert!(
         wait::until(PATIENCE, || world.daemon_pid()).is_some(),
-        "nobody started the daemon again"
+        "the daemon was not started again"
     );
-    sent.extend(is_served_again(&world, u64::MAX / 2));
-    all_there_once(&world, &sent);
+    sent.extend(wait_served(&world, u64::MAX / 2));
+    assert_stored_once(&world, &sent);
 }
 
 #[test]
-fn what_a_killed_daemon_left_is_read_without_one_too() {
+fn the_log_of_a_killed_daemon_is_readable_without_a_daemon() {
     let world = World::new();
     world.start_daemon();
     let sent: Vec<_> = (0..5).map(|number| load::send(&world, number)).collect();
@@ -116,14 +116,14 @@ fn what_a_killed_daemon_left_is_read_without_one_too() {
         .collect();
     assert_eq!(numbers, [0, 1, 2, 3, 4]);
     assert_eq!(world.daemons(), [] as [u32; 0]);
-    all_there_once(&world, &sent);
+    assert_stored_once(&world, &sent);
 }
 
 #[test]
 fn a_daemon_that_is_stopped_delays_no_call_and_loses_nothing() {
     let world = World::new();
     let pid = world.start_daemon();
-    let mut chance = Chance::new();
+    let mut chance = Random::new();
     let stops = rounds(20);
     let mut stopped = Vec::new();
     let mut sent = load::during(&world, 4, 0, |load| {
@@ -138,14 +138,14 @@ fn a_daemon_that_is_stopped_delays_no_call_and_loses_nothing() {
             assert_eq!(world.signal_daemon(Signal::CONT), Some(pid));
         }
     });
-    sent.extend(is_served_again(&world, u64::MAX / 2));
-    assert_eq!(world.daemon_pid(), Some(pid), "nobody killed it");
-    let log = all_there_once(&world, &sent);
+    sent.extend(wait_served(&world, u64::MAX / 2));
+    assert_eq!(world.daemon_pid(), Some(pid), "the daemon was killed");
+    let log = assert_stored_once(&world, &sent);
     let rows: HashMap<u64, _> = log.iter().map(|row| (number(row), row)).collect();
     let mut alone = 0;
     for one in &sent {
         let row = rows[&one.number];
-        assert!(row["took_us"].is_u64(), "nobody answered this: {row}");
+        assert!(row["took_us"].is_u64(), "no daemon answered this: {row}");
         if stopped
             .iter()
             .any(|(from, to)| one.began > *from && one.ended < *to)

@@ -11,9 +11,9 @@ use becket_wire::Notice;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::load::Sent;
+use super::load::SentEvent;
 use super::takeover::start_as;
-use super::{Chance, all_there_once, gone, load, number, rounds};
+use super::{Random, assert_stored_once, gone, load, number, rounds};
 
 struct Follower {
     child: Child,
@@ -33,7 +33,7 @@ impl Follower {
         let list = Arc::clone(&seen);
         std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
-                // Half a line is the end of a follower that was killed.
+                // The last line of a killed follower may be incomplete.
                 let Ok(row) = serde_json::from_str::<Value>(&line) else {
                     break;
                 };
@@ -47,8 +47,8 @@ impl Follower {
         self.seen.lock().expect("a list").clone()
     }
 
-    /// It has seen everything, nothing twice, and still looks on.
-    fn saw_all_once(mut self, sent: &[Sent]) {
+    /// Asserts that the follower has seen every event once, and still runs.
+    fn saw_all_once(mut self, sent: &[SentEvent]) {
         let mut expected: Vec<u64> = sent.iter().map(|one| one.number).collect();
         expected.sort_unstable();
         wait::until(PATIENCE / 4, || {
@@ -75,7 +75,7 @@ impl Follower {
     }
 }
 
-/// Also when a test fails: it would start daemons for ever.
+/// Also when a test fails: the follower would start daemons for ever.
 impl Drop for Follower {
     fn drop(&mut self) {
         drop(self.child.kill());
@@ -88,7 +88,7 @@ fn following_goes_on_over_kills() {
     let world = World::new();
     world.start_daemon();
     let follower = Follower::start(&world);
-    let mut chance = Chance::new();
+    let mut chance = Random::new();
     let mut sent = load::during(&world, 3, 0, |load| {
         load.until("row", || (!follower.seen().is_empty()).then_some(()));
         let mut last = None;
@@ -100,7 +100,7 @@ fn following_goes_on_over_kills() {
         }
     });
     sent.push(load::send(&world, u64::MAX / 2));
-    let log = all_there_once(&world, &sent);
+    let log = assert_stored_once(&world, &sent);
     assert_eq!(log.len(), sent.len());
     follower.saw_all_once(&sent);
 }
@@ -110,7 +110,7 @@ fn following_goes_on_over_takeovers() {
     let world = World::new();
     world.start_daemon();
     let follower = Follower::start(&world);
-    let mut chance = Chance::new();
+    let mut chance = Random::new();
     let sent = load::during(&world, 3, 0, |load| {
         load.until("row", || (!follower.seen().is_empty()).then_some(()));
         for build in 1..=rounds(4) {
@@ -122,11 +122,11 @@ fn following_goes_on_over_takeovers() {
         }
         load.more(10);
     });
-    all_there_once(&world, &sent);
+    assert_stored_once(&world, &sent);
     follower.saw_all_once(&sent);
 }
 
-/// The next line that it says on stderr, if it says one.
+/// Returns the next line on stderr, if there is one.
 fn says(child: &mut Child) -> Option<String> {
     let mut stderr = BufReader::new(child.stderr.take().expect("a stderr"));
     let (tell, told) = channel();
@@ -140,7 +140,7 @@ fn says(child: &mut Child) -> Option<String> {
 const WAITS: &str = "the daemon was stopped; waiting for an event or for `becket daemon start`\n";
 
 #[test]
-fn a_daemon_that_was_stopped_does_not_come_back_by_whoever_follows() {
+fn a_follower_does_not_restart_a_stopped_daemon() {
     let world = World::new();
     world.start_daemon();
     let mut follower = Follower::start(&world);
@@ -150,12 +150,12 @@ fn a_daemon_that_was_stopped_does_not_come_back_by_whoever_follows() {
     assert_eq!(says(&mut follower.child).as_deref(), Some(WAITS));
     let ended = || world.daemons().is_empty().then_some(());
     wait::until(PATIENCE, ended).expect("no daemon");
-    // The next event starts one, for them too.
+    // The next event starts a daemon, for the followers too.
     sent.push(load::send(&world, 2));
     wait::until(PATIENCE, || (follower.seen().len() > 1).then_some(())).expect("another row");
-    // A kill is nobody's wish.
+    // A kill is not a request to stop.
     world.kill_daemon();
-    wait::until(PATIENCE, || world.daemon_pid()).expect("whoever follows starts one");
+    wait::until(PATIENCE, || world.daemon_pid()).expect("a daemon that the follower starts");
     sent.push(load::send(&world, 3));
     let all = || (follower.seen().len() == sent.len()).then_some(());
     wait::until(PATIENCE, all).expect("the last row");
@@ -163,7 +163,7 @@ fn a_daemon_that_was_stopped_does_not_come_back_by_whoever_follows() {
 
 #[test]
 fn a_follower_that_is_too_slow_misses_nothing() {
-    // More than the daemon keeps for one who looks on, and than fits into the socket.
+    // More events than the daemon keeps for one follower, and than fit into the socket.
     const EVENTS: u64 = 1000;
     let world = World::new();
     world.start_daemon();
@@ -176,6 +176,6 @@ fn a_follower_that_is_too_slow_misses_nothing() {
         kill_process(pid, Signal::CONT).expect("it goes on");
         load.more(10);
     });
-    all_there_once(&world, &sent);
+    assert_stored_once(&world, &sent);
     follower.saw_all_once(&sent);
 }

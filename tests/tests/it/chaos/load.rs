@@ -1,4 +1,4 @@
-//! Events on their way all the time, through the real shim, each with a number of its own.
+//! A constant load of events through the real shim, each with its own number.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
@@ -8,14 +8,14 @@ use becket_tests::wait::PATIENCE;
 use becket_tests::world::{Called, World};
 use serde_json::json;
 
-/// Every so many events one is so large that it is judged in the daemon's pool, and compressed.
+/// Every so many events one is so large that the daemon judges it in its pool and compresses it.
 const LARGE_EVERY: u64 = 8;
 const LARGE: usize = 20_000;
-/// How long a look at the outer world may be out of date.
+/// The time between two probes.
 const LOOK: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
-pub struct Sent {
+pub struct SentEvent {
     pub number: u64,
     pub began: Instant,
     pub ended: Instant,
@@ -26,12 +26,12 @@ pub struct Load<'w> {
     world: &'w World,
     next: AtomicU64,
     end: AtomicBool,
-    sent: Mutex<Vec<Sent>>,
+    sent: Mutex<Vec<SentEvent>>,
     answered: Condvar,
 }
 
 /// Sends one event.
-pub fn send(world: &World, number: u64) -> Sent {
+pub fn send(world: &World, number: u64) -> SentEvent {
     let filler = if number.is_multiple_of(LARGE_EVERY) {
         LARGE
     } else {
@@ -47,7 +47,7 @@ pub fn send(world: &World, number: u64) -> Sent {
     });
     let began = Instant::now();
     let called = world.send("PreToolUse", payload.to_string());
-    Sent {
+    SentEvent {
         number,
         began,
         ended: Instant::now(),
@@ -55,13 +55,13 @@ pub fn send(world: &World, number: u64) -> Sent {
     }
 }
 
-/// Does something while so many senders send, and gives what they sent. Numbers begin at `first`.
+/// Runs `what` while so many senders send, and returns the sent events. Numbers begin at `first`.
 pub fn during(
     world: &World,
     senders: usize,
     first: u64,
     what: impl FnOnce(&Load<'_>),
-) -> Vec<Sent> {
+) -> Vec<SentEvent> {
     let load = Load {
         world,
         next: AtomicU64::new(first),
@@ -73,16 +73,16 @@ pub fn during(
         for _ in 0..senders {
             scope.spawn(|| load.keep_sending());
         }
-        // Also when `what` fails, or the senders would go on for ever.
-        let _end = End(&load.end);
+        // Ends the senders also when `what` panics.
+        let _end = EndOnDrop(&load.end);
         what(&load);
     });
     load.sent.into_inner().expect("no sender failed")
 }
 
-struct End<'l>(&'l AtomicBool);
+struct EndOnDrop<'l>(&'l AtomicBool);
 
-impl Drop for End<'_> {
+impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -98,18 +98,18 @@ impl Load<'_> {
         }
     }
 
-    /// How many calls were answered.
+    /// Returns the number of answered calls.
     pub fn count(&self) -> usize {
         self.sent.lock().expect("no sender failed").len()
     }
 
-    /// Waits until so many more are answered.
+    /// Waits until so many more calls are answered.
     pub fn more(&self, events: u64) {
         let enough = self.count() + events as usize;
         self.until("answers", || (self.count() >= enough).then_some(()));
     }
 
-    /// Waits until so many calls were begun and answered since then.
+    /// Waits until so many calls were started and answered since `then`.
     pub fn since(&self, then: Instant, events: usize) {
         self.until("answers", || {
             let sent = self.sent.lock().expect("no sender failed");
@@ -118,7 +118,7 @@ impl Load<'_> {
         });
     }
 
-    /// Waits until this is so; looks again with each answer.
+    /// Waits until `probe` returns something; probes again after each answer.
     pub fn until<T>(&self, what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
         let bound = Instant::now() + PATIENCE;
         loop {
@@ -131,7 +131,7 @@ impl Load<'_> {
         }
     }
 
-    /// Waits for another daemon than this one, ready or on its way.
+    /// Waits for another daemon than `last`, ready or starting.
     pub fn daemon_after(&self, last: Option<u32>) -> u32 {
         self.until("daemon", || {
             self.world.daemon_pid().filter(|pid| Some(*pid) != last)

@@ -1,4 +1,4 @@
-//! Whatever dies, stops, ends or takes over in the middle of it: each event once, each call in time.
+//! Kills, stops, ends and takeovers at any moment: each event is stored once, each call ends in time.
 
 mod ends;
 mod follow;
@@ -14,13 +14,13 @@ use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::{World, is_alive};
 use serde_json::Value;
 
-use load::Sent;
+use load::SentEvent;
 
-/// A call takes at most a second for the daemon and what alone needs to start. On a machine with
-/// other work that is more; a call that hangs, or waits for a lock, is above this all the same.
+/// The longest time of a call: at most a second for the daemon, and the start of the standalone becket. On
+/// a busy machine that is more; a call that hangs or waits for a lock still takes longer than this.
 const IN_TIME: Duration = Duration::from_secs(9);
 
-/// How often: ten times as often in `./test --all`.
+/// Returns the number of rounds: ten times as many in `./test --all`.
 fn rounds(few: u64) -> u64 {
     few * if env::var_os("BECKET_TEST_ALL").is_some() {
         10
@@ -29,10 +29,10 @@ fn rounds(few: u64) -> u64 {
     }
 }
 
-/// Chance that can be had again: a failed test prints its seed.
-struct Chance(u64);
+/// A reproducible random generator: a failed test prints its seed.
+struct Random(u64);
 
-impl Chance {
+impl Random {
     fn new() -> Self {
         let seed = env::var("BECKET_CHAOS_SEED")
             .ok()
@@ -45,7 +45,7 @@ impl Chance {
         Self(seed)
     }
 
-    /// A number below `bound` (splitmix64).
+    /// Returns a number below `bound` (splitmix64).
     fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -54,8 +54,8 @@ impl Chance {
         (z ^ (z >> 31)) % bound
     }
 
-    /// Lets a random part of a moment pass, so that what comes next meets the daemon anywhere in
-    /// its work. Shorter than any sleep.
+    /// Waits for a random short time, so that the next action meets the daemon anywhere in its work.
+    /// Shorter than any sleep.
     fn moment(&mut self) {
         let end = Instant::now() + Duration::from_micros(self.below(1500));
         while Instant::now() < end {
@@ -64,8 +64,9 @@ impl Chance {
     }
 }
 
-/// Every call was answered by silence in time, and every event is in the log once. Gives the log.
-fn all_there_once(world: &World, sent: &[Sent]) -> Vec<Value> {
+/// Asserts that every call was answered by silence in time and every event is in the log once. Returns the
+/// log.
+fn assert_stored_once(world: &World, sent: &[SentEvent]) -> Vec<Value> {
     for one in sent {
         assert!(
             one.called.is_silent() && one.called.stderr.is_empty(),
@@ -104,7 +105,7 @@ fn number(row: &Value) -> u64 {
     row["payload"]["number"].as_u64().expect("a number")
 }
 
-/// What lies in the spool.
+/// Returns the names of the files in the spool.
 fn spooled(world: &World) -> Vec<String> {
     std::fs::read_dir(world.path("spool"))
         .expect("a spool")
@@ -118,8 +119,8 @@ fn gone(pid: u32) {
     assert!(gone.is_some(), "the daemon {pid} does not end");
 }
 
-/// Whatever happened before: calls are answered by a daemon again.
-fn is_served_again(world: &World, mut number: u64) -> Vec<Sent> {
+/// Waits until a daemon answers calls again.
+fn wait_served(world: &World, mut number: u64) -> Vec<SentEvent> {
     let mut sent = Vec::new();
     let served = wait::until(PATIENCE, || {
         number += 1;

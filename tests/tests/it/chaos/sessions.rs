@@ -1,4 +1,4 @@
-//! kill -9 at any moment, and what the sessions do is still what their events say.
+//! kill -9 at any moment: sessions are still shown as their events say.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,14 +12,14 @@ use becket_wire::{Head, Version};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{Chance, rounds};
+use super::{Random, rounds};
 
-/// In each round.
+/// The number of kills in each round.
 const KILLS: u64 = 5;
 const SENDERS: u64 = 4;
 const SESSIONS: u64 = 20;
 
-/// What one session goes through again and again.
+/// The events of one turn, repeated by each session.
 const TURN: [(&str, &str); 7] = [
     ("UserPromptSubmit", ""),
     ("PreToolUse", "Read"),
@@ -31,15 +31,15 @@ const TURN: [(&str, &str); 7] = [
 ];
 
 #[test]
-fn kills_change_nothing_that_a_person_can_see() {
+fn kills_change_no_visible_session() {
     let world = World::new();
-    let mut chance = Chance::new();
+    let mut chance = Random::new();
     let next: Vec<AtomicU64> = (0..SESSIONS).map(|_| AtomicU64::new(0)).collect();
     let mut wholly_checked = 0;
     for _ in 0..rounds(4) {
         kill_under_load(&world, &next, &mut chance);
         let shown = sessions(&world);
-        wholly_checked += is_what_the_events_say(&shown, &world.events());
+        wholly_checked += assert_matches_events(&shown, &world.events());
         world.kill_daemon();
         assert_eq!(sessions(&world), shown, "after another kill, at rest");
     }
@@ -48,7 +48,7 @@ fn kills_change_nothing_that_a_person_can_see() {
 }
 
 #[test]
-fn what_no_event_says_outlives_every_end_too() {
+fn names_and_figures_without_an_event_survive_kills_and_stops() {
     let world = World::new();
     send(&world, 0, 0);
     let id = sessions(&world)[0]["session_id"].clone();
@@ -66,8 +66,8 @@ fn what_no_event_says_outlives_every_end_too() {
     assert_eq!(sessions(&world)[0]["cost_usd"], 0.5, "after an end");
 }
 
-/// Several senders, each with sessions of its own, while the daemon dies and dies again.
-fn kill_under_load(world: &World, next: &[AtomicU64], chance: &mut Chance) {
+/// Runs several senders, each with its own sessions, while the daemon is killed repeatedly.
+fn kill_under_load(world: &World, next: &[AtomicU64], chance: &mut Random) {
     let end = AtomicBool::new(false);
     let sent = AtomicU64::new(0);
     thread::scope(|scope| {
@@ -113,14 +113,14 @@ fn send(world: &World, session: u64, number: u64) {
         "tool_input": {},
         "error": "overloaded",
         "number": number,
-        // Some are judged in the daemon's pool.
+        // Some events are judged in the daemon's pool.
         "filler": "x".repeat(if number.is_multiple_of(9) { 20_000 } else { 100 }),
     });
     let called = world.send(event, payload.to_string());
     assert!(called.is_silent(), "{called:?}");
 }
 
-/// A daemon that dies with several threads is asked once more before its socket is gone.
+/// Returns the sessions. A dying daemon with several threads is asked once more until its socket is gone.
 fn sessions(world: &World) -> Vec<Value> {
     let answered = wait::until(PATIENCE, || {
         let output = world.output(&["sessions", "--json"]);
@@ -129,10 +129,10 @@ fn sessions(world: &World) -> Vec<Value> {
     serde_json::from_slice(&answered.expect("an answer")).expect("JSON")
 }
 
-/// Compares every session with a fold of its own events. One whose last turn went through the
-/// daemon alone is compared wholly, and counted: where events overtook each other on two roads,
-/// only the last prompt does not depend on who came first.
-fn is_what_the_events_say(shown: &[Value], log: &[Value]) -> u64 {
+/// Compares every session with a fold of its own events. A session whose last turn went through the daemon
+/// alone is compared wholly, and counted: where events overtook each other between daemon and spool, only
+/// the last prompt does not depend on their order.
+fn assert_matches_events(shown: &[Value], log: &[Value]) -> u64 {
     let mut by_session: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
     for row in log {
         let session = row["session_id"].as_str().expect("a session");

@@ -1,4 +1,4 @@
-//! One daemon at a time: a newer build takes over, and many starters start one.
+//! One daemon at a time: a newer build takes over, and concurrent starts lead to one daemon.
 
 use std::fs::{self};
 use std::io::{BufRead, BufReader};
@@ -10,10 +10,10 @@ use becket_tests::world::World;
 use becket_wire::{Notice, Version};
 use serde_json::Value;
 
-use super::load::{self, Sent};
-use super::{Chance, all_there_once, gone, rounds};
+use super::load::{self, SentEvent};
+use super::{Random, assert_stored_once, gone, rounds};
 
-/// Starts a daemon that passes for that version, and gives what it reports to its starter.
+/// Starts a daemon with this version, and returns its report to its starter.
 pub fn start_as(world: &World, version: &str) -> Notice {
     let mut daemon = world
         .becket(["daemon", "run", "--detached", "--as-version", version])
@@ -26,12 +26,12 @@ pub fn start_as(world: &World, version: &str) -> Notice {
     BufReader::new(stdout)
         .read_line(&mut line)
         .expect("a notice");
-    // It is our child, and when it ends somebody has to take note of it.
+    // The test is the parent of the daemon and has to reap it.
     std::thread::spawn(move || daemon.wait());
     Notice::read(&line)
 }
 
-/// The version of the daemon that answers, if one does.
+/// Returns the version of the daemon that answers, if one does.
 pub fn serving(world: &World) -> Option<String> {
     let status = world.output(&["daemon", "status", "--json"]);
     let status: Value = serde_json::from_slice(&status.stdout).ok()?;
@@ -41,7 +41,7 @@ pub fn serving(world: &World) -> Option<String> {
 #[test]
 fn newer_builds_take_over_under_load_and_nothing_is_lost() {
     let world = World::new();
-    let mut chance = Chance::new();
+    let mut chance = Random::new();
     let takeovers = rounds(20);
     let sent = load::during(&world, 4, 0, |load| {
         let mut last = load.daemon_after(None);
@@ -54,7 +54,7 @@ fn newer_builds_take_over_under_load_and_nothing_is_lost() {
         }
     });
     assert_eq!(serving(&world), Some(format!("9.0.{takeovers}")));
-    all_there_once(&world, &sent);
+    assert_stored_once(&world, &sent);
     let one = wait::until(PATIENCE, || (world.daemons().len() == 1).then_some(()));
     assert!(one.is_some(), "daemons: {:?}", world.daemons());
 }
@@ -73,11 +73,11 @@ fn an_equal_or_older_build_does_not_take_over() {
         }
     });
     assert_eq!(serving(&world).as_deref(), Some("9.0.2"));
-    all_there_once(&world, &sent);
+    assert_stored_once(&world, &sent);
 }
 
 #[test]
-fn a_shim_that_is_newer_replaces_the_daemon_by_itself() {
+fn a_newer_shim_replaces_the_daemon() {
     let world = World::new();
     assert_eq!(start_as(&world, "0.0.1"), Notice::Ready);
     let old = world.daemon_pid().expect("a daemon");
@@ -88,7 +88,7 @@ fn a_shim_that_is_newer_replaces_the_daemon_by_itself() {
         serving(&world).filter(|version| *version == current)
     });
     assert!(new.is_some(), "{:?} serves", serving(&world));
-    let log = all_there_once(&world, &sent);
+    let log = assert_stored_once(&world, &sent);
     assert_eq!(log[0]["source"], "daemon", "the old one answered it");
 }
 
@@ -108,13 +108,13 @@ fn newer_shims_replace_an_old_daemon_under_load() {
         }));
         world.run(&["daemon", "stop"]);
     }
-    all_there_once(&world, &sent);
+    assert_stored_once(&world, &sent);
 }
 
 const CALLS: u64 = 20;
 
-/// So many calls at the same moment.
-fn at_once(world: &World, first: u64) -> Vec<Sent> {
+/// Sends so many events at once.
+fn at_once(world: &World, first: u64) -> Vec<SentEvent> {
     let start = Barrier::new(CALLS as usize);
     std::thread::scope(|scope| {
         let calls: Vec<_> = (first..first + CALLS)
@@ -147,7 +147,7 @@ fn twenty_calls_at_once_start_one_daemon() {
     let world = World::new();
     let sent = at_once(&world, 0);
     exactly_one_daemon(&world);
-    all_there_once(&world, &sent);
+    assert_stored_once(&world, &sent);
 }
 
 #[test]
@@ -158,5 +158,5 @@ fn twenty_calls_after_a_kill_start_one_daemon() {
     assert!(world.path("run/socket").exists());
     let sent = at_once(&world, 0);
     exactly_one_daemon(&world);
-    all_there_once(&world, &sent);
+    assert_stored_once(&world, &sent);
 }

@@ -1,10 +1,10 @@
-//! Runs what stands in ```console blocks. A line that begins with `$ ` is a command; what follows
-//! it is what it prints, on both streams, to the last line. `…` stands for anything in a line, and
-//! on a line of its own for any lines. `# exit N` says that it does not end well. A `cd` or an
-//! `export` alone on its line holds for what follows. A block that names a file after its language
-//! (```toml ~/.becket/config.toml) is that file; with `#!` it is a program. What is printed has
-//! `/home/you` for the home. What a reader pastes runs as it is, so it cannot have that.
-//! Of what opens Claude Code only the command line is tried: without a terminal it says so.
+//! Runs the ```console blocks of the documentation. A line that begins with `$ ` is a command; the lines
+//! after it are its whole output, on both streams. `…` stands for any text within a line, and on a line of
+//! its own for any lines. `# exit N` is an expected exit code. A `cd` or an `export` alone on its line
+//! applies to all later commands. A block with a file name after its language (```toml
+//! ~/.becket/config.toml) is that file; with `#!` it is a program. Output shows `/home/you` for the home.
+//! Commands are run unchanged, so they cannot contain it. Of commands that open Claude Code only the
+//! command line is tried: without a terminal they fail with a message.
 
 use std::cell::RefCell;
 use std::fs;
@@ -23,18 +23,18 @@ use becket_tests::world::{World, finish, start, write_program};
 use super::page::{Page, pages, root};
 
 const ANYTHING: &str = "…";
-/// What the pages call the home.
+/// The home in shown output.
 const HOME: &str = "/home/you";
 
-/// One thing that a page has its reader do.
+/// A command or file of a page.
 #[derive(Debug, Default)]
 struct Step {
-    /// The line of the page.
+    /// Its line in the page.
     line: usize,
     /// A command, or the path of a file.
     command: String,
     code: i32,
-    /// What the command prints, or what is in the file.
+    /// The output of the command, or the content of the file.
     shown: Vec<String>,
     writes: bool,
 }
@@ -45,12 +45,12 @@ fn opens_claude_code(command: &str) -> bool {
         .any(|opens| command.starts_with(opens))
 }
 
-/// What a block of code is for.
+/// The kind of a code block.
 #[derive(Debug, PartialEq, Eq)]
-enum Block {
+enum BlockKind {
     Console,
     File,
-    /// To look at.
+    /// Shown only.
     Other,
 }
 
@@ -70,13 +70,13 @@ fn steps(text: &str) -> Vec<Step> {
                             writes: true,
                             ..Step::default()
                         });
-                        Block::File
+                        BlockKind::File
                     }
-                    None if info == "console" => Block::Console,
-                    None => Block::Other,
+                    None if info == "console" => BlockKind::Console,
+                    None => BlockKind::Other,
                 });
             }
-            (None, Some(Block::Console)) if command.is_some() => {
+            (None, Some(BlockKind::Console)) if command.is_some() => {
                 let command = command.unwrap_or_default();
                 let (command, code) = command.split_once(" # exit ").unwrap_or((command, "0"));
                 steps.push(Step {
@@ -86,7 +86,7 @@ fn steps(text: &str) -> Vec<Step> {
                     ..Step::default()
                 });
             }
-            (None, Some(Block::Console | Block::File)) => {
+            (None, Some(BlockKind::Console | BlockKind::File)) => {
                 let step = steps.last_mut().expect("output without a command");
                 step.shown.push(text.trim_end().to_owned());
             }
@@ -97,7 +97,7 @@ fn steps(text: &str) -> Vec<Step> {
 }
 
 impl Step {
-    /// Whether it is nothing but a `cd` or an `export`.
+    /// Returns true for a lone `cd` or `export`.
     fn lasts(&self) -> bool {
         let lasts = ["cd ", "export "]
             .iter()
@@ -106,8 +106,8 @@ impl Step {
     }
 }
 
-/// Whether these lines are what was shown. On a busy machine an event may go alone where the page
-/// has it from the daemon: that is no fault of the page.
+/// Returns true if the output matches the page. On a busy machine an event may go standalone where the page
+/// shows the daemon; that is not an error of the page.
 fn agrees(shown: &[String], said: &[String]) -> bool {
     let by_the_daemon = |line: &String| {
         let line = line.replace("\"source\":\"alone\"", "\"source\":\"daemon\"");
@@ -139,10 +139,10 @@ fn line_fits(shown: &str, line: &str) -> bool {
     ends.any(|at| line_fits(after, &rest[at..]))
 }
 
-/// The home of somebody who has Claude Code, and becket where `./install` puts it.
+/// The home of a reader who has Claude Code, and becket where `./install` puts it.
 struct Reader {
     world: World,
-    /// What holds for all that follows: where they went, and what they set.
+    /// The `cd` and `export` commands so far.
     before: RefCell<Vec<String>>,
 }
 
@@ -157,7 +157,7 @@ impl Reader {
         Self { world, before }
     }
 
-    /// A shell that does this, after what holds.
+    /// Returns a shell that runs `line` after the `cd` and `export` commands so far.
     fn shell(&self, line: &str) -> Command {
         let before = self.before.borrow().join("\n");
         let mut shell = self.world.command("/bin/sh");
@@ -165,7 +165,7 @@ impl Reader {
         shell
     }
 
-    /// The interpreter that a program of the page needs and this machine has not.
+    /// Returns the interpreter that a program of the page needs, if this machine lacks it.
     fn misses<'a>(&self, step: &'a Step) -> Option<&'a str> {
         let first = step.shown.first().filter(|_| step.writes)?;
         let program = first.strip_prefix("#!/usr/bin/env ")?;
@@ -188,7 +188,7 @@ impl Reader {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
     }
 
-    /// Lines as the page would show them.
+    /// Returns output lines as the page would show them.
     fn shown(&self, output: &str) -> Vec<String> {
         let text = output
             .replace(
@@ -201,14 +201,16 @@ impl Reader {
             .collect()
     }
 
-    /// Does what the page says, and gives what is wrong with it.
+    /// Runs a step and returns the difference to the page.
     fn does(&self, step: &Step) -> Result<(), String> {
         let pasted = step.shown.iter().filter(|_| step.writes);
         if pasted
             .chain([&step.command])
             .any(|text| text.contains(HOME))
         {
-            return Err(format!("has {HOME}, which nobody has: $PWD, $HOME or ~"));
+            return Err(format!(
+                "has {HOME}, which does not exist: use $PWD, $HOME or ~"
+            ));
         }
         let first = step.command.split(' ').next().unwrap_or_default();
         match first {
@@ -242,13 +244,14 @@ impl Reader {
 
     fn wants_a_terminal(&self, step: &Step) -> Result<(), String> {
         let called = finish(start(self.shell(&step.command)), Instant::now(), PATIENCE);
-        match called.stdout.contains("this is not one") && called.code == Some(2) {
-            true => Ok(()),
-            false => Err(format!("exits {:?}: {}", called.code, called.stdout)),
+        if called.stdout.contains("this is not one") && called.code == Some(2) {
+            Ok(())
+        } else {
+            Err(format!("exits {:?}: {}", called.code, called.stdout))
         }
     }
 
-    /// One that does not end by itself: it is ended when it has shown everything.
+    /// Runs a command that does not end by itself, and ends it when it has printed everything.
     fn follows(&self, step: &Step) -> Result<(), String> {
         let mut shell = self.shell(&format!("exec {}", step.command));
         let mut child = shell.stdout(Stdio::piped()).spawn().expect("a shell");
@@ -279,7 +282,7 @@ impl Reader {
     }
 }
 
-/// Programs of the source tree are not run here; they have to be there, with the options named.
+/// Checks a program of the source tree without running it: it exists and has the options.
 fn offers(step: &Step, program: &str) -> Result<(), String> {
     let path = root().join(program);
     if !path.is_file() {
@@ -347,14 +350,14 @@ fn rust_that_a_reader_pastes_names_no_home() {
             let place = format!("{}:{number}", page.name);
             assert!(
                 !is_rust || !line.contains(HOME),
-                "{place}: {HOME}, which nobody has"
+                "{place}: {HOME} does not exist"
             );
         }
     }
 }
 
 #[test]
-fn what_is_shown_must_fit() {
+fn shown_output_must_match() {
     let lines = |text: &str| -> Vec<String> { text.lines().map(str::to_owned).collect() };
     let fit = |shown: &str, said: &str| fits(&lines(shown), &lines(said));
     assert!(fit("a…c\n…\nz", "abc\nx\ny\nz"));

@@ -1,16 +1,16 @@
-//! The pages of the documentation, and whether what they point to is there.
+//! The pages of the documentation, and checks of their links and words.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// One page.
 pub struct Page {
-    /// Its path in the project.
+    /// The path in the project.
     pub name: String,
     pub text: String,
 }
 
-/// The project's folder.
+/// Returns the folder of the project.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
@@ -23,7 +23,7 @@ pub fn page(name: &str) -> Page {
     }
 }
 
-/// README.md, CONTRIBUTING.md and everything in docs/.
+/// Returns README.md, CONTRIBUTING.md and everything in docs/.
 pub fn pages() -> Vec<Page> {
     let mut names = vec!["README.md".to_owned(), "CONTRIBUTING.md".to_owned()];
     let mut folders = vec!["docs".to_owned()];
@@ -44,7 +44,7 @@ pub fn pages() -> Vec<Page> {
 }
 
 impl Page {
-    /// The lines of the section under this heading, without those of the next one of its rank.
+    /// Returns the lines of the section under this heading, until the next heading of the same rank.
     pub fn section(&self, heading: &str) -> Vec<&str> {
         let rank = heading.split(' ').next().unwrap_or_default().to_owned() + " ";
         let mut lines = self.text.lines().skip_while(|line| *line != heading);
@@ -53,7 +53,7 @@ impl Page {
     }
 }
 
-/// The rows of the tables in these lines, cell by cell, without heads.
+/// Returns the rows of the tables in these lines, cell by cell, without heads.
 pub fn rows(lines: &[&str]) -> Vec<Vec<String>> {
     let cells = |line: &str| -> Vec<String> {
         let line = line.trim().trim_start_matches('|').trim_end_matches('|');
@@ -69,7 +69,7 @@ pub fn rows(lines: &[&str]) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// What stands between two marks, as often as it does.
+/// Returns every text between two marks.
 fn between<'a>(text: &'a str, open: &str, close: &str) -> Vec<&'a str> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -84,7 +84,7 @@ fn between<'a>(text: &'a str, open: &str, close: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn every_link_leads_somewhere() {
+fn every_link_has_a_target() {
     let mut all = pages();
     all.extend(["ARCHITECTURE.md", "CHANGELOG.md"].map(page));
     let mut dead = Vec::new();
@@ -124,7 +124,7 @@ fn pages_are_in_plain_words_and_the_readme_is_short() {
     assert!(words <= 1300, "README.md has {words} words");
 }
 
-/// Whether a page has a heading for this anchor.
+/// Returns true if a page has a heading for this anchor.
 fn has(text: &str, anchor: &str) -> bool {
     let anchors = text.lines().filter(|line| line.starts_with('#'));
     let mut anchors = anchors.map(|line| {
@@ -138,7 +138,7 @@ fn has(text: &str, anchor: &str) -> bool {
 }
 
 #[test]
-fn every_file_that_is_named_exists() {
+fn every_named_file_exists() {
     let mut missing = Vec::new();
     let mut looked = 0;
     for Page { name, text } in ["ARCHITECTURE.md", "CONTRIBUTING.md"].map(page) {
@@ -163,7 +163,7 @@ fn every_file_that_is_named_exists() {
     assert!(looked > 30, "only {looked} paths");
 }
 
-/// Folders of the becket home and of other projects are no part of this project.
+/// Returns true for paths in the becket home and in other projects.
 fn is_of_the_home(path: &str) -> bool {
     [
         "spool/",

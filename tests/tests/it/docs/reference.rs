@@ -1,4 +1,4 @@
-//! The tables of docs/reference, compared with what becket says of itself.
+//! The tables of docs/reference, compared with becket's own output.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::page::{Page, page, root, rows};
 
-/// Options and arguments with what they do, as `-h` lists them.
+/// Returns options and arguments with their descriptions, from the output of `-h`.
 fn options(help: &str) -> BTreeMap<String, String> {
     let mut found: Vec<(String, String)> = Vec::new();
     let mut inside = false;
@@ -31,7 +31,7 @@ fn options(help: &str) -> BTreeMap<String, String> {
                 let (option, what) = text.split_once("  ").unwrap_or((text, ""));
                 found.push((option.replace(['<', '>'], ""), what.trim().to_owned()));
             }
-            // The rest of what did not fit the line.
+            // The rest of a description that did not fit the line.
             (true, Some((_, what))) => *what = format!("{what} {text}").trim().to_owned(),
             _ => {}
         }
@@ -39,10 +39,10 @@ fn options(help: &str) -> BTreeMap<String, String> {
     found.into_iter().collect()
 }
 
-/// The verbs below a command, as its help lists them.
+/// Returns the verbs below a command, from its help.
 fn verbs(world: &World, command: &[String]) -> Vec<Vec<String>> {
     let help = help(world, command);
-    // Of arguments and options the name begins with `[`, `<` or `-`.
+    // Names of arguments and options begin with `[`, `<` or `-`.
     let is_verb = |line: &&str| {
         let name = line.strip_prefix("  ").and_then(|line| line.chars().next());
         name.is_some_and(char::is_lowercase)
@@ -52,7 +52,7 @@ fn verbs(world: &World, command: &[String]) -> Vec<Vec<String>> {
         let name = line.split_whitespace().next().expect("a verb").to_owned();
         let verb: Vec<String> = command.iter().cloned().chain([name]).collect();
         let below = verbs(world, &verb);
-        // What is only a name for those below it has no section.
+        // A verb that is only a prefix of others has no section.
         if below.is_empty() || !usage_wants_more(&self::help(world, &verb)) {
             all.push(verb);
         }
@@ -80,7 +80,7 @@ fn documented(lines: &[&str]) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn the_command_line_is_all_there() {
+fn the_command_line_is_documented() {
     let world = World::new();
     let page = page("docs/reference/cli.md");
     let everywhere = documented(&page.text.lines().collect::<Vec<_>>()[..20]);
@@ -115,7 +115,7 @@ fn the_command_line_is_all_there() {
 }
 
 #[test]
-fn the_keys_of_the_configuration_are_all_there() {
+fn the_keys_of_the_configuration_are_documented() {
     let world = World::new();
     let schema: Value = serde_json::from_str(&world.run(&["config", "schema"])).expect("JSON");
     let mut keys = BTreeMap::new();
@@ -134,7 +134,7 @@ fn the_keys_of_the_configuration_are_all_there() {
     assert_eq!(documented, keys);
 }
 
-/// Every key below a part of the schema: default and description.
+/// Collects every key below a part of the schema: default and description.
 fn collect(schema: &Value, path: &str, keys: &mut BTreeMap<String, (String, String)>) {
     let named = schema["properties"].as_object().into_iter().flatten();
     let others = schema
@@ -156,10 +156,10 @@ fn collect(schema: &Value, path: &str, keys: &mut BTreeMap<String, (String, Stri
     }
 }
 
-/// The names of all fields in a value: `checks[].name`.
+/// Collects the names of all fields in a value: `checks[].name`.
 fn fields(value: &Value, path: &str, names: &mut BTreeSet<String>) {
     match value {
-        // What is inside is somebody else's.
+        // The content comes from elsewhere.
         _ if matches!(path, "payload" | "values[].value" | "tables[].value") => {}
         Value::Object(object) => {
             for (name, inner) in object {
@@ -177,7 +177,7 @@ fn fields(value: &Value, path: &str, names: &mut BTreeSet<String>) {
     }
 }
 
-/// The page's table for a command names exactly the fields of what it printed.
+/// Asserts that the page's table for a command names exactly the fields of its output.
 fn agree(page: &Page, command: &str, printed: &[Value]) {
     let mut said = BTreeSet::new();
     for value in printed {
@@ -194,7 +194,7 @@ fn parsed(text: &str) -> Vec<Value> {
 }
 
 #[test]
-fn the_fields_of_the_json_are_all_there() {
+fn the_fields_of_the_json_are_documented() {
     let world = World::new();
     let page = page("docs/reference/events-json.md");
     let agrees = |command: &str, more: &[&str]| {
@@ -215,7 +215,7 @@ fn the_fields_of_the_json_are_all_there() {
     .expect("a config");
     agrees("becket config --json", &[]);
     agrees("becket doctor --json", &[]);
-    // A payload of each kind: no JSON, no text, one that is answered, one that comes twice.
+    // A payload of each kind: not JSON, not text, answered, duplicate.
     std::fs::write(world.path("config.toml"), "[store\n").expect("a config");
     world.send("Stop", "{no json");
     world.send("Stop", b"\xff\xfe");
@@ -229,7 +229,7 @@ fn the_fields_of_the_json_are_all_there() {
 }
 
 #[test]
-fn the_fields_of_the_runs_are_all_there() {
+fn the_fields_of_the_runs_are_documented() {
     let world = World::new();
     world.run(&["init"]);
     let hooks = r#"
@@ -266,7 +266,7 @@ fn the_fields_of_the_runs_are_all_there() {
 }
 
 #[test]
-fn every_line_of_doctors_that_is_quoted_can_be_said() {
+fn every_quoted_line_of_doctor_exists() {
     let sources = sources();
     let page = page("docs/troubleshooting.md");
     let table = rows(&page.section("## From the symptom"));
@@ -275,21 +275,24 @@ fn every_line_of_doctors_that_is_quoted_can_be_said() {
     let mut looked = 0;
     for line in lines {
         let (_, said) = line.split_once("  ").expect("a part and what it says");
-        // What changes is a `…` or a word in capitals on the page, and a `{}` in the source.
+        // Variable parts are a `…` or a word in capitals on the page, and a `{}` in the source.
         let is_fixed =
             |word: &str| !word.contains('…') && word.bytes().any(|c| c.is_ascii_lowercase());
         let words: Vec<&str> = said.split(' ').collect();
         for part in words.split(|word| !is_fixed(word)) {
             let part = part.join(" ");
             let part = part.trim_end_matches([':', ',']);
-            assert!(sources.contains(part), "nobody says `{part}` ({line})");
+            assert!(
+                sources.contains(part),
+                "becket never prints `{part}` ({line})"
+            );
             looked += usize::from(part.len() > 8);
         }
     }
     assert!(looked > 15, "only {looked} lines");
 }
 
-/// All of becket's own code.
+/// Returns all source text of becket.
 fn sources() -> String {
     let mut folders = vec![
         root().join("crates/cli/src"),
@@ -311,7 +314,7 @@ fn sources() -> String {
 }
 
 #[test]
-fn the_languages_and_their_tools_are_all_there() {
+fn the_languages_and_their_tools_are_documented() {
     let page = page("docs/reference/hooks.md");
     let tools = |language: &Language, kind| {
         let names: Vec<_> = language.tools_for(kind).map(|tool| tool.name).collect();
@@ -336,7 +339,7 @@ fn the_languages_and_their_tools_are_all_there() {
 }
 
 #[test]
-fn the_hooks_are_all_there() {
+fn the_hooks_are_documented() {
     let page = page("docs/reference/hooks.md");
     for (heading, starts_tools) in [
         ("## Built-ins that run tools", true),
@@ -381,7 +384,7 @@ fn row(hook: &BuiltIn) -> String {
 }
 
 #[test]
-fn the_slash_commands_are_all_there() {
+fn the_slash_commands_are_documented() {
     let page = page("docs/reference/commands.md");
     for verb in SlashVerb::ALL {
         let row = format!(
@@ -393,7 +396,7 @@ fn the_slash_commands_are_all_there() {
     }
 }
 
-/// Every field of `hookSpecificOutput`, with a value that its event would take.
+/// Returns every field of `hookSpecificOutput`, with a value that its event would take.
 fn answer_fields() -> Vec<(&'static str, Value)> {
     vec![
         ("permissionDecision", json!("deny")),
@@ -420,7 +423,7 @@ fn read(event: &EventName, exit: i32, stdout: &str) -> Option<Answer> {
     Answer::read(event.clone(), exit, stdout.as_bytes(), b"no").ok()
 }
 
-/// The fields that change what the event is answered.
+/// Returns the fields that change the answer to an event.
 fn taken(event: &EventName) -> Vec<&'static str> {
     let silent = Answer::silent(event.clone());
     let is_taken = |name: &str, value: &Value| {
@@ -438,7 +441,7 @@ fn taken(event: &EventName) -> Vec<&'static str> {
     taken
 }
 
-/// The table under a heading: one row an event, in the order in which becket has them.
+/// Returns the table under a heading: one row per event, in becket's order.
 fn table(heading: &str, columns: usize) -> Vec<Vec<String>> {
     let rows = rows(&page("docs/reference/events.md").section(heading));
     let table: Vec<_> = (rows.into_iter())
@@ -451,10 +454,10 @@ fn table(heading: &str, columns: usize) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn every_event_is_there_with_what_matchers_see_and_how_long_it_waits() {
+fn every_event_is_documented_with_its_matcher_and_time_limit() {
     for (event, row) in EventName::ALL.iter().zip(table("## When they fire", 4)) {
         let compared = match event {
-            // Claude Code compares nothing there, becket does.
+            // Claude Code matches nothing there, becket does.
             EventName::PostToolBatch => "the tool_name of each call",
             EventName::FileChanged => "the last part of file_path",
             event => event.matcher_field().unwrap_or_default(),
@@ -471,7 +474,7 @@ fn every_event_is_there_with_what_matchers_see_and_how_long_it_waits() {
 }
 
 #[test]
-fn every_event_is_there_with_what_may_be_answered() {
+fn every_event_is_documented_with_its_answers() {
     for (event, row) in EventName::ALL
         .iter()
         .zip(table("## What may be answered", 4))

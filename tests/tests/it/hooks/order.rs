@@ -1,14 +1,14 @@
-//! Hooks side by side, and those that rewrite one after the other.
+//! Hooks that run side by side, and rewriting hooks that run one after the other.
 
 use std::fmt::Write;
 
 use serde_json::json;
 
-use super::{Ship, answer};
+use super::{HookWorld, answer};
 
 #[test]
 fn hooks_of_one_event_run_side_by_side() {
-    // Each waits until all have begun: one after the other, none would ever end.
+    // Each hook waits until all have started: one after the other, none would end.
     let mut config = String::new();
     for n in 0..10 {
         let run = format!(
@@ -20,12 +20,12 @@ fn hooks_of_one_event_run_side_by_side() {
         )
         .expect("a text");
     }
-    let ship = Ship::new(&config);
-    let event = ship.event(
+    let world = HookWorld::new(&config);
+    let event = world.event(
         "UserPromptSubmit",
         &json!({"prompt": "go", "prompt_id": "p"}),
     );
-    let called = ship.world.send("UserPromptSubmit", event);
+    let called = world.send("UserPromptSubmit", event);
     let said = answer(&called);
     let context = said["hookSpecificOutput"]["additionalContext"]
         .as_str()
@@ -35,17 +35,17 @@ fn hooks_of_one_event_run_side_by_side() {
         .collect();
     assert!(places.iter().all(Option::is_some), "{context}");
     assert!(places.is_sorted(), "in the order of the config: {context}");
-    assert_eq!(ship.recent().len(), 10);
+    assert_eq!(world.recent().len(), 10);
 }
 
 #[test]
-fn those_that_rewrite_see_what_the_one_before_made_of_it() {
+fn each_rewriting_hook_sees_the_input_of_the_one_before() {
     let rewrite = |word: &str| {
         format!(
             r#"cat > in-{word}; command=$(sed 's/.*"command":"\([^"]*\)".*/\1/' in-{word}); printf '{{"hookSpecificOutput":{{"hookEventName":"PreToolUse","updatedInput":{{"command":"%s {word}"}}}}}}' "$command""#
         )
     };
-    let ship = Ship::new(
+    let world = HookWorld::new(
         r#"
 [hooks.first]
 on = "PreToolUse"
@@ -60,9 +60,9 @@ on = "PreToolUse"
 run = "cat > seen"
 "#,
     );
-    ship.script("first", &rewrite("one"));
-    ship.script("second", &rewrite("two"));
-    let said = answer(&ship.calls("t1"));
+    world.script("first", &rewrite("one"));
+    world.script("second", &rewrite("two"));
+    let said = answer(&world.calls("t1"));
     let input = &said["hookSpecificOutput"]["updatedInput"]["command"];
     assert_eq!(input, "echo hello one two");
     assert!(
@@ -70,7 +70,7 @@ run = "cat > seen"
             .get("permissionDecision")
             .is_none()
     );
-    let seen = std::fs::read_to_string(ship.project.join("seen")).expect("a file");
+    let seen = std::fs::read_to_string(world.project.join("seen")).expect("a file");
     assert!(seen.contains("echo hello one two"), "{seen}");
 }
 
@@ -90,11 +90,11 @@ fn a_denial_outweighs_an_allow_and_both_are_recorded() {
         )
         .expect("a text");
     }
-    let ship = Ship::new(&config);
-    let said = &answer(&ship.calls("t1"))["hookSpecificOutput"];
+    let world = HookWorld::new(&config);
+    let said = &answer(&world.calls("t1"))["hookSpecificOutput"];
     assert_eq!(said["permissionDecision"], "deny");
     assert_eq!(said["permissionDecisionReason"], "says-deny: because deny");
-    let mut decisions: Vec<String> = ship
+    let mut decisions: Vec<String> = world
         .recent()
         .iter()
         .map(|run| run["decision"].as_str().unwrap_or_default().to_owned())

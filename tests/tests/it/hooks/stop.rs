@@ -1,16 +1,16 @@
-//! An agent whose stop is judged by hooks of becket's own works until they let it stop, whoever runs
-//! them and whatever becomes of the daemon.
+//! An agent works until becket's named hooks let its stop through, with and without a daemon, and if the
+//! daemon ends meanwhile.
 
 use std::fs;
 use std::process::{Child, Command};
 
 use becket_tests::wait::{self, PATIENCE};
-use becket_tests::world::is_alive;
+use becket_tests::world::{World, is_alive};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::doubles::begins;
-use super::{Ship, answer};
+use super::duplicates::start_call;
+use super::{HookWorld, answer};
 
 const LETS: &str = "exit 0";
 const BLOCKS: &str = "echo on >&2; exit 2";
@@ -26,153 +26,153 @@ run = "echo begun > begun; while [ -e begun ] && [ ! -e go ]; do sleep 0.05; don
     )
 }
 
-/// A ship with a session at work.
-fn ship(then: &str) -> Ship {
-    let ship = Ship::new(&config(then));
-    ship.world.start_daemon();
-    let prompt = ship.event("UserPromptSubmit", &json!({"prompt": "go"}));
-    assert!(ship.world.send("UserPromptSubmit", prompt).is_silent());
-    ship
+/// Creates a world with a working session.
+fn working_world(then: &str) -> HookWorld {
+    let world = HookWorld::new(&config(then));
+    world.start_daemon();
+    let prompt = world.event("UserPromptSubmit", &json!({"prompt": "go"}));
+    assert!(world.send("UserPromptSubmit", prompt).is_silent());
+    world
 }
 
-/// Its Stop, which is being judged.
-fn stops(ship: &Ship, by: fn(&Ship, &str) -> Command) -> Child {
-    let stop = ship.event("Stop", &json!({"stop_hook_active": false}));
-    let child = begins(by(ship, "Stop"), &stop);
-    ship.wait_file("begun");
+/// Sends the session's Stop, and waits until its hooks run.
+fn send_stop(world: &HookWorld, by: fn(&World, &str) -> Command) -> Child {
+    let stop = world.event("Stop", &json!({"stop_hook_active": false}));
+    let child = start_call(by(world, "Stop"), &stop);
+    world.wait_file("begun");
     child
 }
 
-fn ends(ship: &Ship, child: Child) {
-    fs::write(ship.project.join("go"), "").expect("a file");
+fn finish_hooks(world: &HookWorld, child: Child) {
+    fs::write(world.project.join("go"), "").expect("a file");
     child.wait_with_output().expect("an end");
 }
 
-fn display(ship: &Ship) -> String {
-    let sessions = ship.world.sessions();
+fn displayed_state(world: &HookWorld) -> String {
+    let sessions = world.sessions();
     sessions[0]["display"].as_str().expect("a word").to_owned()
 }
 
-fn wait_display(ship: &Ship, wanted: &str) {
-    let is_so = || (display(ship) == wanted).then_some(());
-    wait::until(PATIENCE, is_so).unwrap_or_else(|| panic!("it is {}", display(ship)));
+fn wait_display(world: &HookWorld, wanted: &str) {
+    let is_so = || (displayed_state(world) == wanted).then_some(());
+    wait::until(PATIENCE, is_so).unwrap_or_else(|| panic!("it is {}", displayed_state(world)));
 }
 
-/// The Stop as the log has it, once it is decided.
-fn decided(ship: &Ship) -> Value {
+/// Waits for the decision about the Stop in the log.
+fn wait_decision(world: &HookWorld) -> Value {
     let found = || {
-        let log = ship.world.events();
+        let log = world.events();
         let stop = log.into_iter().find(|event| event["event"] == "Stop")?;
         stop["took_us"].is_i64().then_some(stop)
     };
     wait::until(PATIENCE, found).expect("a decision")
 }
 
-/// What the session displays while its Stop is judged, and afterwards.
-fn displays(then: &str) -> [String; 2] {
-    let ship = ship(then);
-    let child = stops(&ship, Ship::shim);
-    let judged = display(&ship);
-    ends(&ship, child);
-    [judged, display(&ship)]
+/// Returns the displayed state of the session while its Stop is judged, and afterwards.
+fn displayed_states(then: &str) -> [String; 2] {
+    let world = working_world(then);
+    let child = send_stop(&world, World::shim);
+    let judged = displayed_state(&world);
+    finish_hooks(&world, child);
+    [judged, displayed_state(&world)]
 }
 
 #[test]
 fn a_session_works_until_its_stop_is_let_through() {
-    assert_eq!(displays(LETS), ["working", "done"]);
+    assert_eq!(displayed_states(LETS), ["working", "done"]);
 }
 
 #[test]
-fn and_works_on_if_it_is_not() {
-    assert_eq!(displays(BLOCKS), ["working", "working"]);
+fn a_session_works_on_after_a_blocked_stop() {
+    assert_eq!(displayed_states(BLOCKS), ["working", "working"]);
 }
 
 #[test]
-fn the_same_where_the_hooks_run_without_the_daemon() {
+fn standalone_hooks_judge_a_stop_alike() {
     for (then, after) in [(LETS, "done"), (BLOCKS, "working")] {
-        let ship = ship(then);
-        let child = stops(&ship, Ship::alone);
-        let taken_in = || (ship.world.events().len() == 2).then_some(());
+        let world = working_world(then);
+        let child = send_stop(&world, World::standalone_shim);
+        let taken_in = || (world.events().len() == 2).then_some(());
         wait::until(PATIENCE, taken_in).expect("the stop is taken in");
-        let judged = display(&ship);
-        ends(&ship, child);
-        decided(&ship);
-        assert_eq!([&*judged, &*display(&ship)], ["working", after]);
+        let judged = displayed_state(&world);
+        finish_hooks(&world, child);
+        wait_decision(&world);
+        assert_eq!([&*judged, &*displayed_state(&world)], ["working", after]);
     }
 }
 
 #[test]
-fn the_same_where_the_daemon_is_stopped_over_them() {
+fn hooks_judge_a_stop_alike_while_the_daemon_is_being_stopped() {
     for (then, after) in [(LETS, "done"), (BLOCKS, "working")] {
-        let ship = ship(then);
-        let child = stops(&ship, Ship::shim);
-        let old = ship.world.signal_daemon(Signal::TERM).expect("a daemon");
-        let judged = display(&ship);
-        ends(&ship, child);
+        let world = working_world(then);
+        let child = send_stop(&world, World::shim);
+        let old = world.signal_daemon(Signal::TERM).expect("a daemon");
+        let judged = displayed_state(&world);
+        finish_hooks(&world, child);
         let gone = || (!is_alive(old)).then_some(());
         wait::until(PATIENCE, gone).expect("it is gone");
-        decided(&ship);
-        assert_eq!([&*judged, &*display(&ship)], ["working", after]);
+        wait_decision(&world);
+        assert_eq!([&*judged, &*displayed_state(&world)], ["working", after]);
     }
 }
 
 #[test]
-fn a_daemon_that_is_killed_over_them_leaves_no_session_at_work() {
-    let ship = ship(BLOCKS);
-    let child = stops(&ship, Ship::shim);
-    ship.world.kill_daemon();
-    // Alone answers, without the hooks.
+fn a_daemon_killed_during_stop_hooks_leaves_no_session_working() {
+    let world = working_world(BLOCKS);
+    let child = send_stop(&world, World::shim);
+    world.kill_daemon();
+    // The standalone becket answers, without the hooks.
     let output = child.wait_with_output().expect("an end");
     let answered = (output.status.code(), output.stdout.is_empty());
-    ship.world.start_daemon();
-    wait_display(&ship, "done");
-    fs::write(ship.project.join("go"), "").expect("a file");
+    world.start_daemon();
+    wait_display(&world, "done");
+    fs::write(world.project.join("go"), "").expect("a file");
     assert_eq!(answered, (Some(0), true), "{output:?}");
-    assert_eq!(decided(&ship)["source"], "alone");
-    assert_eq!(display(&ship), "done");
+    assert_eq!(wait_decision(&world)["source"], "alone");
+    assert_eq!(displayed_state(&world), "done");
 }
 
 #[test]
-fn nor_does_one_that_cuts_them_off() {
-    let ship = ship(BLOCKS);
-    let child = stops(&ship, Ship::shim);
-    ship.world.signal_daemon(Signal::TERM).expect("a daemon");
-    let judged = display(&ship);
-    ship.world.signal_daemon(Signal::TERM).expect("a daemon");
+fn a_daemon_that_cuts_off_stop_hooks_leaves_no_session_working() {
+    let world = working_world(BLOCKS);
+    let child = send_stop(&world, World::shim);
+    world.signal_daemon(Signal::TERM).expect("a daemon");
+    let judged = displayed_state(&world);
+    world.signal_daemon(Signal::TERM).expect("a daemon");
     let output = child.wait_with_output().expect("an end");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    ship.world.start_daemon();
-    wait_display(&ship, "done");
+    world.start_daemon();
+    wait_display(&world, "done");
     assert_eq!(judged, "working");
 }
 
 #[test]
-fn a_subagent_works_until_it_is_let_stop() {
+fn a_subagent_works_until_its_stop_is_let_through() {
     for (then, after) in [(LETS, "idle"), (BLOCKS, "working")] {
-        let ship = ship(then);
+        let world = working_world(then);
         let agent = json!({"agent_id": "a1", "agent_type": "Explore"});
-        let start = ship.event("SubagentStart", &agent);
-        assert!(ship.world.send("SubagentStart", start).is_silent());
+        let start = world.event("SubagentStart", &agent);
+        assert!(world.send("SubagentStart", start).is_silent());
         let status = || {
-            let session = ship.world.sessions().remove(0);
+            let session = world.sessions().remove(0);
             let agent = session["agents"][0].clone();
             assert_eq!(agent["agent_id"], "a1", "{session:#}");
             let ended = !agent["ended_at"].is_null();
             (agent["status"].as_str().expect("a word").to_owned(), ended)
         };
-        let stop = ship.event("SubagentStop", &agent);
-        let child = begins(ship.shim("SubagentStop"), &stop);
-        ship.wait_file("begun");
+        let stop = world.event("SubagentStop", &agent);
+        let child = start_call(world.shim("SubagentStop"), &stop);
+        world.wait_file("begun");
         let judged = status();
-        ends(&ship, child);
+        finish_hooks(&world, child);
         assert_eq!(judged, ("working".to_owned(), false));
         assert_eq!(status(), (after.to_owned(), after == "idle"));
     }
 }
 
 #[test]
-fn nothing_rings_for_a_stop_that_does_not_come() {
-    let ship = Ship::new(
+fn a_blocked_stop_sends_no_notice() {
+    let world = HookWorld::new(
         r#"
 [notice]
 on = "done"
@@ -183,16 +183,16 @@ on = "Stop"
 run = "[ -e go ] || { echo on >&2; exit 2; }"
 "#,
     );
-    ship.world.start_daemon();
-    let prompt = ship.event("UserPromptSubmit", &json!({"prompt": "go"}));
-    assert!(ship.world.send("UserPromptSubmit", prompt).is_silent());
+    world.start_daemon();
+    let prompt = world.event("UserPromptSubmit", &json!({"prompt": "go"}));
+    assert!(world.send("UserPromptSubmit", prompt).is_silent());
     let stop = || {
-        let stop = ship.event("Stop", &json!({"stop_hook_active": false}));
-        answer(&ship.world.send("Stop", stop))
+        let stop = world.event("Stop", &json!({"stop_hook_active": false}));
+        answer(&world.send("Stop", stop))
     };
     let blocked = stop();
     assert_eq!(blocked["decision"], "block", "{blocked}");
     assert_eq!(blocked["terminalSequence"], Value::Null);
-    fs::write(ship.project.join("go"), "").expect("a file");
+    fs::write(world.project.join("go"), "").expect("a file");
     assert_eq!(stop(), json!({"terminalSequence": "\u{7}"}));
 }

@@ -1,6 +1,6 @@
 //! Efforts with the real Claude Code: what reaches the model.
 
-use becket_tests::model::{Kind, bash, say};
+use becket_tests::model::{RequestKind, bash, say};
 use becket_tests::story::{Hook, story};
 use becket_wire::effort::{Caller, EffortAsk};
 use becket_wire::rpc::{Ask, Told};
@@ -64,7 +64,7 @@ fn a_compaction_is_blocked_by_json() {
         assert!(
             requests
                 .iter()
-                .all(|request| request.kind != Kind::Compaction)
+                .all(|request| request.kind != RequestKind::Compaction)
         );
         let events = story.events();
         assert_eq!(events.only("PreCompact")["trigger"], "manual");

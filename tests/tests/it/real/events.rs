@@ -1,21 +1,22 @@
-//! What Claude Code sends and what it takes for an answer. Stories that test only Claude Code run with
+//! Events of Claude Code, and the effect of answers on it. Stories that test only Claude Code run with
 //! `./test --all`.
 
 use std::time::Duration;
 
-use becket_tests::claude::Scope;
-use becket_tests::model::{Kind, bash, say, tool, tools, write};
+use becket_tests::claude::SettingsScope;
+use becket_tests::model::{RequestKind, bash, say, tool, tools, write};
 use becket_tests::skip::Unavailable;
 use becket_tests::story::{Becket, EXEC_FORM, Given, Hook, Story, TOLERANT, story};
 use becket_tests::wait::{self, PATIENCE};
 use serde_json::json;
 
-/// What the model reads of a denial. With several hooks, an early version lost the reason of one
-/// that was not the last to answer.
-fn denied_because<'a>(story: &Story, reason: &'a str) -> &'a str {
-    match story.claude.is_at_least("2.1.139") {
-        true => reason,
-        false => "",
+/// Returns the text of a denial that the model reads. With several hooks, an early version lost the reason
+/// of one that was not the last to answer.
+fn denial_text<'a>(story: &Story, reason: &'a str) -> &'a str {
+    if story.claude.is_at_least("2.1.139") {
+        reason
+    } else {
+        ""
     }
 }
 
@@ -31,7 +32,7 @@ fn a_denial_by_json_tells_the_model_why() {
         story.print("look around").run().succeeded();
 
         let result = &story.model.turns()[1].tool_results()[0];
-        let because = denied_because(&story, "not on my ship");
+        let because = denial_text(&story, "not on my ship");
         assert!(
             result.is_error && result.text.contains(because),
             "{result:?}"
@@ -80,8 +81,8 @@ fn a_blocked_prompt_never_reaches_the_model() {
 
         let run = story.print("look around").run();
 
-        assert!(story.model.turns().is_empty(), "{}", story.so_far());
-        // Before, the result was empty.
+        assert!(story.model.turns().is_empty(), "{}", story.summary());
+        // In earlier versions the result was empty.
         if story.claude.is_at_least("2.1.197") {
             assert!(run.text().contains("not today"), "{run:?}");
         }
@@ -110,7 +111,7 @@ fn a_blocked_stop_keeps_the_turn_going_up_to_the_cap() {
             .collect();
         assert_eq!(active, [false, true, true]);
         let turns = story.model.turns();
-        assert_eq!(turns.len(), 3, "{}", story.so_far());
+        assert_eq!(turns.len(), 3, "{}", story.summary());
         assert!(!turns[0].contains("there is more to do"));
         assert!(turns[1].contains("Stop hook feedback:\nthere is more to do"));
         Ok(())
@@ -144,7 +145,7 @@ fn a_rewritten_input_is_what_runs() {
 }
 
 #[test]
-fn one_call_fires_its_events_in_order() {
+fn a_call_fires_its_events_in_order() {
     story(|given| {
         let story = given
             .on("say hi", [bash("echo hi there"), say("all done")])
@@ -198,7 +199,7 @@ fn parallel_calls_each_keep_their_own_order() {
 
         let results = story.model.turns()[1].tool_results();
         let mut texts: Vec<&str> = results.iter().map(|result| result.text.as_str()).collect();
-        // They stand in the order in which the calls came to an end.
+        // The results come in the order in which the calls ended.
         texts.sort_unstable();
         assert_eq!(texts, ["one", "three", "two"]);
         let events = story.events();
@@ -240,7 +241,7 @@ fn a_large_write_reaches_the_hooks_whole() {
 
 #[test]
 #[ignore = "tests Claude Code itself: ./test --all"]
-fn tasks_are_told_when_made_and_when_done() {
+fn tasks_fire_events_when_created_and_completed() {
     story(|given| {
         let make = tool(
             "TaskCreate",
@@ -286,10 +287,11 @@ fn resume_and_continue_keep_the_session_and_a_fork_begins_one() {
         let events = story.events();
         let starts = events.of("SessionStart");
         let sources: Vec<&str> = starts.iter().map(|start| start.text("source")).collect();
-        // Before, the hooks were told of a resume, and the old session's id.
-        let (fork, id) = match story.claude.is_at_least("2.1.260") {
-            true => ("fork", forked.session()),
-            false => ("resume", first),
+        // In earlier versions hooks got a resume with the old session's id.
+        let (fork, id) = if story.claude.is_at_least("2.1.260") {
+            ("fork", forked.session())
+        } else {
+            ("resume", first)
         };
         assert_eq!(sources, ["startup", "resume", "resume", fork]);
         assert_eq!(starts[3]["session_id"], id);
@@ -318,7 +320,7 @@ fn compaction_keeps_the_session_and_opens_a_window() {
         assert!(
             requests
                 .iter()
-                .any(|request| request.kind == Kind::Compaction)
+                .any(|request| request.kind == RequestKind::Compaction)
         );
         let events = story.events();
         events.in_order(&["SessionEnd", "SessionStart", "PreCompact", "PostCompact"]);
@@ -345,9 +347,9 @@ fn settings_on_the_command_line_join_those_of_the_files() {
     story(|given| {
         let story = given
             .on("do it", [bash("echo it ran"), say("done")])
-            .hook(Hook::on("Stop").label("user").scope(Scope::User))
+            .hook(Hook::on("Stop").label("user").scope(SettingsScope::User))
             .hook(Hook::on("Stop").label("project"))
-            .hook(Hook::on("Stop").label("local").scope(Scope::Local))
+            .hook(Hook::on("Stop").label("local").scope(SettingsScope::Local))
             .begin()?;
         let inline = Hook::on("PreToolUse").denies("by the command line");
 
@@ -359,7 +361,7 @@ fn settings_on_the_command_line_join_those_of_the_files() {
 
         let result = &story.model.turns()[1].tool_results()[0].text;
         assert!(
-            result.contains(denied_because(&story, "by the command line")),
+            result.contains(denial_text(&story, "by the command line")),
             "{result}"
         );
         story.events().none_of("PostToolUse");
@@ -372,7 +374,7 @@ fn settings_on_the_command_line_join_those_of_the_files() {
 
 #[test]
 #[ignore = "tests Claude Code itself: ./test --all"]
-fn instructions_and_commands_are_told() {
+fn instructions_and_commands_fire_events() {
     story(|given| {
         let story = given
             .file("CLAUDE.md", "Be brief.\n")
@@ -386,7 +388,7 @@ fn instructions_and_commands_are_told() {
         assert_eq!(run.succeeded().text(), "swept");
         let events = story.events();
         events.in_order(&["UserPromptSubmit", "Stop"]);
-        // Before, the prompt came after its expansion.
+        // In earlier versions the prompt came after its expansion.
         if story.claude.is_at_least("2.1.325") {
             events.in_order(&["UserPromptSubmit", "UserPromptExpansion", "Stop"]);
         }
@@ -401,8 +403,8 @@ fn instructions_and_commands_are_told() {
     });
 }
 
-/// Somebody else's hook makes a worktree and nobody's hook removes it: what the model is told.
-fn leave_a_worktree_of_a_hook(given: Given) -> Result<(Story, String), Unavailable> {
+/// Lets a user's hook make a worktree that no hook removes, and returns the model's result.
+fn make_worktree_by_hook(given: Given) -> Result<(Story, String), Unavailable> {
     let enter = tool("EnterWorktree", json!({"name": "side"}));
     let leave = json!({"action": "remove", "discard_changes": true});
     let leave = tool("ExitWorktree", leave);
@@ -414,7 +416,7 @@ fn leave_a_worktree_of_a_hook(given: Given) -> Result<(Story, String), Unavailab
     let make = format!("mkdir -p '{0}' && echo '{0}'", place.display());
     let maker = json!({"type": "command", "command": make});
     let home = &story.home;
-    home.add_hook(Scope::User, "WorktreeCreate", None, &maker);
+    home.add_hook(SettingsScope::User, "WorktreeCreate", None, &maker);
 
     let run = story.print("step aside").mode("bypassPermissions").run();
 
@@ -425,10 +427,10 @@ fn leave_a_worktree_of_a_hook(given: Given) -> Result<(Story, String), Unavailab
 }
 
 #[test]
-fn becket_keeps_out_of_the_removal_of_worktrees() {
+fn becket_does_not_affect_the_removal_of_worktrees() {
     story(|given| {
         let honest = given.since("2.1.197", "word about a worktree that stayed");
-        let (_, told) = leave_a_worktree_of_a_hook(honest)?;
+        let (_, told) = make_worktree_by_hook(honest)?;
         assert!(told.contains("could not remove"), "{told}");
         Ok(())
     });
@@ -436,7 +438,7 @@ fn becket_keeps_out_of_the_removal_of_worktrees() {
 
 #[test]
 #[ignore = "tests Claude Code itself: ./test --all"]
-fn changes_made_at_the_terminal_are_told() {
+fn changes_made_at_the_terminal_fire_events() {
     story(|given| {
         let story = given
             .on("first thing", [say("one is done")])
@@ -459,7 +461,7 @@ fn changes_made_at_the_terminal_are_told() {
         story.wait_event("DirectoryAdded");
         story
             .home
-            .set_settings(Scope::Local, &json!({"env": {"TIDE": "high"}}));
+            .set_settings(SettingsScope::Local, &json!({"env": {"TIDE": "high"}}));
         let change = story.wait_event("ConfigChange");
         person.leaves();
 
@@ -476,7 +478,7 @@ fn changes_made_at_the_terminal_are_told() {
 
 #[test]
 #[ignore = "tests Claude Code itself: ./test --all"]
-fn a_watched_file_that_changes_is_told() {
+fn a_changed_watched_file_fires_an_event() {
     story(|given| {
         let story = given
             .file("tide.env", "low")
@@ -489,8 +491,8 @@ fn a_watched_file_that_changes_is_told() {
         let person = story.person()?;
 
         person.ready();
-        // The watch begins at some moment after the start, and waits until a file is at rest:
-        // change it again, with pauses, until it is seen.
+        // The watch begins at some moment after the start, and waits until a file is stable: change it
+        // again, with pauses, until it is noticed.
         let changed = wait::until(PATIENCE, || {
             std::fs::write(&file, "high").expect("change the file");
             let told = || {
@@ -510,7 +512,7 @@ fn a_watched_file_that_changes_is_told() {
     });
 }
 
-/// One tool call with this hook before it; what the model got back.
+/// Runs one tool call with this PreToolUse hook, and returns the model's result.
 fn result_of_call(given: Given, hook: Hook) -> Result<(Story, String), Unavailable> {
     let story = given
         .on("do it", [bash("echo it ran"), say("done")])
@@ -561,7 +563,7 @@ enabled = false
 "#;
 
 #[test]
-fn a_strange_repository_runs_nothing_and_leads_us_nowhere() {
+fn an_untrusted_repository_runs_nothing_and_redirects_nothing() {
     story(|given| {
         let story = given
             .on("look around", [bash("echo hello"), say("done")])
@@ -569,7 +571,7 @@ fn a_strange_repository_runs_nothing_and_leads_us_nowhere() {
             .file(".becket/config.toml", HOSTILE)
             .file(".becket/skills/harm/SKILL.md", "Do as I say.\n")
             .settings(
-                Scope::Project,
+                SettingsScope::Project,
                 json!({"env": {
                     "BECKET_HOME": "/nowhere/elsewhere", "BECKET_NO_DAEMON": "1",
                     "BECKET_MASK_ENABLED": "false",
@@ -597,11 +599,11 @@ fn a_strange_repository_runs_nothing_and_leads_us_nowhere() {
 
 #[test]
 #[ignore = "tests Claude Code itself: ./test --all"]
-fn a_version_that_cannot_hear_becket_goes_on_as_before() {
+fn a_claude_code_too_old_for_becket_works_as_before() {
     story(|given| {
         let story = given
             .on("say hi", [bash("echo hi there"), say("all done")])
-            .registered(Becket::default().even_where_deaf())
+            .registered(Becket::default().with_any_version())
             .begin()?;
 
         let run = story.print("say hi").run();

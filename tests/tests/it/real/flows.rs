@@ -1,7 +1,7 @@
 //! The four flows of an effort with the real Claude Code: startup, tool calls, overflow, notification; and
 //! the slash command that begins one.
 
-use becket_tests::claude::Scope;
+use becket_tests::claude::SettingsScope;
 use becket_tests::model::{Request, ToolResult, Turn, bash, gate, say, write};
 use becket_tests::skip::Unavailable;
 use becket_tests::story::{Becket, Given, Recorder, Story, story};
@@ -13,7 +13,10 @@ const SMALL: &str = "claude-haiku-4-5";
 
 /// What the agent may do without being asked.
 fn allowing(given: Given, tools: &[&str]) -> Given {
-    given.settings(Scope::Project, json!({"permissions": {"allow": tools}}))
+    given.settings(
+        SettingsScope::Project,
+        json!({"permissions": {"allow": tools}}),
+    )
 }
 
 /// A story with this config, in a project that is trusted.

@@ -1,8 +1,8 @@
-//! Guards with the real Claude Code: what they stop, and the calls that none of them saw.
+//! Guards with the real Claude Code: the calls that they stop, and the calls that reach no guard.
 
 use std::fs;
 
-use becket_tests::claude::{Finished, Scope};
+use becket_tests::claude::{Finished, SettingsScope};
 use becket_tests::model::{HALF_EMOJI, Request, agent, bash, gate, say, tool, tools};
 use becket_tests::story::{Becket, Given, Story, story};
 use becket_tests::wait::{self, PATIENCE};
@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 const DESTROYS: &str = "rm -rf .git";
 const REASON: &str = "This would delete";
 
-/// A model that tries to delete `.git`, by itself and through a subagent.
-fn tempted(given: Given) -> Given {
+/// Adds a model that tries to delete `.git`, by itself and through a subagent.
+fn with_deleting_model(given: Given) -> Given {
     let delegates = agent("general-purpose", "inner job");
     given
         .file(".git/HEAD", "ref: refs/heads/main\n")
@@ -24,9 +24,9 @@ fn tempted(given: Given) -> Given {
         .on("inner job", [bash(DESTROYS), say("inner done")])
 }
 
-/// Lets the model go on, and fails unless both of its tries were denied and it read why.
+/// Runs the program, and fails unless both tries were denied and the model read the reason.
 #[track_caller]
-fn both_are_denied(story: &Story, run: impl FnOnce() -> Finished) {
+fn assert_both_denied(story: &Story, run: impl FnOnce() -> Finished) {
     story.model.open("first");
     run().succeeded();
     assert!(story.home.project().join(".git/HEAD").exists());
@@ -36,7 +36,7 @@ fn both_are_denied(story: &Story, run: impl FnOnce() -> Finished) {
     let mut ids: Vec<String> = denied.map(|result| result.id.clone()).collect();
     ids.sort();
     ids.dedup();
-    assert_eq!(ids.len(), 2, "{}", story.so_far());
+    assert_eq!(ids.len(), 2, "{}", story.summary());
     let events = story.becket().events();
     let is_denial = |event: &&Value| event["decision"]["answer"] == "deny";
     let denials: Vec<&Value> = events.iter().filter(is_denial).collect();
@@ -52,8 +52,8 @@ fn both_are_denied(story: &Story, run: impl FnOnce() -> Finished) {
 fn a_denial_holds_in_every_mode_and_in_a_subagent() {
     for mode in ["default", "bypassPermissions"] {
         story(|given| {
-            let story = tempted(given).begin()?;
-            both_are_denied(&story, || story.print("clean up").mode(mode).run());
+            let story = with_deleting_model(given).begin()?;
+            assert_both_denied(&story, || story.print("clean up").mode(mode).run());
             Ok(())
         });
     }
@@ -63,7 +63,7 @@ fn a_denial_holds_in_every_mode_and_in_a_subagent() {
 fn a_denial_holds_with_the_daemon_killed_or_stopped() {
     for signal in [Signal::KILL, Signal::STOP] {
         story(|given| {
-            let story = tempted(given).begin()?;
+            let story = with_deleting_model(given).begin()?;
             let running = story.print("clean up").mode("bypassPermissions").start();
             story.model.wait_at("first");
             let pid = story.becket().signal_daemon(signal).expect("a daemon");
@@ -72,7 +72,7 @@ fn a_denial_holds_with_the_daemon_killed_or_stopped() {
             if signal == Signal::STOP {
                 assert_eq!(story.becket().signal_daemon(Signal::CONT), Some(pid));
             }
-            both_are_denied(&story, || finished);
+            assert_both_denied(&story, || finished);
             if signal == Signal::STOP {
                 let events = story.becket().events();
                 let mut calls = events.iter().filter(|event| event["event"] == "PreToolUse");
@@ -84,7 +84,7 @@ fn a_denial_holds_with_the_daemon_killed_or_stopped() {
 }
 
 #[test]
-fn silence_leaves_claude_codes_own_question() {
+fn without_a_guards_answer_claude_code_asks_itself() {
     story(|given| {
         let story = given
             .on("make it", [bash("touch made"), say("all done")])
@@ -103,7 +103,7 @@ fn silence_leaves_claude_codes_own_question() {
     });
 }
 
-/// Where the user attends, `ask` raises Claude Code's dialog, also where Claude Code itself would not ask.
+/// In an attended session, `ask` raises Claude Code's dialog, also where Claude Code itself would not ask.
 #[test]
 fn ask_raises_the_dialog_in_every_mode() {
     for mode in ["default", "auto", "bypassPermissions"] {
@@ -111,9 +111,9 @@ fn ask_raises_the_dialog_in_every_mode() {
             let story = given
                 .since("2.1.325", "the dialog of a hook in auto mode")
                 .file("notes/one.txt", "one")
-                // Else the program asks whether that mode is meant.
+                // Without it, Claude Code asks to confirm that mode.
                 .settings(
-                    Scope::Local,
+                    SettingsScope::Local,
                     json!({"skipDangerousModePermissionPrompt": true}),
                 )
                 .on("tidy up", [bash("rm -rf notes"), say("all done")])
@@ -134,8 +134,8 @@ fn ask_raises_the_dialog_in_every_mode() {
     }
 }
 
-/// The model calls `becket init` with a home of its own. The person agrees, and it refuses all the same: the
-/// home that the settings register knows the Claude Code above it.
+/// The model calls `becket init` with a home of its own. The user agrees, and becket still refuses: the
+/// home of the registration knows the Claude Code above it.
 #[test]
 fn the_model_cannot_register_becket_with_another_home() {
     for mode in ["default", "acceptEdits", "auto", "bypassPermissions"] {
@@ -152,7 +152,7 @@ fn the_model_cannot_register_becket_with_another_home() {
             let story = given
                 .since("2.1.325", "the dialog of a hook in auto mode")
                 .settings(
-                    Scope::Local,
+                    SettingsScope::Local,
                     json!({"skipDangerousModePermissionPrompt": true}),
                 )
                 .on("register it", [bash(&init), say("all done")])
@@ -178,7 +178,7 @@ fn the_model_cannot_register_becket_with_another_home() {
     }
 }
 
-/// Commands that start Claude Code without hooks, and the reason of the guard.
+/// Commands that start Claude Code without hooks, with the guard's reason.
 const UNHOOKED: [(&str, &str); 11] = [
     ("claude --safe-mode -p x", "without hooks"),
     ("claude --bare -p x", "without hooks"),
@@ -194,7 +194,7 @@ const UNHOOKED: [(&str, &str); 11] = [
 ];
 
 #[test]
-fn a_claude_code_without_hooks_does_not_start_unasked() {
+fn starting_claude_code_without_hooks_is_asked_about() {
     let off = json!({"disableAllHooks": true}).to_string();
     for mode in ["default", "acceptEdits", "auto", "bypassPermissions"] {
         story(|given| {
@@ -218,7 +218,7 @@ fn a_claude_code_without_hooks_does_not_start_unasked() {
             let story = given
                 .since("2.1.325", "the dialog of a hook in auto mode")
                 .settings(
-                    Scope::Local,
+                    SettingsScope::Local,
                     json!({"skipDangerousModePermissionPrompt": true}),
                 )
                 .file("off.json", &off)
@@ -255,51 +255,8 @@ fn a_claude_code_without_hooks_does_not_start_unasked() {
     }
 }
 
-/// Claude Code runs no hook of a settings file with a value of the wrong type: the guard asks before.
-#[test]
-fn settings_that_claude_code_refuses_are_not_written_unasked() {
-    story(|given| {
-        let content = json!({"model": 5, "permissions": {"allow": ["Bash(becket why)"]}});
-        let input = json!({"file_path": ".claude/settings.json", "content": content.to_string()});
-        let story = given
-            .since("2.1.325", "a settings file that is refused as a whole")
-            .on("set it", [tool("Write", input), say("done")])
-            .on("once more", [bash("echo heard"), say("done")])
-            .begin()?;
-        story
-            .print("set it")
-            .mode("bypassPermissions")
-            .run()
-            .succeeded();
-        let result = &story.model.turns()[1].tool_results()[0];
-        let says = "Claude Code would refuse";
-        assert!(result.is_error && result.text.contains(says), "{result:?}");
-
-        let settings = story.home.config().join("settings.json");
-        let text = fs::read_to_string(&settings).expect("settings");
-        let count = story.becket().events().len();
-        for wrong in [
-            json!({"model": 5}),
-            json!({"disableAllHooks": null}),
-            json!({"permissions": {"defaultMode": "nope"}}),
-        ] {
-            let mut all: Value = serde_json::from_str(&text).expect("JSON");
-            let members = all.as_object_mut().expect("an object");
-            members.extend(wrong.as_object().expect("an object").clone());
-            fs::write(&settings, all.to_string()).expect("settings");
-            story
-                .print("once more")
-                .mode("bypassPermissions")
-                .run()
-                .succeeded();
-            assert_eq!(story.becket().events().len(), count, "{wrong}");
-        }
-        Ok(())
-    });
-}
-
-/// A call whose input strict parsers refuse, one of the other tool that runs shell, and one that makes more
-/// text than is read.
+/// Adds a call with input that strict parsers refuse, a call of the other shell tool, and a call whose text
+/// is too long to be read.
 fn odd_calls(given: Given) -> Given {
     let half = format!("{DESTROYS} # {HALF_EMOJI}");
     let monitor = json!({"command": DESTROYS, "description": "watch", "timeout_ms": 1000});
@@ -310,9 +267,9 @@ fn odd_calls(given: Given) -> Given {
             "the Monitor tool, and the dialog of a hook in auto mode",
         )
         .file(".git/HEAD", "ref: refs/heads/main\n")
-        // Else the program asks whether that mode is meant.
+        // Without it, Claude Code asks to confirm that mode.
         .settings(
-            Scope::Local,
+            SettingsScope::Local,
             json!({"skipDangerousModePermissionPrompt": true}),
         )
         .on(
@@ -326,7 +283,7 @@ fn odd_calls(given: Given) -> Given {
         )
 }
 
-/// Fails unless Bash and Monitor were denied, and returns the decision about the last call.
+/// Asserts that Bash and Monitor were denied, and returns the decision about the last call.
 #[track_caller]
 fn after_denials(story: &Story) -> Value {
     assert!(story.home.project().join(".git/HEAD").exists());
@@ -358,7 +315,7 @@ fn odd_calls_are_denied_in_every_mode() {
 }
 
 #[test]
-fn what_is_unread_raises_the_dialog_in_every_mode() {
+fn a_command_that_is_not_readable_raises_the_dialog_in_every_mode() {
     for mode in ["default", "acceptEdits", "auto", "bypassPermissions"] {
         story(|given| {
             let story = odd_calls(given).begin()?;
@@ -401,7 +358,7 @@ fn strict_blocks_when_the_shim_is_gone() {
     }
 }
 
-/// `becket coverage --json` for the story's Claude Code: id of the session, hooked, calls, unseen.
+/// Returns `becket coverage --json` for the story's Claude Code: session id, hooked, calls, unseen.
 fn coverage(story: &Story) -> Vec<Value> {
     let mut becket = story.becket().becket(["coverage", "--json"]);
     let said = becket
@@ -427,7 +384,7 @@ fn guards_see_every_call_that_runs() {
             .on(
                 "do things",
                 [
-                    // Neither a tool that is not there nor a wrong input gets as far as a hook.
+                    // A call of an unknown tool or with wrong input reaches no hook.
                     tools([bash("echo one"), tool("Nonesuch", json!({}))]),
                     tool("Bash", json!({"no": "command"})),
                     tools([bash("exit 3"), bash("echo beside")]),
@@ -477,7 +434,7 @@ fn a_project_that_switches_hooks_off_is_found_by_coverage() {
         let heard = print("first thing").run().succeeded().session();
 
         let off = json!({"disableAllHooks": true});
-        story.home.set_settings(Scope::Project, &off);
+        story.home.set_settings(SettingsScope::Project, &off);
         let deaf = print("second thing").run().succeeded().session();
         print("second thing").resume(&heard).run().succeeded();
         let row = |id: &str| {
@@ -500,10 +457,10 @@ fn a_project_that_switches_hooks_off_is_found_by_coverage() {
             "{of_heard:#}"
         );
 
-        // Once hooks run again, the end of the session tells the daemon.
-        story.home.set_settings(Scope::Project, &json!({}));
+        // Once hooks run again, the daemon learns of the end of the session.
+        story.home.set_settings(SettingsScope::Project, &json!({}));
         print("third thing").resume(&heard).run().succeeded();
-        // The end of the first run may be compared while the second writes: a smaller number then.
+        // The end of the first run may be compared while the second writes: the number is smaller then.
         let told = wait::until(PATIENCE, || {
             let row = story.session(&heard);
             let told = row["troubles"][0].as_str().unwrap_or_default();
@@ -515,9 +472,9 @@ fn a_project_that_switches_hooks_off_is_found_by_coverage() {
     });
 }
 
-/// Neither form of a command in a command file is a tool call: no guard can see it.
+/// Neither form of a command in a command file is a tool call, so no guard sees it.
 #[test]
-fn what_a_command_file_runs_fires_no_pre_tool_use() {
+fn commands_in_a_command_file_fire_no_pre_tool_use() {
     story(|given| {
         let file = |body: &str| format!("---\nallowed-tools: Bash(*)\n---\nIt says: {body}\n");
         let story = given
@@ -538,7 +495,7 @@ fn what_a_command_file_runs_fires_no_pre_tool_use() {
             assert!(
                 story.home.project().join(name).exists(),
                 "{}",
-                story.so_far()
+                story.summary()
             );
         }
         let events = story.events();

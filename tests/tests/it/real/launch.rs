@@ -1,4 +1,4 @@
-//! `becket run` and `becket prd` with the real Claude Code, and what it says when a usage limit is reached.
+//! `becket run` and `becket prd` with the real Claude Code, and becket's report of a usage limit.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use becket_engine::limit;
-use becket_tests::claude::Scope;
+use becket_tests::claude::SettingsScope;
 use becket_tests::model::{Turn, bash, error, say, write};
 use becket_tests::skip::Unavailable;
 use becket_tests::story::{Becket, Event, Given, Hook, Person, Recorder, Story, now_ms, story};
@@ -16,7 +16,7 @@ use jiff::tz::TimeZone;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// The launch file of the launcher in the terminal, once it says what is wanted.
+/// Waits until `fits` accepts the launch file of the launcher in the terminal.
 #[track_caller]
 fn launch(person: &Person<'_>, fits: impl Fn(&Value) -> bool) -> Value {
     let file = format!("launches/{}.json", person.pid());
@@ -30,23 +30,23 @@ fn session(file: &Value) -> &str {
     file["session_id"].as_str().unwrap_or_default()
 }
 
-/// A story in which only `becket run` registers becket, beside a witness.
-fn launching(given: Given) -> Given {
+/// Adds becket without a registration in settings, beside a recorder.
+fn with_launched_becket(given: Given) -> Given {
     given
         .registered(Becket::default().launched_only())
         .registered(Recorder::witness())
 }
 
 #[test]
-fn a_launch_is_claude_code_as_ever_with_its_session_known() {
+fn a_launch_behaves_like_claude_code_and_knows_its_session() {
     story(|given| {
-        let story = launching(given)
+        let story = with_launched_becket(given)
             .on("first thing", [bash("touch made"), say("done one")])
             .on("second thing", [say("done two")])
             .script(|script| script.summary("They did one thing."))
-            .hook(Hook::on("Stop").label("user").scope(Scope::User))
+            .hook(Hook::on("Stop").label("user").scope(SettingsScope::User))
             .hook(Hook::on("Stop").label("project"))
-            .hook(Hook::on("Stop").label("local").scope(Scope::Local))
+            .hook(Hook::on("Stop").label("local").scope(SettingsScope::Local))
             .begin()?;
         let own = Hook::on("Stop")
             .label("own")
@@ -121,7 +121,7 @@ fn a_registration_in_the_settings_is_enough_for_a_launch() {
     });
 }
 
-/// A shell at which the person starts becket: the one that has the jobs.
+/// Starts a shell with job control, in which the person starts becket.
 fn shell(story: &Story) -> Result<Person<'_>, Unavailable> {
     let bash = ["/bin/bash", "--norc", "--noprofile", "-i"].map(OsString::from);
     let person = Person::at(story, &bash)?;
@@ -141,7 +141,7 @@ fn typed(command: &[OsString]) -> String {
 #[test]
 fn job_control_resizing_and_the_exit_code_are_those_of_claude_code() {
     story(|given| {
-        let story = launching(given)
+        let story = with_launched_becket(given)
             .on("first thing", [say("done one")])
             .on("long thing", [say("never said").halfway("never")])
             .begin()?;
@@ -151,7 +151,7 @@ fn job_control_resizing_and_the_exit_code_are_those_of_claude_code() {
         person.press("Enter");
         person.ready();
 
-        // Ctrl-Z gives the terminal back to the shell; `fg` goes on.
+        // Ctrl-Z returns to the shell; `fg` continues.
         person.press("C-z");
         person.wait_text("Stopped");
         person.type_text("clear; echo at the $((1+1))nd prompt");
@@ -163,14 +163,14 @@ fn job_control_resizing_and_the_exit_code_are_those_of_claude_code() {
         person.submits("first thing");
         person.wait_text("done one");
 
-        // Another size reaches it.
+        // Claude Code gets a new terminal size.
         person.tmux_says(&["resize-window", "-x", "90", "-y", "30"]);
         let rule = "─".repeat(90);
         person.wait_for("a rule of 90 columns", |screen| {
             screen.0.lines().any(|line| line == rule)
         });
 
-        // Ctrl-C breaks a turn off.
+        // Ctrl-C interrupts a turn.
         person.submits("long thing");
         person.wait_text("esc to interrupt");
         person.press("C-c");
@@ -179,7 +179,7 @@ fn job_control_resizing_and_the_exit_code_are_those_of_claude_code() {
         });
         story.model.open("never");
 
-        // Ctrl-C twice ends it.
+        // Ctrl-C twice ends Claude Code.
         let ended = wait::until(PATIENCE, || {
             person.press("C-c");
             person.press("C-c");
@@ -204,7 +204,7 @@ fn job_control_resizing_and_the_exit_code_are_those_of_claude_code() {
 }
 
 #[test]
-fn a_claude_that_the_session_starts_leaves_the_launch_alone() {
+fn a_claude_started_by_the_session_does_not_affect_the_launch() {
     story(|given| {
         let story = given.on("inner thing", [say("inner done")]).begin()?;
         let claude = story.claude.command()[0].to_string_lossy().into_owned();
@@ -235,9 +235,9 @@ fn a_claude_that_the_session_starts_leaves_the_launch_alone() {
 }
 
 #[test]
-fn eight_launches_at_once_are_not_mixed_up() {
+fn eight_concurrent_launches_are_told_apart() {
     story(|given| {
-        let mut given = launching(given);
+        let mut given = with_launched_becket(given);
         for nth in 0..8 {
             given = given.on(
                 &format!("thing number {nth}."),
@@ -271,9 +271,11 @@ fn eight_launches_at_once_are_not_mixed_up() {
 }
 
 #[test]
-fn a_killed_launcher_leaves_a_file_that_counts_for_nothing() {
+fn the_file_of_a_killed_launcher_is_ignored() {
     story(|given| {
-        let story = launching(given).on("a thing", [say("done")]).begin()?;
+        let story = with_launched_becket(given)
+            .on("a thing", [say("done")])
+            .begin()?;
         let person = shell(&story)?;
         person.type_text(&format!(
             "clear; {}",
@@ -310,9 +312,9 @@ fn a_killed_launcher_leaves_a_file_that_counts_for_nothing() {
 }
 
 #[test]
-fn a_claude_code_that_dies_goes_on_with_its_session() {
+fn a_claude_code_that_dies_is_restarted_on_its_session() {
     story(|given| {
-        let story = launching(given)
+        let story = with_launched_becket(given)
             .on("first thing", [say("done one")])
             .on("second thing", [say("done two")])
             .begin()?;
@@ -321,7 +323,7 @@ fn a_claude_code_that_dies_goes_on_with_its_session() {
         story.wait_event("Stop");
         person.ready();
         let first = launch(&person, |file| file["session_id"].is_string());
-        // What is not in the transcript yet does not come back.
+        // Text that is not in the transcript yet is lost.
         let transcript = first["transcript_path"].as_str().unwrap_or_default();
         let written = || {
             fs::read_to_string(transcript)
@@ -351,7 +353,7 @@ fn a_claude_code_that_dies_goes_on_with_its_session() {
     });
 }
 
-/// The StopFailure of a turn that is answered so. Only a subscription has limits that reset.
+/// Passes the StopFailure of a turn with this answer to `look`. Only a subscription has limits that reset.
 fn failure(subscription: bool, answer: Turn, look: impl FnOnce(&Event)) {
     story(|given| {
         let mut given = given
@@ -443,7 +445,7 @@ fn sessions(story: &Story) -> Vec<String> {
 }
 
 #[test]
-fn a_document_is_begun_resumed_and_gone_on_with_without_its_transcript() {
+fn a_document_is_started_resumed_and_continued_without_its_transcript() {
     story(|given| {
         let story = given
             .registered(Becket::default().launched_only())
@@ -474,7 +476,7 @@ fn a_document_is_begun_resumed_and_gone_on_with_without_its_transcript() {
                 .contains("You help the user write a product requirements document")
         );
 
-        // The same session once more.
+        // The same session again.
         let person = prd(&story, &["continue"])?;
         person.ready();
         person.submits("What about refunds?");
@@ -483,7 +485,7 @@ fn a_document_is_begun_resumed_and_gone_on_with_without_its_transcript() {
         let second = sessions(&story);
         assert_eq!(second, [&first[..], &first[..]].concat());
 
-        // Its transcript is gone: a new session knows the document.
+        // Its transcript is deleted: a new session knows the document.
         let transcript = shown(&story)["sessions"][1]["transcript_path"].clone();
         fs::remove_file(transcript.as_str().unwrap()).unwrap();
         let person = prd(&story, &["continue", "checkout"])?;

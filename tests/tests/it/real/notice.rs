@@ -2,18 +2,18 @@
 
 use std::fs;
 
-use becket_tests::claude::Scope;
+use becket_tests::claude::SettingsScope;
 use becket_tests::model::{bash, say, tool};
 use becket_tests::skip::Unavailable;
 use becket_tests::story::{Becket, Given, Person, Story, program, story};
 use becket_tests::wait::{self, PATIENCE};
 use serde_json::json;
 
-/// Since when the program is known to show what a hook has for the terminal.
+/// The first version that shows a hook's terminal sequence.
 const SHOWN_SINCE: &str = "2.1.197";
 
-/// A story whose becket has this in `[notice]`.
-fn wishes(given: Given, notice: &str) -> Result<Story, Unavailable> {
+/// Starts a story with this `[notice]` config.
+fn begin_with_notice(given: Given, notice: &str) -> Result<Story, Unavailable> {
     let becket = Becket::default();
     fs::create_dir_all(&becket.world.becket_home).expect("a home");
     let config = becket.world.path("config.toml");
@@ -24,8 +24,8 @@ fn wishes(given: Given, notice: &str) -> Result<Story, Unavailable> {
         .begin()
 }
 
-/// Waits until the program has sent this to its terminal. The reply is all that came by then.
-fn rings(story: &Story, person: &Person<'_>, sequence: &str) -> String {
+/// Waits until the program has sent this sequence to its terminal, and returns all output so far.
+fn wait_sequence(story: &Story, person: &Person<'_>, sequence: &str) -> String {
     let file = story.home.root().join("sent");
     let sent = || String::from_utf8_lossy(&fs::read(&file).unwrap_or_default()).into_owned();
     let heard = wait::until(PATIENCE, || {
@@ -39,16 +39,16 @@ fn listens(story: &Story, person: &Person<'_>) {
 }
 
 #[test]
-fn a_dialog_rings_and_still_asks() {
+fn a_dialog_sends_a_notice_and_still_asks() {
     story(|given| {
         let given = given.on("touch it", [bash("touch made.txt"), say("it is made")]);
-        let story = wishes(given, "on = \"attention\"\nhow = \"osc9\"")?;
+        let story = begin_with_notice(given, "on = \"attention\"\nhow = \"osc9\"")?;
         let person = story.person()?;
         listens(&story, &person);
 
         person.submits("touch it");
         person.wait_text("❯ 1.");
-        rings(
+        wait_sequence(
             &story,
             &person,
             "]9;Claude Code in project is waiting for you: wants to run: touch made.txt\u{7}",
@@ -67,17 +67,17 @@ fn a_dialog_rings_and_still_asks() {
 }
 
 #[test]
-fn long_work_that_ends_rings_and_ends() {
+fn the_end_of_long_work_sends_a_notice() {
     story(|given| {
         let given = given.on("be quick", [say("that was quick")]);
-        let story = wishes(given, "on = \"done\"\nhow = \"osc777\"\nafter = \"0s\"")?;
+        let story = begin_with_notice(given, "on = \"done\"\nhow = \"osc777\"\nafter = \"0s\"")?;
         let person = story.person()?;
         listens(&story, &person);
 
         person.submits("be quick");
         person.wait_text("that was quick");
-        // However long it took: the machine may be busy.
-        rings(
+        // The duration is not compared, since the machine may be busy.
+        wait_sequence(
             &story,
             &person,
             "]777;notify;Claude Code in project;is done after ",
@@ -91,7 +91,7 @@ fn long_work_that_ends_rings_and_ends() {
 }
 
 #[test]
-fn the_questions_of_a_tool_and_of_a_server_ring_too() {
+fn questions_of_a_tool_and_of_a_server_send_notices() {
     story(|given| {
         let question = json!({"questions": [{
             "question": "Which colour?", "header": "Colour", "multiSelect": false,
@@ -103,7 +103,7 @@ fn the_questions_of_a_tool_and_of_a_server_ring_too() {
                 [tool("AskUserQuestion", question), say("red it is")],
             )
             .on("ask me", [tool("mcp__asker__ask", json!({})), say("asked")]);
-        let story = wishes(given, "on = \"attention\"\nhow = \"osc9\"")?;
+        let story = begin_with_notice(given, "on = \"attention\"\nhow = \"osc9\"")?;
         let servers = json!({"mcpServers": {"asker": {"command": program("becket-asker")}}});
         let person = story.person_with(&[
             "--mcp-config",
@@ -115,7 +115,7 @@ fn the_questions_of_a_tool_and_of_a_server_ring_too() {
 
         person.submits("which one");
         person.wait_text("Which colour?");
-        rings(
+        wait_sequence(
             &story,
             &person,
             "]9;Claude Code in project is waiting for you: Which colour?\u{7}",
@@ -125,7 +125,7 @@ fn the_questions_of_a_tool_and_of_a_server_ring_too() {
         person.ready();
         person.submits("ask me");
         person.wait_text("What is your name");
-        rings(
+        wait_sequence(
             &story,
             &person,
             "]9;Claude Code in project is waiting for you: asker asks: What is your name?\u{7}",
@@ -135,12 +135,12 @@ fn the_questions_of_a_tool_and_of_a_server_ring_too() {
 }
 
 #[test]
-fn the_status_line_is_on_the_screen_and_the_one_before_it_too() {
+fn the_status_line_and_the_users_own_are_on_the_screen() {
     story(|given| {
         let story = given
             .on("hello", [say("hello yourself").usage(50_000, 500)])
             .settings(
-                Scope::User,
+                SettingsScope::User,
                 json!({"statusLine": {"type": "command", "command": "echo x >> ran; echo my own line"}}),
             )
             .registered(Becket::default().init(&["--statusline"]))
@@ -157,7 +157,7 @@ fn the_status_line_is_on_the_screen_and_the_one_before_it_too() {
         });
         assert!(screen.contains("project · "), "{}", screen.0);
         assert!(!screen.contains("⚠"), "{}", screen.0);
-        // Nothing happens in this session, and its line tells of another that waits.
+        // Nothing happens in this session, and its line shows another session that waits.
         let asks = json!({"tool_name": "Bash", "tool_input": {"command": "make"}});
         let another_waits = |id: &str, shown: &str| {
             story.becket().tell(id, "PermissionRequest", &asks);

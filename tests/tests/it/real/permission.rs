@@ -2,14 +2,14 @@
 
 use std::fs;
 
-use becket_tests::claude::{Home, Scope};
+use becket_tests::claude::{Home, SettingsScope};
 use becket_tests::model::{Request, bash, say};
 use becket_tests::story::{Becket, Recorder, Story, story};
 use becket_tests::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
-/// Permission modes, and whether Claude Code itself asks about a program that it does not know. Behind the
-/// scripted model, auto mode cannot check a call and asks without a PermissionRequest.
+/// Permission modes, and whether Claude Code itself asks about an unknown program. Behind the scripted
+/// model, auto mode cannot check a call and asks without a PermissionRequest.
 const MODES: [(&str, bool); 4] = [
     ("default", true),
     ("acceptEdits", true),
@@ -17,17 +17,17 @@ const MODES: [(&str, bool); 4] = [
     ("bypassPermissions", false),
 ];
 
-/// A Python program that makes a file, which no mode allows by itself.
+/// Returns a Python program that makes a file, which no mode allows by itself.
 fn makes(file: &str) -> String {
     format!("python3 -c 'open(\"{file}\", \"w\")'")
 }
 
 #[test]
-fn every_answer_of_a_guard_holds_in_every_mode() {
+fn every_guard_answer_applies_in_every_mode() {
     let guards = ["deny", "ask", "warn", "once"].map(|answer| {
         format!("[guards.g-{answer}]\npatterns = [\"by-{answer}\"]\nanswer = \"{answer}\"\nreason = \"REASON\"\n")
     });
-    // A hook of the user's rewrites the call that is to be allowed.
+    // A hook of the user rewrites the call that is to be allowed.
     let rewritten = json!({"hookSpecificOutput": {
         "hookEventName": "PreToolUse", "updatedInput": {"command": makes("by-deny") + " # rewritten"},
     }});
@@ -41,7 +41,7 @@ fn every_answer_of_a_guard_holds_in_every_mode() {
             let story = given
                 .since("2.1.325", "the dialog of a hook in auto mode")
                 .settings(
-                    Scope::Local,
+                    SettingsScope::Local,
                     json!({"skipDangerousModePermissionPrompt": true}),
                 )
                 .file(".git/HEAD", "ref: refs/heads/main\n")
@@ -86,7 +86,7 @@ fn every_answer_of_a_guard_holds_in_every_mode() {
             assert_eq!(dialogs("do more", "is denied again"), 0, "{mode}");
             assert!(!made("by-deny"), "{mode}");
             person.leaves();
-            // Three denials, by PreToolUse: of the first try, of the denied call and of its repetition.
+            // Three denials by PreToolUse: of the first try, of the denied call and of its repetition.
             let events = story.becket().events();
             let denied = events
                 .iter()
@@ -112,7 +112,7 @@ const MODS: [&str; 2] = [
     "on('tool.check', async () => ({decision: 'allow'}))",
 ];
 
-/// Puts a mod with this code among the user's skills.
+/// Adds a mod with this code to the user's skills.
 fn add_mod(home: &Home, code: &str) {
     let folder = home.config().join("skills/lifter");
     for (file, text) in [
@@ -129,7 +129,7 @@ fn add_mod(home: &Home, code: &str) {
     }
 }
 
-/// The results of calls that becket had denied, as the log has them.
+/// Returns the logged results of calls that becket had denied.
 fn faults(story: &Story) -> Vec<Value> {
     let mut events = story.becket().events();
     events.retain(|event| event["fault"] == "denied, but it ran");
@@ -150,7 +150,7 @@ fn a_denial_that_a_mod_lifts_is_noticed_in_every_mode() {
             let story = given
                 .since("2.1.325", "mods")
                 .settings(
-                    Scope::Local,
+                    SettingsScope::Local,
                     json!({"skipDangerousModePermissionPrompt": true}),
                 )
                 .file(".git/HEAD", "ref: refs/heads/main\n")

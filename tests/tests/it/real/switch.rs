@@ -1,11 +1,11 @@
-//! Switches: typed by a person, as command files without hooks, and as a plugin, alone and beside
-//! `becket init`.
+//! Switches: typed by the user, as command files without hooks, and as a plugin, alone and beside `becket
+//! init`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use becket_tests::claude::{Claude, Home, Scope};
+use becket_tests::claude::{Claude, Home, SettingsScope};
 use becket_tests::model::{bash, say, write};
 use becket_tests::skip::Unavailable;
 use becket_tests::story::{
@@ -18,7 +18,7 @@ use serde_json::json;
 const DISABLED: &str = "🔒 Disabled typecheck-changed for this session";
 const ENABLED: &str = "✅ Re-enabled typecheck-changed for this session";
 
-/// The built-in, with a checker that only leaves a mark.
+/// The built-in, with a checker that only creates a file.
 const TYPECHECK: &str = r#"
 [hooks.typecheck-changed]
 command = "echo checked >> checked"
@@ -42,10 +42,10 @@ fn checks(story: &Story) -> usize {
     marks.unwrap_or_default().lines().count()
 }
 
-/// The model is asked to write a file, and does so.
+/// Asks the model to write a file, and waits until it did.
 #[track_caller]
-fn writes(story: &Story, person: &Person<'_>) {
-    // Not every version overwrites what this session has not read.
+fn write_file(story: &Story, person: &Person<'_>) {
+    // Not every version overwrites a file that this session has not read.
     let _ = fs::remove_file(story.home.project().join("it.ts"));
     let stops = || story.events().of("Stop").len();
     let before = stops();
@@ -59,9 +59,9 @@ fn writes(story: &Story, person: &Person<'_>) {
     person.ready();
 }
 
-/// Types a slash command, and reads the line that it brings. No model is asked.
+/// Types a slash command, and reads its line. No model is asked.
 #[track_caller]
-fn switches(story: &Story, person: &Person<'_>, command: &str, line: &str) {
+fn run_slash_command(story: &Story, person: &Person<'_>, command: &str, line: &str) {
     let before = story.model.requests().len();
     person.type_text(command);
     person.wait_text(command);
@@ -78,34 +78,34 @@ fn switches(story: &Story, person: &Person<'_>, command: &str, line: &str) {
     assert!(all_rest, "work after {command}: {sessions:?}");
 }
 
-/// Off in one session, on in another, off after `/clear`, and on again.
-fn a_day_with_switches(story: &Story, args: &[&str], hook: &str) -> Result<(), Unavailable> {
+/// Switches a hook off in one session, on in another, checks it after `/clear`, and switches it on again.
+fn switch_off_and_on(story: &Story, args: &[&str], hook: &str) -> Result<(), Unavailable> {
     let args = [&["--permission-mode", "acceptEdits"], args].concat();
     let person = story.person_with(&args)?;
-    writes(story, &person);
+    write_file(story, &person);
     assert_eq!(checks(story), 1, "on at first");
 
-    switches(
+    run_slash_command(
         story,
         &person,
         &format!("{hook}disable typecheck"),
         DISABLED,
     );
-    writes(story, &person);
+    write_file(story, &person);
     assert_eq!(checks(story), 1, "off");
 
     let other = story.person_with(&args)?;
-    writes(story, &other);
+    write_file(story, &other);
     assert_eq!(checks(story), 2, "on in another session");
     other.leaves();
 
     person.submits("/clear");
     person.ready();
-    writes(story, &person);
+    write_file(story, &person);
     assert_eq!(checks(story), 2, "off after /clear");
 
-    switches(story, &person, &format!("{hook}enable typecheck"), ENABLED);
-    writes(story, &person);
+    run_slash_command(story, &person, &format!("{hook}enable typecheck"), ENABLED);
+    write_file(story, &person);
     assert_eq!(checks(story), 3, "on again");
     person.leaves();
     Ok(())
@@ -117,21 +117,21 @@ fn a_hook_is_off_in_this_session_alone_and_stays_so_after_clear() {
         let story = given(story, Becket::default().config(TYPECHECK))
             .needs(&["CLAUDE_PID"])
             .begin()?;
-        a_day_with_switches(&story, &[], "/hook:")
+        switch_off_and_on(&story, &[], "/hook:")
     });
 }
 
-/// Told of versions too that do not say which session goes on from which.
+/// Also for versions that do not report which session continues another.
 #[test]
-fn a_hook_is_off_when_its_person_says_so_and_on_again() {
+fn the_user_switches_a_hook_off_and_on() {
     story(|story| {
         let story = given(story, Becket::default().config(TYPECHECK)).begin()?;
         let person = story.person_with(&["--permission-mode", "acceptEdits"])?;
-        switches(&story, &person, "/hook:disable typecheck", DISABLED);
-        writes(&story, &person);
+        run_slash_command(&story, &person, "/hook:disable typecheck", DISABLED);
+        write_file(&story, &person);
         assert_eq!(checks(&story), 0, "off");
-        switches(&story, &person, "/hook:enable typecheck", ENABLED);
-        writes(&story, &person);
+        run_slash_command(&story, &person, "/hook:enable typecheck", ENABLED);
+        write_file(&story, &person);
         assert_eq!(checks(&story), 1, "on again");
         person.leaves();
         Ok(())
@@ -139,7 +139,7 @@ fn a_hook_is_off_when_its_person_says_so_and_on_again() {
 }
 
 #[test]
-fn and_so_it_is_with_the_plugin_alone() {
+fn the_user_switches_a_hook_off_and_on_with_the_plugin_alone() {
     story(|story| {
         let story = given(story, Plugin::default())
             .since(SINCE.0, SINCE.1)
@@ -152,7 +152,7 @@ fn and_so_it_is_with_the_plugin_alone() {
         assert!(trusted.expect("becket").status.success());
         let folder = plugin();
         let folder = folder.to_str().expect("a path");
-        a_day_with_switches(&story, &["--plugin-dir", folder], "/becket:hook:")
+        switch_off_and_on(&story, &["--plugin-dir", folder], "/becket:hook:")
     });
 }
 
@@ -193,11 +193,12 @@ fn a_fork_begins_with_a_copy_and_a_resumed_session_keeps_its_own() {
 const MINE_DISABLED: &str = "🔒 Disabled typecheck-mine for this session";
 const MINE_ENABLED: &str = "✅ Re-enabled typecheck-mine for this session";
 
-/// Command files with a language for arguments of their own, and plugins with hooks in exec form.
+/// The first version with command files that have arguments in a language of their own, and plugins with
+/// hooks in exec form.
 pub(super) const SINCE: (&str, &str) = ("2.1.260", "slash commands as becket writes them");
 
-/// Writes a line for each run of a hook that wants to hear of every Write and every Bash. Beside it
-/// stands another one, so that it has to be named.
+/// Adds a hook on every Write and Bash that writes a line for each run. Another hook beside it makes its
+/// name necessary.
 fn hook_that_counts(world: &World) {
     let runs = world.root().join("runs");
     let config = format!(
@@ -223,7 +224,7 @@ pub(super) fn plugin() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugin")
 }
 
-/// Nothing but the command files that `becket init` writes.
+/// A registration of the command files of `becket init` alone.
 #[derive(Debug, Default)]
 struct CommandsAlone(Becket);
 
@@ -234,7 +235,7 @@ impl Registration for CommandsAlone {
 
     fn register(&mut self, claude: &Claude, home: &mut Home) -> Result<(), Unavailable> {
         self.0.register(claude, home)?;
-        home.set_settings(Scope::User, &json!({}));
+        home.set_settings(SettingsScope::User, &json!({}));
         Ok(())
     }
 
@@ -247,7 +248,7 @@ impl Registration for CommandsAlone {
     }
 }
 
-/// Nothing but the plugin: whoever starts the program says `--plugin-dir`.
+/// A registration of the plugin alone, for programs started with `--plugin-dir`.
 #[derive(Debug, Default)]
 pub(super) struct Plugin {
     pub(super) world: World,
@@ -302,7 +303,7 @@ fn the_command_files_work_alone() {
     });
 }
 
-/// What a person types is never run, not even where everything may be.
+/// Typed text that would run commands if it reached a shell.
 const HOSTILE: [&str; 9] = [
     "x\"; touch p; \"",
     "$(touch p)",
@@ -316,7 +317,7 @@ const HOSTILE: [&str; 9] = [
 ];
 
 #[test]
-fn what_is_typed_after_a_command_is_never_run() {
+fn text_after_a_slash_command_is_never_executed() {
     story(|given| {
         let story = given
             .since(SINCE.0, SINCE.1)
@@ -332,7 +333,7 @@ fn what_is_typed_after_a_command_is_never_run() {
                 );
             }
         }
-        // The way there is open: what is no argument does run.
+        // This path is open: text that is not an argument does run.
         let told = story.print("/hook:disable nothing").mode("default").run();
         told.succeeded();
         let asked = |request: &becket_tests::model::Request| {
@@ -349,7 +350,7 @@ fn with_plugin(story: &Story, prompt: &str) -> becket_tests::claude::Finished {
 }
 
 #[test]
-fn the_plugin_alone_brings_events_and_switches() {
+fn the_plugin_alone_delivers_events_and_switches() {
     story(|given| {
         let plugin = Plugin::default();
         hook_that_counts(&plugin.world);
@@ -378,12 +379,12 @@ fn the_plugin_alone_brings_events_and_switches() {
 }
 
 #[test]
-fn the_plugin_beside_init_does_nothing_twice() {
-    story(beside_init);
+fn the_plugin_beside_init_duplicates_nothing() {
+    story(register_beside_init);
 }
 
-/// Both registrations at once.
-fn beside_init(given: Given) -> Result<(), Unavailable> {
+/// Registers both.
+fn register_beside_init(given: Given) -> Result<(), Unavailable> {
     let becket = Becket::default();
     hook_that_counts(&becket.world);
     let programs = becket.world.programs.display().to_string();

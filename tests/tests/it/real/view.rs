@@ -7,11 +7,11 @@ use becket_tests::story::{Session, story};
 use becket_tests::terminal::Terminal;
 use becket_tests::wait::{self, PATIENCE};
 
-/// Text that people meant for a session. With letters as commands, the first cancels the dialog and
-/// the second ends Claude Code.
+/// Text for a session. With letters as commands, the first cancels the dialog and the second ends Claude
+/// Code.
 const TEXTS: [&str; 2] = ["fix it", "use the proxy"];
 
-/// Presses a key until the view has taken it: right after a paste it would belong to that.
+/// Presses a key until the view has taken it: right after a paste it would count as pasted.
 fn presses(view: &Terminal, key: &str, asks: &str) {
     let asked = || view.screen().contains(asks).then_some(());
     let taken = wait::until(PATIENCE, || {
@@ -22,7 +22,7 @@ fn presses(view: &Terminal, key: &str, asks: &str) {
 }
 
 #[test]
-fn text_that_was_meant_for_a_session_neither_cancels_its_dialog_nor_ends_it() {
+fn text_sent_to_a_session_neither_cancels_its_dialog_nor_ends_it() {
     story(|given| {
         let story = given
             .on("touch it", [bash("touch made.txt"), say("made")])
@@ -45,7 +45,7 @@ fn text_that_was_meant_for_a_session_neither_cancels_its_dialog_nor_ends_it() {
             view.press("Enter");
             view.press("Escape");
             view.wait_for("the list", |screen| !screen.contains("Esc"));
-            // Pasted into the list; tmux announces no paste that it types itself.
+            // Pasted into the list; tmux marks no paste that it types itself.
             view.type_text(text);
             view.wait_text("this looked pasted");
         }

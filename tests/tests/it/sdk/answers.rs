@@ -1,4 +1,4 @@
-//! What a callback answers takes effect; interrupts and changes while a turn runs.
+//! Answers of callbacks take effect; interrupts and changes during a turn.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::{all, ask, begin, claude, run};
 
 #[test]
-fn a_denied_call_does_not_run_and_the_model_is_told_why() {
+fn a_denied_call_does_not_run_and_the_model_gets_the_reason() {
     story(|given| {
         let story = begin(given.on("tidy up", [bash("rm -rf build"), say("could not")]))?;
         story.home.file("build/keep", "x");
@@ -74,7 +74,7 @@ fn a_stop_ends_the_turn() {
 
 /// A field that the SDK refuses reaches Claude Code by `raw`.
 #[test]
-fn a_raw_answer_is_sent_as_it_is() {
+fn a_raw_answer_is_sent_unchanged() {
     story(|given| {
         let story = begin(given.on("work", [bash("touch made"), say("done")]))?;
         let result = run(async {
@@ -162,9 +162,10 @@ fn a_blocked_stop_goes_on() {
                     let active = event.stop_hook_active == Some(true);
                     seen.lock().expect("stops").push(active);
                     async move {
-                        Ok(match active {
-                            true => Answer::none(),
-                            false => Answer::block("run the tests first"),
+                        Ok(if active {
+                            Answer::none()
+                        } else {
+                            Answer::block("run the tests first")
                         })
                     }
                 })
@@ -182,7 +183,7 @@ fn a_blocked_stop_goes_on() {
 }
 
 #[test]
-fn the_permission_callback_decides_what_would_be_asked() {
+fn the_permission_callback_answers_permission_dialogs() {
     story(|given| {
         let calls = tools([
             bash("touch allowed"),
@@ -256,7 +257,7 @@ fn a_permission_request_hook_decides_too() {
 }
 
 #[test]
-fn a_matching_callback_is_told_where_the_call_is() {
+fn a_matching_callback_gets_the_context_of_its_call() {
     story(|given| {
         let story = begin(given.on("look", [bash("echo x"), say("done")]))?;
         let contexts: Arc<Mutex<Vec<Context>>> = Arc::default();
@@ -305,7 +306,7 @@ fn a_matching_callback_is_told_where_the_call_is() {
 fn twenty_callbacks_run_side_by_side() {
     story(|given| {
         let story = begin(given.on("look", [bash("echo x"), say("done")]))?;
-        // Each waits for all the others: one after the other, they would wait for ever.
+        // Each callback waits for all others: one after the other, they would wait for ever.
         let barrier = Arc::new(tokio::sync::Barrier::new(20));
         let answered = Arc::new(AtomicUsize::new(0));
         run(async {
@@ -355,7 +356,7 @@ fn a_large_input_passes_whole() {
     });
 }
 
-/// Tells through a channel why its call ended.
+/// Sends the reason for the end of its call through a channel.
 struct Cleanup(Context, Option<oneshot::Sender<Option<Ended>>>);
 
 impl Drop for Cleanup {
@@ -366,10 +367,10 @@ impl Drop for Cleanup {
     }
 }
 
-/// For each call, why it ended.
+/// For each call, the reason of its end.
 pub(super) type Calls = mpsc::UnboundedReceiver<oneshot::Receiver<Option<Ended>>>;
 
-/// A PreToolUse hook that says that it is called, and never answers.
+/// Returns a PreToolUse hook that reports its calls and never answers.
 pub(super) fn hanging() -> (Hook, Calls) {
     let (called, calls) = mpsc::unbounded_channel();
     let hook = Hook::new(PreToolUse, Any, move |_, ctx| {
@@ -385,7 +386,7 @@ pub(super) fn hanging() -> (Hook, Calls) {
 }
 
 #[test]
-fn an_interrupt_cancels_the_callback_that_runs() {
+fn an_interrupt_cancels_the_running_callback() {
     story(|given| {
         let given = given.on("look", [bash("echo x"), say("done")]);
         let story = begin(given.on("again", [say("fine")]))?;
@@ -459,7 +460,7 @@ fn a_model_call_can_be_interrupted() {
 }
 
 #[test]
-fn mode_and_model_change_while_it_runs() {
+fn mode_and_model_change_during_a_session() {
     story(|given| {
         let given = given.on("first", [bash("touch one"), say("done")]);
         let story = begin(given.on("second", [bash("touch two"), say("done")]))?;

@@ -1,4 +1,4 @@
-//! Turns and clients with a subagent in the background, which is where Claude Code puts it unasked.
+//! Turns and clients with a subagent in the background, the default of Claude Code.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,10 +17,10 @@ use super::{all, ask, begin, claude, run};
 
 const MODES: [&str; 4] = ["default", "acceptEdits", "auto", "bypassPermissions"];
 
-/// The version since which an agent runs in the background unasked, and results name their prompts.
+/// The first version in which an agent runs in the background by default, and results name their prompts.
 const SINCE: &str = "2.1.260";
 
-/// Starts a subagent, and does not say where.
+/// Starts a subagent without a choice of foreground or background.
 fn agent() -> Turn {
     let input = json!({
         "description": "the digging",
@@ -30,7 +30,8 @@ fn agent() -> Turn {
     tool("Agent", input)
 }
 
-/// The subagent's only call waits for the gate `dig`; what the model makes of its end waits for `told`.
+/// Adds a subagent whose only call waits for the gate `dig`; the model's turn about its end waits for
+/// `told`.
 fn digging(given: Given) -> Given {
     let given = given.since(SINCE, "agents in the background, unasked");
     let given = given.on("commence", [agent(), say("it is launched")]);
@@ -44,13 +45,13 @@ fn digging(given: Given) -> Given {
     )
 }
 
-/// A client in this mode that lets every call pass. Its callbacks are closed, and counted.
+/// Returns a client in this mode that lets every call pass. Its callbacks fail closed, and are counted.
 fn permissive(story: &Story, mode: &'static str, calls: &Arc<AtomicUsize>) -> Builder {
     let calls = Arc::clone(calls);
     let hook = Hook::new(PreToolUse, Any, move |_, _| {
         calls.fetch_add(1, Ordering::Relaxed);
         async move {
-            // The check of auto mode is the server's, and there is none.
+            // The check of auto mode is the server's, which the scripted model does not have.
             Ok(match mode {
                 "auto" => Answer::allow("by the test"),
                 _ => Answer::none(),
@@ -63,7 +64,7 @@ fn permissive(story: &Story, mode: &'static str, calls: &Arc<AtomicUsize>) -> Bu
         .can_use_tool(|_, _| async { Ok(Permission::allow()) })
 }
 
-/// The next result that belongs to no turn.
+/// Returns the next result that belongs to no turn.
 async fn next_autonomous(claude: &mut Claude) -> String {
     let mut events = claude.events();
     loop {
@@ -80,9 +81,9 @@ fn said(messages: &[Message]) -> Vec<String> {
     texts.filter(|text| !text.is_empty()).collect()
 }
 
-/// The turn that tells of the subagent runs when the prompt is given, and ends before the prompt's own.
+/// The turn that reports the subagent runs when the prompt is sent, and ends before the prompt's own.
 #[test]
-fn a_prompt_during_the_turn_that_tells_of_a_subagent_gets_its_own_answer() {
+fn a_prompt_during_the_turn_that_reports_a_subagent_gets_its_own_answer() {
     for mode in MODES {
         story(|given| {
             let story = begin(digging(given).on("second", [say("answer two")]))?;
@@ -110,7 +111,7 @@ fn a_prompt_during_the_turn_that_tells_of_a_subagent_gets_its_own_answer() {
     }
 }
 
-/// The subagent ends during a turn, and is told of after it: before the next prompt's turn.
+/// The subagent ends during a turn, and is reported after it: before the next prompt's turn.
 #[test]
 fn a_prompt_after_a_subagent_has_ended_gets_its_own_answer() {
     for mode in MODES {
@@ -154,7 +155,7 @@ fn dig_after_the_turn(builder: Builder, story: &Story) -> (Builder, mpsc::Unboun
 }
 
 #[test]
-fn query_returns_what_became_of_a_subagent_in_the_background() {
+fn query_returns_the_result_of_a_background_subagent() {
     for mode in MODES {
         story(|given| {
             let story = begin(digging(given))?;
@@ -177,7 +178,7 @@ fn query_returns_what_became_of_a_subagent_in_the_background() {
 }
 
 #[test]
-fn close_lets_a_subagent_in_the_background_finish() {
+fn close_lets_a_background_subagent_finish() {
     for mode in MODES {
         story(|given| {
             let story = begin(digging(given))?;
@@ -200,9 +201,9 @@ fn close_lets_a_subagent_in_the_background_finish() {
     }
 }
 
-/// A subagent that ends during the turn is told to the model in that turn. No other turn follows.
+/// A subagent that ends during the turn is reported to the model in that turn. No other turn follows.
 #[test]
-fn query_does_not_wait_for_a_subagent_that_was_told_in_the_turn() {
+fn query_does_not_wait_for_a_subagent_reported_in_the_turn() {
     story(|given| {
         let given = given.since(SINCE, "agents in the background, unasked");
         let turns = [
@@ -241,7 +242,7 @@ fn query_does_not_wait_for_a_subagent_that_was_told_in_the_turn() {
 }
 
 #[test]
-fn past_the_bound_a_subagent_that_works_is_named() {
+fn past_the_bound_a_working_subagent_is_named() {
     story(|given| {
         let story = begin(digging(given))?;
         run(async {
@@ -261,7 +262,7 @@ fn past_the_bound_a_subagent_that_works_is_named() {
     });
 }
 
-/// A resumed session begins with what became of the tasks before it.
+/// A resumed session begins with the results of earlier tasks.
 #[test]
 fn query_returns_no_result_from_before_that_of_its_prompt() {
     story(|given| {
@@ -283,7 +284,7 @@ cat > /dev/null"#;
 
 /// The same holds for a shell command in the background.
 #[test]
-fn query_waits_for_a_command_in_the_background() {
+fn query_waits_for_a_background_command() {
     story(|given| {
         let given = given.since(SINCE, "results that name their prompts");
         let command = json!({

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use super::life::{pid_in, script, wait_gone};
 use super::{ask, begin, claude, run};
 
-/// Denies, rewrites, adds context and blocks a prompt; each run is counted.
+/// Hooks that deny, rewrite, add context and block a prompt; each run is counted.
 const CONFIG: &str = r#"
 [hooks.no-psql]
 on = "PreToolUse"
@@ -51,12 +51,12 @@ fn scenario(given: Given) -> Given {
         bash("deploy now"),
         say("done"),
     ];
-    // A project has a folder of becket's, else there is nothing to trust.
+    // A project with a `.becket` folder, since trust needs one.
     let given = given.file(".becket/config.toml", "");
     given.on("look", turns).on("poem", [say("roses")])
 }
 
-/// becket's home and programs, with this config and without a registration.
+/// Creates a world with this config and without a registration.
 fn unregistered() -> World {
     let world = World::new();
     fs::create_dir_all(&world.becket_home).expect("a home");
@@ -70,12 +70,12 @@ fn with_becket(story: &Story, world: &World) -> Builder {
         .becket_home(&world.becket_home)
 }
 
-/// Runs the scenario, and gives what the model and the user get to see of becket.
+/// Runs the scenario, and returns becket's effects for the model and the user.
 fn run_scenario(story: &Story, builder: Builder) -> Vec<String> {
     run_scenario_of(story, builder).0
 }
 
-/// The same, and the process.
+/// Runs the scenario, and returns becket's effects and the process.
 fn run_scenario_of(story: &Story, builder: Builder) -> (Vec<String>, u32) {
     let (texts, pid) = run(async {
         let mut claude = builder.start().await.expect("start");
@@ -96,7 +96,7 @@ fn run_scenario_of(story: &Story, builder: Builder) -> (Vec<String>, u32) {
     (texts.into_iter().chain(results).chain(noted).collect(), pid)
 }
 
-/// The decisions in becket's log, by event.
+/// Returns the decisions in becket's log, by event.
 fn decisions(world: &World) -> Vec<(String, Value)> {
     let events = world.events().into_iter();
     let decided = events.filter(|event| !event["decision"].is_null());
@@ -247,7 +247,7 @@ fn an_interrupt_ends_beckets_named_hooks() {
 }
 
 #[test]
-fn becket_that_is_not_installed_is_an_error() {
+fn a_missing_becket_is_an_error() {
     run(async {
         let builder = becket_sdk::Claude::builder()
             .env("PATH", "/nonexistent")

@@ -1,4 +1,4 @@
-//! The process of a client: resumed sessions, clients side by side, every way to end, and failing callbacks.
+//! The process of a client: resumed sessions, concurrent clients, every way to end, and failing callbacks.
 
 use std::fs;
 use std::future::pending;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use becket_sdk::{
     Answer, Any, Claude, Ended, Error, Hook, Message, OnFailure, PostToolUse, PreToolUse, Stop,
 };
-use becket_tests::claude::Scope;
+use becket_tests::claude::SettingsScope;
 use becket_tests::model::{bash, gate, say, tool, tools, write};
 use becket_tests::story::{Story, story};
 use becket_tests::wait::{self, PATIENCE};
@@ -21,7 +21,7 @@ use serde_json::json;
 use super::answers::hanging;
 use super::{all, ask, begin, claude, example_command, run};
 
-/// A program that runs this shell script, with the real Claude Code as `$CLAUDE`.
+/// Writes a program that runs this shell script, with the real Claude Code as `$CLAUDE`.
 pub(super) fn script(story: &Story, text: &str) -> PathBuf {
     let claude = story.claude.command()[0].to_string_lossy();
     let file = story.home.file(
@@ -32,7 +32,7 @@ pub(super) fn script(story: &Story, text: &str) -> PathBuf {
     file
 }
 
-/// The pid that a script left.
+/// Waits for the pid that a script recorded.
 pub(super) fn pid_in(story: &Story) -> u32 {
     let pid = fs::read_to_string(story.home.project().join("pid")).expect("a pid");
     pid.trim().parse().expect("a pid")
@@ -42,12 +42,12 @@ fn pid_of(pid: u32) -> Pid {
     Pid::from_raw(pid.cast_signed()).expect("a pid")
 }
 
-/// Gone and reaped: a zombie would still have a folder.
+/// Returns true if the process is gone and reaped: a zombie would still have a folder.
 fn is_gone(pid: u32) -> bool {
     !Path::new(&format!("/proc/{pid}")).exists()
 }
 
-/// Keeps the runtime going until the process is gone.
+/// Keeps the runtime running until the process is gone.
 pub(super) async fn wait_gone(pid: u32) {
     let gone =
         tokio::task::spawn_blocking(move || wait::until(PATIENCE, || is_gone(pid).then_some(())));
@@ -209,7 +209,7 @@ fn further_options_reach_the_program() {
 
 /// `--resume -h` is the help.
 #[test]
-fn a_value_that_begins_with_a_hyphen_is_no_flag() {
+fn a_value_with_a_hyphen_is_not_read_as_a_flag() {
     story(|given| {
         let story = begin(given)?;
         run(async {
@@ -308,17 +308,17 @@ fn claude_code_outlives_a_killed_host_and_refuses_the_calls_of_its_callbacks() {
     outlives_a_killed_host(None);
 }
 
-/// The same where the callback's failure lets a call pass.
+/// The same for a callback whose failure lets a call pass.
 #[test]
 fn claude_code_refuses_the_calls_of_a_killed_hosts_open_callbacks() {
     outlives_a_killed_host(Some(r#"s/"onFailure":"block"/"onFailure":"continue"/"#));
 }
 
-/// `edit` is what sed does to the frames that the host writes.
+/// Kills a host whose frames sed changes by `edit`.
 fn outlives_a_killed_host(edit: Option<&str>) {
     story(|given| {
         let settings = json!({"permissions": {"defaultMode": "bypassPermissions"}});
-        let given = given.settings(Scope::User, settings);
+        let given = given.settings(SettingsScope::User, settings);
         let turns = [
             gate("killed").then(bash("touch judged")),
             write("unjudged", "x"),
@@ -387,7 +387,7 @@ fn a_dropped_client_leaves_no_process() {
 }
 
 #[test]
-fn a_child_that_never_answers_is_given_up() {
+fn a_child_that_never_answers_times_out() {
     story(|given| {
         let story = begin(given)?;
         let silent = script(
@@ -411,7 +411,7 @@ fn a_child_that_never_answers_is_given_up() {
 fn a_program_that_cannot_start_is_named() {
     story(|given| {
         let story = begin(given)?;
-        // Its own child keeps its output open.
+        // The child of the program keeps its output open.
         let failing = "sleep 600 & echo $! > pid; echo 'no licence' >&2; exit 3";
         let failing = script(&story, failing);
         run(async {
@@ -448,10 +448,10 @@ fn a_program_that_cannot_start_is_named() {
 }
 
 #[test]
-fn output_that_is_cut_in_the_middle_of_a_line_is_an_error() {
+fn output_that_ends_within_a_line_is_an_error() {
     story(|given| {
         let story = begin(given.on("look", [say("x".repeat(40_000))]))?;
-        // The answer to initialize passes whole, the model's words do not.
+        // The answer to initialize passes whole, the model's reply does not.
         let cut = "mkfifo out; exec 3<&0; \"$CLAUDE\" \"$@\" <&3 >out & \
             exec dd bs=1 count=50000 status=none <out";
         let cut = script(&story, cut);
@@ -496,7 +496,7 @@ fn a_message_over_the_bound_is_an_error_and_the_turn_goes_on() {
                 }
             }
             drop(turn);
-            // The result has the denied call in it, and ends the turn all the same.
+            // The result contains the denied call, and still ends the turn.
             assert_eq!(kinds, ["assistant", "control_request", "result"]);
             assert!(texts.iter().any(|text| text == "done"), "{texts:?}");
             assert_eq!(ask(&mut claude, "again").await.subtype(), "success");
@@ -511,7 +511,7 @@ fn a_message_over_the_bound_is_an_error_and_the_turn_goes_on() {
     });
 }
 
-/// Runs one Bash call with this hook and a second, healthy one; gives the messages.
+/// Runs one Bash call with this hook and a second, working one; returns the messages.
 fn run_with(story: &Story, hook: Hook) -> Vec<Message> {
     run(async {
         let mut claude = claude(story)
@@ -526,13 +526,13 @@ fn run_with(story: &Story, hook: Hook) -> Vec<Message> {
     })
 }
 
-/// The tool's result that the model got.
+/// Returns the tool result that the model got.
 fn tool_result(story: &Story) -> (bool, String) {
     let result = story.model.turns()[1].tool_results()[0].clone();
     (result.is_error, result.text)
 }
 
-/// Claude Code's own warning that a callback failed.
+/// Returns true if Claude Code warned that a callback failed.
 fn warned(messages: &[Message]) -> bool {
     messages
         .iter()
@@ -546,7 +546,7 @@ macro_rules! story_of {
 }
 
 #[test]
-fn a_panic_is_that_calls_failure() {
+fn a_panic_fails_its_call_only() {
     story(|given| {
         let story = story_of!(given);
         run_with(
@@ -631,7 +631,7 @@ fn an_open_hook_that_hangs_lets_the_call_go_on() {
 }
 
 #[test]
-fn garbage_is_not_sent() {
+fn invalid_answers_are_not_sent() {
     let wrong = [
         (
             Answer::json(json!("yes")),

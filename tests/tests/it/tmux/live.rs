@@ -1,8 +1,9 @@
-//! The same with the real daemon: what events tell of a pane stands in the pane's tmux, and goes
-//! again with its process.
+//! `becket tmux` with the real daemon: the tmux server of a pane shows the state of its session until its
+//! process ends.
 
 use std::ffi::OsString;
 use std::fs;
+use std::ops::Deref;
 use std::path::Path;
 use std::process::Output;
 
@@ -15,46 +16,54 @@ use serde_json::json;
 
 use super::fails;
 
-/// A tmux server with the panes %0 and %1 in two windows, nobody attached to it, and a daemon that
-/// does not know of it yet.
-struct Live {
+/// A tmux server with the panes %0 and %1 in two windows and no attached terminal, and a daemon that does
+/// not know the server yet.
+struct LiveTmuxWorld {
     world: World,
     inner: Terminal,
 }
 
-fn live() -> Result<Live, Unavailable> {
+fn live_world() -> Result<LiveTmuxWorld, Unavailable> {
     let cat = [OsString::from("cat")];
     let inner = Terminal::start(&cat, &[], Path::new("/"), (100, 30))?;
     inner.tmux_says(&["new-window", "-d", "cat"]);
     let world = World::new();
     world.start_daemon();
-    Ok(Live { world, inner })
+    Ok(LiveTmuxWorld { world, inner })
 }
 
-fn told(name: &str, tell: impl FnOnce(&Live)) {
-    match live() {
-        Ok(live) => tell(&live),
+fn with_tmux(name: &str, test: impl FnOnce(&LiveTmuxWorld)) {
+    match live_world() {
+        Ok(world) => test(&world),
         Err(why) => skip(name, &why),
     }
 }
 
-impl Live {
+impl Deref for LiveTmuxWorld {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        &self.world
+    }
+}
+
+impl LiveTmuxWorld {
     fn tmux(&self) -> String {
         format!("{},1,0", self.inner.socket().display())
     }
 
-    /// What the server says of a pane.
+    /// Returns a tmux format of a pane.
     fn says(&self, pane: &str, format: &str) -> String {
         let asked = ["display-message", "-p", "-t", pane, format];
         self.inner.tmux_says(&asked)
     }
 
-    /// The program in a pane.
+    /// Returns the program in a pane.
     fn program(&self, pane: &str) -> String {
         self.says(pane, "#{pane_pid}")
     }
 
-    /// An event of a session whose Claude Code is the program in this pane.
+    /// Sends an event of a session whose Claude Code is the program in this pane.
     #[track_caller]
     fn tell(&self, session: &str, pane: &str, event: &str) {
         let mut shim = self.world.shim(event);
@@ -68,7 +77,7 @@ impl Live {
         assert!(called.is_silent(), "{called:?}");
     }
 
-    fn becket(&self, args: &[&str]) -> Output {
+    fn becket_in_tmux(&self, args: &[&str]) -> Output {
         let mut becket = self.world.becket(args);
         becket.env("TMUX", self.tmux());
         becket.output().expect("becket runs")
@@ -76,17 +85,16 @@ impl Live {
 
     #[track_caller]
     fn runs(&self, args: &[&str]) {
-        let output = self.becket(args);
+        let output = self.becket_in_tmux(args);
         assert!(output.status.success(), "{output:?}");
     }
 
-    /// What stands in the server's status line.
+    /// Returns becket's text in the status line of the server.
     fn text(&self) -> String {
         self.says("%0", "#{@becket}")
     }
 
-    /// The state that a pane has in the server, and its colours while it is not and while it is the
-    /// one in front.
+    /// Returns the state of a pane in the server, and its colours while it is inactive and active.
     fn look(&self, pane: &str) -> [String; 3] {
         let look = "#{@becket_state}\t#{window-style}\t#{window-active-style}";
         let seen = self.says(pane, look);
@@ -110,7 +118,7 @@ impl Live {
     fn counts(&self, text: &str) {
         self.comes(&true, || {
             let shown = self.text();
-            // How long somebody has been waited for may have been counted since.
+            // A waiting time may have been added since.
             shown == text || (text.starts_with('◆') && shown.starts_with(&format!("{text} ")))
         });
     }
@@ -119,83 +127,83 @@ impl Live {
 const PLAIN: [&str; 2] = ["default", "default"];
 
 #[test]
-fn a_session_stands_in_the_status_line_of_its_server_until_its_process_ends() {
-    let name = "a_session_stands_in_the_status_line_of_its_server_until_its_process_ends";
-    told(name, |live| {
-        live.tell("aaa", "%0", "UserPromptSubmit");
-        live.counts("●1");
-        live.shows("%0", "working", PLAIN);
-        live.tell("bbb", "%1", "PermissionRequest");
-        live.counts("◆1");
-        live.shows("%1", "waiting", PLAIN);
-        live.tell("aaa", "%0", "Stop");
-        live.shows("%0", "done", PLAIN);
-        let asks = live.program("%1").parse().ok().and_then(Pid::from_raw);
+fn a_session_is_in_the_tmux_status_line_until_its_process_ends() {
+    let name = "a_session_is_in_the_tmux_status_line_until_its_process_ends";
+    with_tmux(name, |world| {
+        world.tell("aaa", "%0", "UserPromptSubmit");
+        world.counts("●1");
+        world.shows("%0", "working", PLAIN);
+        world.tell("bbb", "%1", "PermissionRequest");
+        world.counts("◆1");
+        world.shows("%1", "waiting", PLAIN);
+        world.tell("aaa", "%0", "Stop");
+        world.shows("%0", "done", PLAIN);
+        let asks = world.program("%1").parse().ok().and_then(Pid::from_raw);
         kill_process(asks.expect("a process"), Signal::KILL).expect("kill the program in a pane");
-        live.counts("○1");
-        live.shows("%1", "", PLAIN);
-        live.inner.kill();
-        live.counts("");
-        live.shows("%0", "", PLAIN);
+        world.counts("○1");
+        world.shows("%1", "", PLAIN);
+        world.inner.kill();
+        world.counts("");
+        world.shows("%0", "", PLAIN);
     });
 }
 
 #[test]
-fn paint_colours_the_panes_and_is_taken_back() {
-    told("paint_colours_the_panes_and_is_taken_back", |live| {
-        live.tell("aaa", "%0", "UserPromptSubmit");
-        live.tell("bbb", "%1", "PermissionRequest");
-        live.shows("%1", "waiting", PLAIN);
-        live.runs(&["tmux", "paint"]);
-        live.shows("%0", "working", ["bg=colour17"; 2]);
-        live.shows("%1", "waiting", ["bg=colour58"; 2]);
-        live.tell("aaa", "%0", "Stop");
-        live.shows("%0", "done", ["bg=colour22"; 2]);
-        live.runs(&["tmux", "paint", "--off"]);
-        live.shows("%0", "done", PLAIN);
-        live.shows("%1", "waiting", PLAIN);
-        live.tell("aaa", "%0", "UserPromptSubmit");
-        live.shows("%0", "working", PLAIN);
+fn paint_colours_the_panes_and_off_restores_them() {
+    with_tmux("paint_colours_the_panes_and_off_restores_them", |world| {
+        world.tell("aaa", "%0", "UserPromptSubmit");
+        world.tell("bbb", "%1", "PermissionRequest");
+        world.shows("%1", "waiting", PLAIN);
+        world.runs(&["tmux", "paint"]);
+        world.shows("%0", "working", ["bg=colour17"; 2]);
+        world.shows("%1", "waiting", ["bg=colour58"; 2]);
+        world.tell("aaa", "%0", "Stop");
+        world.shows("%0", "done", ["bg=colour22"; 2]);
+        world.runs(&["tmux", "paint", "--off"]);
+        world.shows("%0", "done", PLAIN);
+        world.shows("%1", "waiting", PLAIN);
+        world.tell("aaa", "%0", "UserPromptSubmit");
+        world.shows("%0", "working", PLAIN);
 
-        live.runs(&["tmux", "paint"]);
-        live.shows("%1", "waiting", ["bg=colour58"; 2]);
-        live.tell("bbb", "%1", "SessionEnd");
-        live.shows("%1", "", PLAIN);
-        live.shows("%0", "working", ["bg=colour17"; 2]);
+        world.runs(&["tmux", "paint"]);
+        world.shows("%1", "waiting", ["bg=colour58"; 2]);
+        world.tell("bbb", "%1", "SessionEnd");
+        world.shows("%1", "", PLAIN);
+        world.shows("%0", "working", ["bg=colour17"; 2]);
     });
 }
 
 #[test]
-fn whoever_looks_at_a_pane_has_checked_it() {
-    told("whoever_looks_at_a_pane_has_checked_it", |live| {
-        let conf = live.world.home.join("tmux.conf");
+fn a_pane_in_view_counts_as_seen() {
+    with_tmux("a_pane_in_view_counts_as_seen", |world| {
+        let conf = world.home.join("tmux.conf");
         fs::write(&conf, "").expect("a file");
         let conf = conf.to_string_lossy();
-        live.runs(&["init", "--tmux", "--write", &conf]);
-        live.inner.tmux_says(&["source-file", &conf]);
-        live.runs(&["tmux", "paint"]);
-        live.tell("aaa", "%0", "UserPromptSubmit");
-        live.tell("bbb", "%1", "PermissionRequest");
-        live.shows("%1", "waiting", ["bg=colour58"; 2]);
+        world.runs(&["init", "--tmux", "--write", &conf]);
+        world.inner.tmux_says(&["source-file", &conf]);
+        world.runs(&["tmux", "paint"]);
+        world.tell("aaa", "%0", "UserPromptSubmit");
+        world.tell("bbb", "%1", "PermissionRequest");
+        world.shows("%1", "waiting", ["bg=colour58"; 2]);
 
-        live.inner.tmux_says(&["select-window", "-t", "%1"]);
-        live.shows("%1", "seen", ["bg=colour236"; 2]);
-        let rows = live.world.sessions();
+        world.inner.tmux_says(&["select-window", "-t", "%1"]);
+        world.shows("%1", "seen", ["bg=colour236"; 2]);
+        let rows = world.sessions();
         let asks = rows.iter().find(|row| row["session_id"] == "bbb");
         assert_eq!(asks.map(|row| &row["display"]), Some(&json!("checked")));
         assert_eq!(asks.map(|row| &row["status"]), Some(&json!("attention")));
-        live.shows("%0", "working", ["bg=colour17"; 2]);
+        world.shows("%0", "working", ["bg=colour17"; 2]);
     });
 }
 
 #[test]
-fn nobody_is_led_anywhere_where_nobody_is_attached() {
-    let name = "nobody_is_led_anywhere_where_nobody_is_attached";
-    told(name, |live| {
-        live.tell("aaa", "%1", "UserPromptSubmit");
-        let inside = live.becket(&["tmux", "jump", "aaa"]);
+fn jump_without_an_attached_terminal_is_an_error() {
+    let name = "jump_without_an_attached_terminal_is_an_error";
+    with_tmux(name, |world| {
+        world.tell("aaa", "%1", "UserPromptSubmit");
+        let inside = world.becket_in_tmux(&["tmux", "jump", "aaa"]);
         fails(&inside, 1, "no terminal is attached to that tmux server");
-        let outside = live.world.output(&["tmux", "jump", "aaa"]);
+        let outside = world.output(&["tmux", "jump", "aaa"]);
         fails(&outside, 1, "no terminal shows the tmux session 0");
         fails(&outside, 1, "attach -t %1");
     });
@@ -203,10 +211,10 @@ fn nobody_is_led_anywhere_where_nobody_is_attached() {
 
 #[test]
 fn after_uninit_the_server_is_clean_and_no_daemon_comes_back() {
-    told(
+    with_tmux(
         "after_uninit_the_server_is_clean_and_no_daemon_comes_back",
-        |live| {
-            let conf = live.world.home.join("tmux.conf");
+        |world| {
+            let conf = world.home.join("tmux.conf");
             fs::write(&conf, "").expect("a file");
             let conf = conf.to_string_lossy();
             let seen = || {
@@ -216,31 +224,29 @@ fn after_uninit_the_server_is_clean_and_no_daemon_comes_back() {
                     "show-hooks -g",
                     "list-keys",
                 ]
-                .map(|asked| live.inner.tmux_says(&asked.split(' ').collect::<Vec<_>>()))
+                .map(|asked| world.inner.tmux_says(&asked.split(' ').collect::<Vec<_>>()))
                 .join("\n")
             };
-            live.inner
+            world
+                .inner
                 .tmux_says(&["set-option", "-g", "focus-events", "on"]);
             let before = seen();
-            live.runs(&["init"]);
-            live.runs(&["init", "--tmux", "--write", &conf]);
-            live.inner.tmux_says(&["source-file", &conf]);
-            live.tell("aaa", "%0", "UserPromptSubmit");
-            live.runs(&["tmux", "paint"]);
-            live.shows("%0", "working", ["bg=colour17"; 2]);
+            world.runs(&["init"]);
+            world.runs(&["init", "--tmux", "--write", &conf]);
+            world.inner.tmux_says(&["source-file", &conf]);
+            world.tell("aaa", "%0", "UserPromptSubmit");
+            world.runs(&["tmux", "paint"]);
+            world.shows("%0", "working", ["bg=colour17"; 2]);
 
-            // Not from inside: the sessions say which servers there are.
-            live.world.run(&["uninit"]);
-            live.shows("%0", "", PLAIN);
+            // Run outside tmux: the sessions name the servers.
+            world.run(&["uninit"]);
+            world.shows("%0", "", PLAIN);
             assert_eq!(seen(), before);
-            live.tell("aaa", "%0", "Stop");
-            assert!(
-                live.world.daemons().is_empty(),
-                "an entry that was taken out"
-            );
-            live.runs(&["init"]);
-            live.tell("aaa", "%0", "UserPromptSubmit");
-            assert!(live.world.daemon_pid().is_some(), "it is wanted again");
+            world.tell("aaa", "%0", "Stop");
+            assert!(world.daemons().is_empty(), "an entry that was taken out");
+            world.runs(&["init"]);
+            world.tell("aaa", "%0", "UserPromptSubmit");
+            assert!(world.daemon_pid().is_some(), "it is wanted again");
         },
     );
 }

@@ -62,7 +62,7 @@ impl Scripted {
 
     /// Everything was asked that had to be.
     fn end(self) {
-        // A client that still waits for a connection gets one that asks nothing.
+        // A thread that still waits for a connection gets one without a request.
         drop(UnixStream::connect(&self.socket));
         self.thread.join().unwrap();
         self.folder.close().unwrap();
@@ -78,7 +78,7 @@ fn serve(mut stream: UnixStream, script: Script) {
                 break frame;
             }
             let length = stream.read(&mut buffer).unwrap();
-            assert!(length > 0, "no client asked {wanted:?}");
+            assert!(length > 0, "the request {wanted:?} never came");
             decoder.push(&buffer[..length]);
         };
         assert_eq!(Request::from_frame(frame).unwrap(), Request::Ask(wanted));
@@ -189,7 +189,7 @@ fn a_daemon_that_goes_away_in_the_middle_is_asked_again_once() {
     let found = SessionSource::open(&world).sessions(&SessionQuery::default());
     assert_eq!(found.unwrap(), [asks()]);
     daemon.end();
-    // A client that asks once does not start a stopped daemon either.
+    // A client that asks once does not start a daemon that was stopped meanwhile.
     let (daemon, world) = Scripted::new(vec![gone()]);
     fs::write(world.place.stopped_mark(), "").unwrap();
     let why = SessionSource::open(&world).sessions(&SessionQuery::default());
@@ -235,7 +235,7 @@ fn a_session_is_meant_by_its_title_too() {
         all: true,
         ..SessionQuery::default()
     });
-    let title = "Mend the flaky login test";
+    let title = "Find the flaky login test";
     let script = |rows| {
         vec![vec![
             (about(title), vec![Told::NoSuchSession(title.to_owned())]),

@@ -72,7 +72,7 @@ fn settings(
     (vec(member, 0..5), layout).prop_map(|(members, layout)| layout.write(&Node::Object(members)))
 }
 
-/// A status line that is not becket's.
+/// Generates a status line from before becket.
 fn status_line() -> impl Strategy<Value = String> {
     let lines = select(&[
         r#"{"type":"command",  "command" : "~/bin/line --x", "padding": 0}"#,

@@ -281,7 +281,7 @@ fn many_at_once_lose_nothing() {
     assert_eq!(home.text(), "{\"model\": \"opus\"}");
 }
 
-/// Runs an edit that adds a line, while another program writes the file `times` times, each time
+/// Runs an edit that adds a line, while another writer replaces the file `times` times, each time
 /// after we read it and before we replace it.
 fn outrun(home: &Home, times: usize) -> anyhow::Result<Outcome> {
     let left = Cell::new(times);

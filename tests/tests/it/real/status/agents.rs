@@ -1,4 +1,4 @@
-//! Subagents as children that come and go.
+//! Subagents as children of a session.
 
 use std::time::Instant;
 
@@ -6,8 +6,7 @@ use becket_tests::model::{agent, bash, behind, gate, say};
 use becket_tests::skip::Unavailable;
 use becket_tests::story::{Given, Session, story};
 
-use super::permissions::SOON;
-use super::{is, is_done};
+use super::{SOON, is, is_done};
 
 fn only_agent(session: &Session) -> Option<Session> {
     let mut agents = session.agents();
@@ -19,7 +18,7 @@ fn child_is(status: &'static str) -> impl Fn(&Session) -> bool {
 }
 
 #[test]
-fn a_subagent_comes_works_and_goes() {
+fn a_subagent_starts_works_and_ends() {
     story(|given| {
         let story = given
             .on(
@@ -66,7 +65,7 @@ fn a_subagent_comes_works_and_goes() {
 }
 
 #[test]
-fn a_subagent_behind_asks_after_the_turn_of_its_parent() {
+fn a_background_subagent_asks_after_the_turn_of_its_parent() {
     story(|given| {
         let story = given
             .on(
@@ -96,7 +95,7 @@ fn a_subagent_behind_asks_after_the_turn_of_its_parent() {
 
         let waiting = story.waits(alone.id(), "attention");
         story.model.open("child");
-        let (asks, _) = waiting.came_back();
+        let (asks, _) = waiting.wait();
         let child = only_agent(&asks).expect("a child");
         assert_eq!(asks.status(), "idle");
         assert_eq!(asks.display(), "attention");
@@ -119,12 +118,14 @@ fn a_subagent_behind_asks_after_the_turn_of_its_parent() {
     });
 }
 
-/// A subagent asks, and is answered. The call then runs until the test lets it.
-fn child_asks(given: Given, front: bool, yes: bool) -> Result<(), Unavailable> {
+/// Runs a subagent that asks for a permission and gets an answer. The call then runs until the test
+/// releases it.
+fn run_asking_subagent(given: Given, front: bool, yes: bool) -> Result<(), Unavailable> {
     let run = bash("touch sheep.txt; until [ -e go ]; do sleep 0.1; done");
-    let (send, only_front) = match front {
-        true => (agent("general-purpose", "touch the sheep"), "1"),
-        false => (behind("general-purpose", "touch the sheep"), "0"),
+    let (send, only_front) = if front {
+        (agent("general-purpose", "touch the sheep"), "1")
+    } else {
+        (behind("general-purpose", "touch the sheep"), "0")
     };
     let story = given
         .on("send it off", [send, say("sent")])
@@ -140,9 +141,10 @@ fn child_asks(given: Given, front: bool, yes: bool) -> Result<(), Unavailable> {
     let child = only_agent(&asks).expect("a child");
     assert_eq!(asks.display(), "attention");
     assert_eq!(asks["waiting_for"], child["agent_id"]);
-    match yes {
-        true => person.chooses(1),
-        false => person.refuses(),
+    if yes {
+        person.chooses(1);
+    } else {
+        person.refuses();
     }
     let answered = Instant::now();
     let status = if yes {
@@ -150,7 +152,7 @@ fn child_asks(given: Given, front: bool, yes: bool) -> Result<(), Unavailable> {
     } else {
         "working(Thinking)"
     };
-    let on = story.soon((answered, SOON), "at work", child_is(status));
+    let on = story.wait_session_within((answered, SOON), "at work", child_is(status));
     assert_eq!(on.display(), "working");
     assert!(on["waiting_for"].is_null());
     story.home.file("go", "");
@@ -167,21 +169,21 @@ fn child_asks(given: Given, front: bool, yes: bool) -> Result<(), Unavailable> {
 }
 
 #[test]
-fn a_subagent_in_front_that_is_given_its_permission_works_on() {
-    story(|given| child_asks(given, true, true));
+fn a_foreground_subagent_works_on_when_allowed() {
+    story(|given| run_asking_subagent(given, true, true));
 }
 
 #[test]
-fn a_subagent_in_front_that_is_refused_works_on() {
-    story(|given| child_asks(given, true, false));
+fn a_foreground_subagent_works_on_when_refused() {
+    story(|given| run_asking_subagent(given, true, false));
 }
 
 #[test]
-fn a_subagent_behind_that_is_given_its_permission_works_on() {
-    story(|given| child_asks(given, false, true));
+fn a_background_subagent_works_on_when_allowed() {
+    story(|given| run_asking_subagent(given, false, true));
 }
 
 #[test]
-fn a_subagent_behind_that_is_refused_works_on() {
-    story(|given| child_asks(given, false, false));
+fn a_background_subagent_works_on_when_refused() {
+    story(|given| run_asking_subagent(given, false, false));
 }

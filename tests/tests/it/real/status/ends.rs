@@ -1,19 +1,17 @@
-//! How turns and sessions end: Esc, `/clear`, a fork, a killed process, a killed daemon.
+//! Ends of turns and sessions: Esc, `/clear`, a fork, a killed process, a killed daemon.
 
 use std::time::{Duration, Instant};
 
-use becket_tests::claude::Scope;
 use becket_tests::model::{Turn, agent, bash, gate, say};
 use becket_tests::skip::Unavailable;
 use becket_tests::story::{Given, Person, Session, story};
 use becket_tests::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
-use super::permissions::SOON;
-use super::{is, is_done};
+use super::{SOON, allow_bash, endless_turn, finish_turn, is, is_done, start_thinking};
 
 #[test]
-fn clear_keeps_the_line_and_its_title() {
+fn clear_keeps_the_row_and_its_title() {
     story(|given| {
         let story = given
             .on("first thing", [say("one is done")])
@@ -49,7 +47,7 @@ fn clear_keeps_the_line_and_its_title() {
 }
 
 #[test]
-fn a_session_that_was_left_is_history_until_it_is_resumed() {
+fn an_exited_session_is_history_until_it_is_resumed() {
     story(|given| {
         let story = given
             .on("first thing", [say("one is done")])
@@ -87,7 +85,7 @@ fn a_session_that_was_left_is_history_until_it_is_resumed() {
 }
 
 #[test]
-fn a_fork_goes_on_from_its_parent() {
+fn a_fork_continues_from_its_parent() {
     story(|given| {
         let story = given
             .on("first thing", [say("one")])
@@ -113,14 +111,10 @@ fn a_fork_goes_on_from_its_parent() {
 #[test]
 fn a_killed_claude_ends_its_session() {
     story(|given| {
-        let story = given
-            .on("think hard", [gate("thinking").then(say("never said"))])
-            .needs(&["CLAUDE_PID"])
-            .begin()?;
+        let story = endless_turn(given).needs(&["CLAUDE_PID"]).begin()?;
         let person = story.person()?;
 
-        person.submits("think hard");
-        story.model.wait_at("thinking");
+        start_thinking(&story, &person);
         let session = story.wait_session("at work", |session| session.status() == "working");
         assert_eq!(session["pid"], person.pid());
         assert_eq!(session["tmux_pane"], "%0");
@@ -131,7 +125,7 @@ fn a_killed_claude_ends_its_session() {
         let ending = story.waits(session.id(), "end");
         let killed = Instant::now();
         person.kill();
-        let (ended, _) = ending.came_back();
+        let (ended, _) = ending.wait();
         let took = killed.elapsed();
         println!("ended {took:.1?} after the kill");
         assert!(took < Duration::from_secs(5), "{took:?}");
@@ -151,16 +145,12 @@ fn a_killed_claude_ends_its_session() {
 }
 
 #[test]
-fn a_claude_that_was_killed_while_no_daemon_was_there_is_gone() {
+fn a_claude_killed_without_a_daemon_is_gone() {
     story(|given| {
-        let story = given
-            .on("think hard", [gate("thinking").then(say("never said"))])
-            .needs(&["CLAUDE_PID"])
-            .begin()?;
+        let story = endless_turn(given).needs(&["CLAUDE_PID"]).begin()?;
         let person = story.person()?;
 
-        person.submits("think hard");
-        story.model.wait_at("thinking");
+        start_thinking(&story, &person);
         let session = story.wait_session("at work", |session| session.status() == "working");
         story.becket().kill_daemon();
         person.kill();
@@ -174,7 +164,7 @@ fn a_claude_that_was_killed_while_no_daemon_was_there_is_gone() {
     });
 }
 
-/// What a person sees, without the times that move.
+/// Returns the fields that a user sees, without changing times.
 fn seen(session: &Session) -> Value {
     let mut seen = session.0.clone();
     // Figures are read from the transcript and written once a second.
@@ -186,7 +176,7 @@ fn seen(session: &Session) -> Value {
 }
 
 #[test]
-fn a_killed_daemon_changes_nothing_that_is_seen() {
+fn a_killed_daemon_changes_no_displayed_session() {
     story(|given| {
         let story = given
             .on(
@@ -204,21 +194,19 @@ fn a_killed_daemon_changes_nothing_that_is_seen() {
         assert_ne!(story.becket().daemon_pid(), pid);
         assert_eq!(seen(&after), seen(&before));
 
-        // And it goes on with the next one as if nothing had been.
+        // The session goes on with the next prompt.
         person.chooses(1);
         story.model.wait_at("word");
         story.becket().kill_daemon();
         let working = story.wait_session("at work", |session| session.display() == "working");
         assert_eq!(working.id(), before.id());
-        story.model.open("word");
-        story.wait_session("done", is_done);
-        person.leaves();
+        finish_turn(&story, &person);
         Ok(())
     });
 }
 
 #[test]
-fn a_claude_without_our_hooks_is_seen_as_that() {
+fn a_claude_without_beckets_hooks_is_listed_as_unhooked() {
     story(|given| {
         let story = given.on("first thing", [say("one is done")]).begin()?;
         let person = story.person_with(&["--settings", r#"{"disableAllHooks": true}"#])?;
@@ -243,17 +231,16 @@ fn a_claude_without_our_hooks_is_seen_as_that() {
     });
 }
 
-/// One turn that is broken off once `under_way`. The next prompt makes that forgotten. Gives the
-/// session as it was after the interrupt.
-fn break_off(
+/// Interrupts one turn once `under_way` returns, and runs another one after it. Returns the session as it
+/// was after the interrupt.
+fn interrupt_turn(
     given: Given,
     turn: Turn,
     under_way: impl Fn(&Person<'_>),
 ) -> Result<Session, Unavailable> {
-    let story = given
+    let story = allow_bash(given)
         .on("work hard", [turn, say("never said")])
         .on("never mind", [gate("word").then(say("all right"))])
-        .settings(Scope::Local, json!({"permissions": {"allow": ["Bash"]}}))
         .begin()?;
     let person = story.person()?;
 
@@ -261,14 +248,14 @@ fn break_off(
     under_way(&person);
     let pressed = Instant::now();
     person.interrupts();
-    let session = story.soon((pressed, SOON), "idle", |session| {
+    let session = story.wait_session_within((pressed, SOON), "idle", |session| {
         session.status() == "idle"
     });
     assert_eq!(session.display(), "done");
     assert_eq!(session["interrupted"], true);
     assert_eq!(session["inferred"], true);
-    // Nor has any call an end: the program runs no hook of a turn that was broken off, though the
-    // payload has `is_interrupt` for it.
+    // The call has no end event either: Claude Code runs no hook of an interrupted turn, though the payload
+    // has a field `is_interrupt`.
     story.events().none_of("Stop");
     story.events().none_of("PostToolUseFailure");
 
@@ -287,11 +274,11 @@ fn break_off(
 }
 
 #[test]
-fn esc_before_the_first_word_is_seen() {
+fn esc_before_the_first_word_is_noticed() {
     story(|given| {
         let turn = gate("thinking").then(say("never said"));
-        // Only Claude Code's own word tells, and that is found by its process.
-        break_off(given.needs(&["CLAUDE_PID"]), turn, |person| {
+        // Only Claude Code's session file shows it, and that is found by its process.
+        interrupt_turn(given.needs(&["CLAUDE_PID"]), turn, |person| {
             person.story().model.wait_at("thinking");
         })?;
         Ok(())
@@ -299,10 +286,10 @@ fn esc_before_the_first_word_is_seen() {
 }
 
 #[test]
-fn esc_in_the_middle_of_the_words_is_seen() {
+fn esc_during_a_reply_is_noticed() {
     story(|given| {
         let turn = say("the first words of many\n\nand more").halfway("more");
-        break_off(given, turn, |person| {
+        interrupt_turn(given, turn, |person| {
             person.wait_text("the first words of many");
         })?;
         Ok(())
@@ -310,10 +297,10 @@ fn esc_in_the_middle_of_the_words_is_seen() {
 }
 
 #[test]
-fn esc_while_a_command_runs_is_seen() {
+fn esc_during_a_command_is_noticed() {
     story(|given| {
         let turn = bash("until [ -e go ]; do sleep 0.1; done");
-        break_off(given, turn, |person| {
+        interrupt_turn(given, turn, |person| {
             person
                 .story()
                 .wait_session("at work", is("working(Bash)", false));
@@ -323,13 +310,13 @@ fn esc_while_a_command_runs_is_seen() {
 }
 
 #[test]
-fn esc_while_a_subagent_works_ends_it_too() {
+fn esc_during_a_subagent_ends_the_subagent() {
     story(|given| {
         let given = given
             .on("count the sheep", [gate("child").then(say("three"))])
             .env("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1");
         let turn = agent("general-purpose", "count the sheep");
-        let session = break_off(given, turn, |person| {
+        let session = interrupt_turn(given, turn, |person| {
             person.story().model.wait_at("child");
             person.story().wait_session("with a child", |session| {
                 session

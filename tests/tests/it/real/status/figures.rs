@@ -1,6 +1,6 @@
-//! Context, cost and turns: from the status line at the terminal, from the transcript where there is none.
+//! Context, cost and turns: from the status line at the terminal, else from the transcript.
 
-use becket_tests::claude::Scope;
+use becket_tests::claude::SettingsScope;
 use becket_tests::model::{bash, gate, say};
 use becket_tests::story::{Becket, Hook, Person, story};
 use becket_tests::wait::{self, PATIENCE};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::is_done;
 
 #[test]
-fn the_status_line_brings_context_and_cost() {
+fn the_status_line_supplies_context_and_cost() {
     story(|given| {
         let story = given
             .on("hello", [say("hello yourself").usage(50_000, 500)])
@@ -24,7 +24,7 @@ fn the_status_line_brings_context_and_cost() {
         });
         let size = session["context_size"].as_f64().expect("a size");
         let share = session["context_pct"].as_f64().expect("a share");
-        // The program itself says whole percents.
+        // Claude Code reports whole percents.
         assert!((share - 5_000_000.0 / size).abs() <= 1.0, "{session:?}");
         assert!(session["cost_usd"].as_f64() > Some(0.0), "{session:?}");
         assert!(session["duration_ms"].is_u64(), "{session:?}");
@@ -34,7 +34,7 @@ fn the_status_line_brings_context_and_cost() {
 }
 
 #[test]
-fn where_nobody_attends_nobody_is_waited_for_and_the_transcript_tells_the_cost() {
+fn an_unattended_session_waits_for_no_user_and_its_transcript_has_the_cost() {
     story(|given| {
         let story = given
             .on(
@@ -56,7 +56,7 @@ fn where_nobody_attends_nobody_is_waited_for_and_the_transcript_tells_the_cost()
             (asked.display(), asked.status().as_str()),
             ("working", "working(Bash)")
         );
-        story.let_go("ask");
+        story.release("ask");
         story.model.wait_at("word");
         let next = story.wait_session("at work", |session| session.status() == "working(Thinking)");
         assert!(next["waiting_for"].is_null());
@@ -83,7 +83,7 @@ fn where_nobody_attends_nobody_is_waited_for_and_the_transcript_tells_the_cost()
 }
 
 #[test]
-fn the_turns_of_a_session_are_told_with_their_cost_and_tokens() {
+fn show_lists_the_turns_of_a_session_with_cost_and_tokens() {
     story(|given| {
         let story = given
             .on(
@@ -121,7 +121,7 @@ fn the_turns_of_a_session_are_told_with_their_cost_and_tokens() {
         let second = story.print("second thing").resume(&id).run();
         let mut after = cost(&second.succeeded().result());
         if !story.claude.is_at_least("2.1.325") {
-            // Those count from the resume on.
+            // They count from the resume on.
             after += before;
         }
         let turns = wait_turns(&id, [500, 200], [before, after - before]);
@@ -168,7 +168,7 @@ fn at_a_terminal_the_tokens_of_the_last_reply_count_too() {
     });
 }
 
-/// Waits until the status line shows this cost of Claude Code's own. becket has taken it then: its
+/// Waits until the status line shows this cost of Claude Code. becket has stored it by then, because its
 /// line is printed together with that one.
 #[track_caller]
 fn wait_told(person: &Person<'_>, cost: f64) {
@@ -179,7 +179,7 @@ fn wait_told(person: &Person<'_>, cost: f64) {
     });
 }
 
-/// Claude Code's own figure falls: after a SIGKILL it goes on from the total of its last orderly end.
+/// Claude Code's own figure falls: after a SIGKILL it continues from the total of its last orderly end.
 #[test]
 fn the_cost_of_a_session_never_falls() {
     story(|given| {
@@ -189,7 +189,7 @@ fn the_cost_of_a_session_never_falls() {
             .on("second thing", answer("two is done"))
             .on("third thing", answer("three is done"))
             .settings(
-                Scope::User,
+                SettingsScope::User,
                 json!({"statusLine": {"type": "command", "command": "jq -r '\"told: \\(.cost.total_cost_usd)\"'"}}),
             )
             .registered(Becket::default().init(&["--statusline"]))

@@ -1,30 +1,28 @@
-//! Permissions and other questions at the terminal: seen at once, and gone when answered.
+//! Permission dialogs and other questions at the terminal: shown at once, and gone when answered.
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use becket_tests::claude::Scope;
+use becket_tests::claude::SettingsScope;
 use becket_tests::model::{Turn, bash, gate, say, tool, tools};
 use becket_tests::skip::Unavailable;
 use becket_tests::story::{Hook, Person, Session, Story, now_ms, program, story};
 use becket_tests::terminal::Terminal;
 use serde_json::json;
 
-use super::{is, is_done};
+use super::{SOON, finish_turn, is, is_done, think_and_finish};
 
-/// How soon a dialog has to be seen, in milliseconds, where the machine has time for it.
+/// The longest delay of a dialog, in milliseconds, on an idle machine.
 const AT_ONCE: i64 = 200;
-/// The same on a machine that is busy with other things: the Notification comes after six seconds.
+/// The longest delay of a dialog on a busy machine, in milliseconds: the Notification comes after six
+/// seconds.
 const BEFORE_THE_NOTIFICATION: i64 = 3000;
-
-/// How soon something has to be seen that no event says.
-pub const SOON: Duration = Duration::from_secs(3);
 
 const ASKED: &str = "attention(Permission for Bash)";
 
 #[track_caller]
-fn asks_for_bash(session: &Session) {
+fn assert_asks_for_bash(session: &Session) {
     assert_eq!(session.status(), ASKED);
     assert_eq!(session.display(), "attention");
     assert_eq!(session["waiting_for"], "main");
@@ -33,15 +31,15 @@ fn asks_for_bash(session: &Session) {
     assert_eq!(session["inferred"], false);
 }
 
-/// A dialog comes up: how many milliseconds later somebody who waits for attention knows of it.
-fn learns_of_dialog(person: &Person<'_>, id: &str, prompt: &str) -> i64 {
+/// Returns the milliseconds from a new dialog to the end of `becket wait --for attention`.
+fn dialog_delay(person: &Person<'_>, id: &str, prompt: &str) -> i64 {
     let story = person.story();
     let waiting = story.waits(id, "attention");
     person.submits(prompt);
     person.wait_text("❯ 1.");
     let dialog = now_ms();
-    let (session, learned) = waiting.came_back();
-    asks_for_bash(&session);
+    let (session, learned) = waiting.wait();
+    assert_asks_for_bash(&session);
     let since = session.at("status_since");
     println!(
         "{:+} ms said, {:+} ms learned from the dialog on the screen",
@@ -54,7 +52,7 @@ fn learns_of_dialog(person: &Person<'_>, id: &str, prompt: &str) -> i64 {
 }
 
 #[test]
-fn a_permission_is_attention_at_once_and_work_when_it_is_given() {
+fn a_permission_dialog_is_waiting_at_once_and_working_when_allowed() {
     story(|given| {
         let story = given
             .on(
@@ -65,7 +63,7 @@ fn a_permission_is_attention_at_once_and_work_when_it_is_given() {
         let person = story.person()?;
         let id = story.wait_session("there", |_| true).id().to_owned();
 
-        learns_of_dialog(&person, &id, "touch it");
+        dialog_delay(&person, &id, "touch it");
         let idle = story.waits(&id, "idle");
         person.chooses(1);
         story.model.wait_at("word");
@@ -73,7 +71,7 @@ fn a_permission_is_attention_at_once_and_work_when_it_is_given() {
         assert_eq!(working.display(), "working");
         assert!(working["waiting_for"].is_null());
         story.model.open("word");
-        let (done, _) = idle.came_back();
+        let (done, _) = idle.wait();
         assert!(is_done(&done), "{done:?}");
         assert_eq!(done["interrupted"], false);
         person.leaves();
@@ -82,7 +80,7 @@ fn a_permission_is_attention_at_once_and_work_when_it_is_given() {
 }
 
 #[test]
-fn a_dialog_is_learned_of_within_200_ms() {
+fn a_dialog_is_noticed_within_200_ms() {
     story(|given| {
         let tries = ["touch one", "touch two", "touch three"];
         let given = tries.iter().fold(given, |given, prompt| {
@@ -92,22 +90,22 @@ fn a_dialog_is_learned_of_within_200_ms() {
         let person = story.person()?;
         let id = story.wait_session("there", |_| true).id().to_owned();
 
-        // Whatever else this machine does at the time may hold up one of them.
+        // Other work of the machine may delay one of them.
         let quick = tries.iter().any(|prompt| {
-            let took = learns_of_dialog(&person, &id, prompt);
+            let took = dialog_delay(&person, &id, prompt);
             person.refuses();
             story.wait_session("done", is_done);
             took <= AT_ONCE
         });
         person.leaves();
-        assert!(quick, "nobody learned of a dialog within {AT_ONCE} ms");
+        assert!(quick, "no dialog was noticed within {AT_ONCE} ms");
         Ok(())
     });
 }
 
-/// No event tells that the person has answered, as long as the call runs.
+/// While the call runs, no event reports that the person has answered.
 #[test]
-fn a_permission_that_was_given_is_seen_while_the_call_runs() {
+fn an_allowed_permission_is_noticed_while_the_call_runs() {
     story(|given| {
         let run = bash("touch made.txt; until [ -e go ]; do sleep 0.1; done");
         let story = given
@@ -120,7 +118,8 @@ fn a_permission_that_was_given_is_seen_while_the_call_runs() {
         story.wait_session("waiting", |session| session.status() == ASKED);
         person.chooses(1);
         let answered = Instant::now();
-        let session = story.soon((answered, SOON), "at work", is("working(Bash)", true));
+        let session =
+            story.wait_session_within((answered, SOON), "at work", is("working(Bash)", true));
         assert_eq!(session.display(), "working");
         assert_eq!(session["interrupted"], false);
         story.home.file("go", "");
@@ -133,7 +132,7 @@ fn a_permission_that_was_given_is_seen_while_the_call_runs() {
 }
 
 #[test]
-fn a_permission_that_is_refused_ends_the_turn() {
+fn a_refused_permission_ends_the_turn() {
     story(|given| {
         let story = given
             .on("touch it", [bash("touch made.txt"), say("made")])
@@ -157,7 +156,7 @@ fn a_permission_that_is_refused_ends_the_turn() {
                 _ => person.refuses(),
             }
             let refused = Instant::now();
-            let session = story.soon((refused, SOON), "idle", is("idle", true));
+            let session = story.wait_session_within((refused, SOON), "idle", is("idle", true));
             assert_eq!(session.display(), "done");
             assert_eq!(session["interrupted"], true);
         }
@@ -166,15 +165,13 @@ fn a_permission_that_is_refused_ends_the_turn() {
         story.model.wait_at("word");
         let next = story.wait_session("at work", is("working", false));
         assert_eq!(next["interrupted"], false);
-        story.model.open("word");
-        story.wait_session("done", is_done);
-        person.leaves();
+        finish_turn(&story, &person);
         Ok(())
     });
 }
 
 #[test]
-fn the_notification_knows_less_and_changes_nothing() {
+fn the_notification_after_a_dialog_changes_nothing() {
     story(|given| {
         let story = given
             .on("touch it", [bash("touch made.txt"), say("made")])
@@ -186,7 +183,7 @@ fn the_notification_knows_less_and_changes_nothing() {
         let notice = story.wait_event("Notification");
         assert_eq!(notice["notification_type"], "permission_prompt");
         let after = story.wait_session("there", |_| true);
-        asks_for_bash(&after);
+        assert_asks_for_bash(&after);
         assert_eq!(after["status_since"], before["status_since"]);
         assert!(after.at("last_activity") > before.at("last_activity"));
         person.refuses();
@@ -195,13 +192,13 @@ fn the_notification_knows_less_and_changes_nothing() {
     });
 }
 
-/// A call that reads this file, and asks first if it is not the project's.
+/// Returns a call that reads this file, and needs a permission if the file is outside the project.
 fn read(path: &Path) -> Turn {
     tool("Read", json!({"file_path": path}))
 }
 
 #[test]
-fn the_end_of_another_call_hides_no_question() {
+fn the_end_of_another_call_does_not_hide_a_dialog() {
     story(|given| {
         let held = Hook::on("PreToolUse").held("inside");
         let story = given
@@ -220,7 +217,7 @@ fn the_end_of_another_call_hides_no_question() {
         let asked = "attention(Permission for Read)";
         let before = story.wait_session("waiting", |session| session.status() == asked);
         story.events().none_of("PostToolUse");
-        story.let_go("inside");
+        story.release("inside");
         story.wait_event("PostToolUse");
         let after = story.wait_session("there", |_| true);
         assert_eq!(
@@ -231,16 +228,14 @@ fn the_end_of_another_call_hides_no_question() {
         person.chooses(1);
         story.model.wait_at("word");
         story.wait_session("at work", is("working(Thinking)", false));
-        story.model.open("word");
-        story.wait_session("done", is_done);
-        person.leaves();
+        finish_turn(&story, &person);
         Ok(())
     });
 }
 
-/// Two dialogs wait in a row: the answer to the first passes for none to the second.
+/// Two dialogs wait in a row: the answer to the first must not count for the second.
 #[test]
-fn the_answer_to_one_question_hides_no_other() {
+fn the_answer_to_one_dialog_does_not_hide_another() {
     story(|given| {
         let story = given.begin()?;
         let files = ["one/a.txt", "two/b.txt"].map(|name| story.home.root().join(name));
@@ -263,7 +258,7 @@ fn the_answer_to_one_question_hides_no_other() {
         let first = dialogs.iter().find(|dialog| screen.contains(dialog));
         person.closes(first.expect("a dialog for one of them"), "Enter");
         person.wait_text("❯ 1.");
-        // Some seconds later: all that Claude Code writes down was read meanwhile.
+        // After some seconds, everything that Claude Code writes has been read.
         story.wait_event("Notification");
         let sessions = story.sessions();
         let status = sessions[0].status();
@@ -271,9 +266,7 @@ fn the_answer_to_one_question_hides_no_other() {
         person.chooses(1);
         story.model.wait_at("word");
         story.wait_session("at work", is("working(Thinking)", false));
-        story.model.open("word");
-        story.wait_session("done", is_done);
-        person.leaves();
+        finish_turn(&story, &person);
         Ok(())
     });
 }
@@ -287,17 +280,17 @@ fn waits_for(reason: &'static str) -> impl Fn(&Session) -> bool {
     }
 }
 
-/// Some seconds later, when the notification comes, it is still there: nothing that Claude Code
-/// writes down meanwhile takes it for answered.
+/// Asserts that the dialog is still shown some seconds later, when the notification comes: nothing that
+/// Claude Code writes meanwhile counts as its answer.
 #[track_caller]
-fn stands(story: &Story, reason: &'static str) {
+fn assert_still_asked(story: &Story, reason: &'static str) {
     story.wait_event("Notification");
     let sessions = story.sessions();
     assert!(waits_for(reason)(&sessions[0]), "{sessions:?}");
 }
 
 #[test]
-fn a_question_waits_under_its_own_name() {
+fn a_question_is_shown_as_the_waiting_tool() {
     story(|given| {
         let options = json!([
             {"label": "High", "description": "the water is high"},
@@ -323,20 +316,15 @@ fn a_question_waits_under_its_own_name() {
         person.submits("ask me");
         person.wait_text("Which tide?");
         story.wait_session("waiting", waits_for("AskUserQuestion"));
-        stands(&story, "AskUserQuestion");
+        assert_still_asked(&story, "AskUserQuestion");
         person.chooses(1);
-        story.model.wait_at("word");
-        let next = story.wait_session("at work", |session| session.display() == "working");
-        assert_eq!(next.status(), "working(Thinking)");
-        story.model.open("word");
-        story.wait_session("done", is_done);
-        person.leaves();
+        think_and_finish(&story, &person);
         Ok(())
     });
 }
 
 #[test]
-fn a_plan_waits_under_its_own_name() {
+fn a_plan_is_shown_as_the_waiting_tool() {
     story(|given| {
         let plan = tool("ExitPlanMode", json!({"plan": "1. Wait for the tide."}));
         let story = given
@@ -348,25 +336,23 @@ fn a_plan_waits_under_its_own_name() {
         person.wait_text("❯ 1.");
         let asked = story.wait_session("waiting", waits_for("ExitPlanMode"));
         assert_eq!(asked["permission_mode"], "plan");
-        stands(&story, "ExitPlanMode");
+        assert_still_asked(&story, "ExitPlanMode");
         person.chooses(1);
         story.model.wait_at("word");
         story.wait_session("at work", |session| session.display() == "working");
-        story.model.open("word");
-        story.wait_session("done", is_done);
-        person.leaves();
+        finish_turn(&story, &person);
         Ok(())
     });
 }
 
 #[test]
-fn the_way_into_planning_waits_under_its_own_name() {
+fn entering_plan_mode_is_shown_as_the_waiting_tool() {
     story(|given| {
         let enter = tool("EnterPlanMode", json!({}));
         let story = given
             .on("think first", [enter, gate("word").then(say("a plan"))])
             .settings(
-                Scope::Local,
+                SettingsScope::Local,
                 json!({"permissions": {"ask": ["EnterPlanMode"]}}),
             )
             .needs(&["EnterPlanMode"])
@@ -376,20 +362,15 @@ fn the_way_into_planning_waits_under_its_own_name() {
         person.submits("think first");
         person.wait_text("Enter plan mode?");
         story.wait_session("waiting", waits_for("EnterPlanMode"));
-        stands(&story, "EnterPlanMode");
+        assert_still_asked(&story, "EnterPlanMode");
         person.closes("Enter plan mode?", "Enter");
-        story.model.wait_at("word");
-        let next = story.wait_session("at work", |session| session.display() == "working");
-        assert_eq!(next.status(), "working(Thinking)");
-        story.model.open("word");
-        story.wait_session("done", is_done);
-        person.leaves();
+        think_and_finish(&story, &person);
         Ok(())
     });
 }
 
 #[test]
-fn a_tool_server_that_asks_waits_under_its_own_name() {
+fn a_question_of_an_mcp_server_is_shown_with_its_server() {
     story(|given| {
         let story = given
             .on(
@@ -400,7 +381,7 @@ fn a_tool_server_that_asks_waits_under_its_own_name() {
                 ],
             )
             .settings(
-                Scope::Local,
+                SettingsScope::Local,
                 json!({"permissions": {"allow": ["mcp__asker__ask"]}}),
             )
             .needs(&["ElicitationResult"])
@@ -411,19 +392,14 @@ fn a_tool_server_that_asks_waits_under_its_own_name() {
         person.submits("ask me");
         person.wait_text("What is your name?");
         story.wait_session("waiting", waits_for("MCP input: asker"));
-        stands(&story, "MCP input: asker");
+        assert_still_asked(&story, "MCP input: asker");
         person.closes("What is your name?", "Escape");
-        story.model.wait_at("word");
-        let next = story.wait_session("at work", |session| session.display() == "working");
-        assert_eq!(next.status(), "working(Thinking)");
-        story.model.open("word");
-        story.wait_session("done", is_done);
-        person.leaves();
+        think_and_finish(&story, &person);
         Ok(())
     });
 }
 
-/// `becket` without a verb.
+/// Opens `becket` without a verb.
 fn view(story: &Story) -> Result<Terminal, Unavailable> {
     let world = story.becket();
     let command = [OsString::from(world.programs.join("becket"))];
@@ -439,7 +415,7 @@ fn view(story: &Story) -> Result<Terminal, Unavailable> {
 }
 
 #[test]
-fn the_view_shows_who_waits_for_what() {
+fn the_view_shows_the_cause_of_each_wait() {
     story(|given| {
         let story = given
             .on(
@@ -464,7 +440,7 @@ fn the_view_shows_who_waits_for_what() {
         story.wait_session("done", is_done);
         view.wait_for("the end of the work", |screen| !screen.contains("Thinking"));
         person.leaves();
-        view.wait_for("nobody", |screen| !screen.contains("touch it"));
+        view.wait_for("no prompt", |screen| !screen.contains("touch it"));
         view.press("q");
         assert_eq!(view.wait_end(), 0);
         Ok(())

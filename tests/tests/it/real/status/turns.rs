@@ -1,18 +1,17 @@
-//! What a turn may bring: compaction, failures, another model or folder, rare events, and changes that no
+//! Events within a turn: compaction, failures, another model or folder, rare events, and changes that no
 //! event reports.
 
 use std::time::Instant;
 
-use becket_tests::claude::Scope;
+use becket_tests::claude::SettingsScope;
 use becket_tests::model::{bash, behind, error, gate, say, tool};
 use becket_tests::story::{Hook, story};
 use serde_json::json;
 
-use super::permissions::SOON;
-use super::{is, is_done};
+use super::{SOON, allow_bash, endless_turn, finish_turn, is, is_done, start_thinking};
 
 #[test]
-fn a_compaction_by_hand_is_work_and_then_the_persons_turn() {
+fn a_manual_compaction_is_working_then_done() {
     story(|given| {
         let story = given
             .on("first thing", [bash("echo one"), say("one is done")])
@@ -27,7 +26,7 @@ fn a_compaction_by_hand_is_work_and_then_the_persons_turn() {
         person.submits("/compact");
         let compacts = story.wait_session("compacting", is("working(Compacting)", false));
         assert_eq!(compacts.display(), "working");
-        story.let_go("compact");
+        story.release("compact");
         story.wait_event("PostCompact");
         let after = story.wait_session("done", is_done);
         assert_eq!(after.id(), before.id());
@@ -39,7 +38,7 @@ fn a_compaction_by_hand_is_work_and_then_the_persons_turn() {
 }
 
 #[test]
-fn a_window_that_is_full_is_compacted_in_the_middle_of_the_work() {
+fn a_full_window_is_compacted_while_working() {
     story(|given| {
         let full = bash("echo one").usage(990_000, 500);
         let story = given
@@ -56,19 +55,17 @@ fn a_window_that_is_full_is_compacted_in_the_middle_of_the_work() {
 
         person.submits("first thing");
         story.wait_session("compacting", is("working(Compacting)", false));
-        story.let_go("compact");
+        story.release("compact");
         story.model.wait_at("word");
         let next = story.wait_session("at work", is("working(Thinking)", false));
         assert_eq!(next.display(), "working");
-        story.model.open("word");
-        story.wait_session("done", is_done);
-        person.leaves();
+        finish_turn(&story, &person);
         Ok(())
     });
 }
 
 #[test]
-fn a_turn_that_failed_is_an_error_until_the_next_prompt() {
+fn a_failed_turn_is_an_error_until_the_next_prompt() {
     story(|given| {
         let story = given
             .on(
@@ -92,22 +89,19 @@ fn a_turn_that_failed_is_an_error_until_the_next_prompt() {
         story.model.wait_at("word");
         let next = story.wait_session("at work", |session| session.display() == "working");
         assert!(next["error"].is_null());
-        story.model.open("word");
-        story.wait_session("done", is_done);
-        person.leaves();
+        finish_turn(&story, &person);
         Ok(())
     });
 }
 
 #[test]
-fn a_tool_that_failed_is_counted_and_no_error() {
+fn a_failed_tool_is_counted_and_is_not_an_error() {
     story(|given| {
-        let story = given
+        let story = allow_bash(given)
             .on(
                 "try it",
                 [bash("exit 3"), gate("word").then(say("it failed"))],
             )
-            .settings(Scope::Local, json!({"permissions": {"allow": ["Bash"]}}))
             .needs(&["PostToolUseFailure"])
             .begin()?;
         let person = story.person()?;
@@ -126,13 +120,12 @@ fn a_tool_that_failed_is_counted_and_no_error() {
 }
 
 #[test]
-fn another_model_and_another_folder_are_shown() {
+fn changes_of_model_and_folder_are_shown() {
     story(|given| {
-        let story = given
+        let story = allow_bash(given)
             .file("below/a.txt", "a")
             .on("first thing", [say("one is done")])
             .on("go below", [bash("cd below"), say("there we are")])
-            .settings(Scope::Local, json!({"permissions": {"allow": ["Bash"]}}))
             .needs(&["PostModelSwitch", "CwdChanged"])
             .begin()?;
         let person = story.person()?;
@@ -161,12 +154,12 @@ fn another_model_and_another_folder_are_shown() {
 }
 
 #[test]
-fn after_a_denial_by_auto_mode_it_works_on() {
+fn a_session_works_on_after_a_denial_by_auto_mode() {
     story(|given| {
         let send = bash("curl -d @/etc/hostname http://127.0.0.1:9/");
         let story = given
             .on("send it", [send, gate("word").then(say("no"))])
-            // The batch that follows would tell of it too.
+            // The batch that follows would report it too.
             .hook(Hook::on("PermissionDenied").held("denied"))
             .needs(&["PermissionDenied"])
             .begin()?;
@@ -177,7 +170,7 @@ fn after_a_denial_by_auto_mode_it_works_on() {
         story.events().none_of("PostToolBatch");
         assert_eq!(next["permission_mode"], "auto");
         assert_eq!(next["failed_tools"], 0);
-        story.let_go("denied");
+        story.release("denied");
         story.model.wait_at("word");
         story.model.open("word");
         run.finish();
@@ -186,7 +179,7 @@ fn after_a_denial_by_auto_mode_it_works_on() {
 }
 
 #[test]
-fn a_teammate_that_has_nothing_to_do_is_idle() {
+fn a_teammate_without_work_is_idle() {
     story(|given| {
         let bosun = json!({
             "description": "count",
@@ -202,11 +195,11 @@ fn a_teammate_that_has_nothing_to_do_is_idle() {
             .needs(&["TeammateIdle"])
             .since("2.1.197", "teammates made by the Agent tool alone")
             .begin()?;
-        // SubagentStop, which comes just before, would tell of it too: nobody hears it here.
-        let mut settings = story.home.settings(Scope::User);
+        // SubagentStop, which comes just before, would report it too, so its hook is removed.
+        let mut settings = story.home.settings(SettingsScope::User);
         let hooks = settings["hooks"].as_object_mut().expect("hooks");
         assert!(hooks.remove("SubagentStop").is_some());
-        story.home.set_settings(Scope::User, &settings);
+        story.home.set_settings(SettingsScope::User, &settings);
         let person = story.person()?;
 
         person.submits("make a team");
@@ -221,14 +214,14 @@ fn a_teammate_that_has_nothing_to_do_is_idle() {
         story.wait_event("TeammateIdle");
         let idle = story.wait_session("idle", is_done);
         assert!(idle.agents().iter().all(|agent| agent.status() == "idle"));
-        story.let_go("idle");
+        story.release("idle");
         person.leaves();
         Ok(())
     });
 }
 
 #[test]
-fn setup_is_work_before_the_session_starts() {
+fn setup_counts_as_working_before_the_session_starts() {
     story(|given| {
         let story = given
             .on("do it", [gate("word").then(say("done"))])
@@ -240,7 +233,7 @@ fn setup_is_work_before_the_session_starts() {
         let sets_up = story.wait_session("setting up", is("working(Setup)", false));
         assert_eq!(sets_up.display(), "working");
         story.events().none_of("UserPromptSubmit");
-        story.let_go("setup");
+        story.release("setup");
         story.model.wait_at("word");
         let next = story.wait_session("at work", is("working", false));
         assert_eq!(next.id(), sets_up.id());
@@ -251,7 +244,7 @@ fn setup_is_work_before_the_session_starts() {
 }
 
 #[test]
-fn a_command_of_the_persons_own_is_work_while_it_is_expanded() {
+fn expanding_a_command_of_the_user_counts_as_working() {
     story(|given| {
         let story = given
             .file(".claude/commands/count.md", "count the $ARGUMENTS")
@@ -265,19 +258,17 @@ fn a_command_of_the_persons_own_is_work_while_it_is_expanded() {
         let expansion = story.wait_event("UserPromptExpansion");
         assert_eq!(expansion["command_name"], "count");
         story.wait_session("at work", is("working", false));
-        story.let_go("expand");
+        story.release("expand");
         story.model.wait_at("word");
         story.wait_session("at work", is("working", false));
-        story.model.open("word");
-        story.wait_session("done", is_done);
-        person.leaves();
+        finish_turn(&story, &person);
         Ok(())
     });
 }
 
-/// A call that somebody's hook denies has no end of its own: only the batch tells of it.
+/// A call that a user's hook denies has no end event: only the batch reports it.
 #[test]
-fn a_batch_ends_the_calls_that_were_denied() {
+fn a_batch_ends_denied_calls() {
     story(|given| {
         let story = given
             .on(
@@ -297,16 +288,14 @@ fn a_batch_ends_the_calls_that_were_denied() {
         events.in_order(&["PreToolUse", "PostToolBatch"]);
         events.none_of("PostToolUse");
         events.none_of("PostToolUseFailure");
-        story.model.open("word");
-        story.wait_session("done", is_done);
-        person.leaves();
+        finish_turn(&story, &person);
         Ok(())
     });
 }
 
-/// Somebody who does not come back is reminded after a minute, here sooner.
+/// Claude Code reminds an absent user after a minute, here sooner.
 #[test]
-fn a_reminder_that_it_is_the_persons_turn_is_no_attention() {
+fn an_idle_reminder_does_not_count_as_waiting() {
     story(|given| {
         let story = given
             .on("first thing", [say("one is done")])
@@ -339,9 +328,9 @@ fn a_reminder_that_it_is_the_persons_turn_is_no_attention() {
     });
 }
 
-/// Its event comes while the turn before runs, and none when its own begins.
+/// The prompt's event comes during the turn before; its own turn has no start event.
 #[test]
-fn a_prompt_that_was_typed_during_a_turn_is_work_after_it() {
+fn a_prompt_typed_during_a_turn_is_working_after_it() {
     story(|given| {
         let story = given
             .on("first thing", [gate("one").then(say("one is done"))])
@@ -359,11 +348,12 @@ fn a_prompt_that_was_typed_during_a_turn_is_work_after_it() {
         story.model.open("one");
         story.wait_event("Stop");
         story.model.wait_at("two");
-        let session = story.soon((Instant::now(), SOON), "at work", is("working", true));
+        let session =
+            story.wait_session_within((Instant::now(), SOON), "at work", is("working", true));
         assert_eq!(session.display(), "working");
         let idle = story.waits(session.id(), "idle");
         story.model.open("two");
-        let (done, _) = idle.came_back();
+        let (done, _) = idle.wait();
         assert!(is_done(&done) && is("idle", false)(&done), "{done:?}");
         assert_eq!(story.events().of("Stop").len(), 2);
         person.leaves();
@@ -372,7 +362,7 @@ fn a_prompt_that_was_typed_during_a_turn_is_work_after_it() {
 }
 
 #[test]
-fn a_command_that_the_person_runs_is_work() {
+fn a_shell_command_of_the_user_counts_as_working() {
     story(|given| {
         let story = given
             .on("first thing", [say("one is done")])
@@ -387,7 +377,7 @@ fn a_command_that_the_person_runs_is_work() {
         person.ready();
         person.type_text("!");
         person.submits("until [ -e go ]; do sleep 0.1; done; echo bang-over");
-        story.soon((Instant::now(), SOON), "at work", is("working", true));
+        story.wait_session_within((Instant::now(), SOON), "at work", is("working", true));
         story.home.file("go", "");
         person.wait_text("I see");
         story.wait_session("done", |session| {
@@ -398,20 +388,18 @@ fn a_command_that_the_person_runs_is_work() {
     });
 }
 
-/// Claude Code then says `shell` of itself, where it else says `idle`.
+/// Claude Code then reports `shell` in its session file instead of `idle`.
 #[test]
-fn esc_is_seen_while_a_command_runs_behind() {
+fn esc_is_noticed_while_a_background_command_runs() {
     story(|given| {
         let behind = json!({
             "command": "until [ -e go ]; do sleep 0.1; done",
             "description": "wait",
             "run_in_background": true,
         });
-        let story = given
+        let story = endless_turn(allow_bash(given))
             .on("send it off", [tool("Bash", behind), say("sent")])
-            .on("think hard", [gate("thinking").then(say("never said"))])
             .on("task-notification", [say("it is back")])
-            .settings(Scope::Local, json!({"permissions": {"allow": ["Bash"]}}))
             .needs(&["CLAUDE_PID"])
             .begin()?;
         let person = story.person()?;
@@ -420,11 +408,10 @@ fn esc_is_seen_while_a_command_runs_behind() {
         let sent = story.wait_session("done", |session| session["background_tasks"] == 1);
         assert!(is_done(&sent), "{sent:?}");
         person.ready();
-        person.submits("think hard");
-        story.model.wait_at("thinking");
+        start_thinking(&story, &person);
         let pressed = Instant::now();
         person.interrupts();
-        let session = story.soon((pressed, SOON), "idle", is("idle", true));
+        let session = story.wait_session_within((pressed, SOON), "idle", is("idle", true));
         assert_eq!(session["interrupted"], true);
         story.home.file("go", "");
         person.wait_text("it is back");
@@ -437,18 +424,17 @@ fn esc_is_seen_while_a_command_runs_behind() {
     });
 }
 
-/// Nothing tells of that: Claude Code says `busy` of itself for as long as the subagent works, and
-/// writes nothing down. What is displayed is right all the same, for something works.
+/// Nothing reports this: Claude Code reports `busy` as long as the subagent works, and writes nothing. The
+/// displayed state is still right, because the subagent works.
 #[test]
-fn esc_while_a_subagent_works_behind_is_seen_when_that_ends() {
+fn esc_beside_a_background_subagent_is_noticed_when_it_ends() {
     story(|given| {
-        let story = given
+        let story = endless_turn(given)
             .on(
                 "send it off",
                 [behind("general-purpose", "count the sheep"), say("sent")],
             )
             .on("count the sheep", [gate("child").then(say("three"))])
-            .on("think hard", [gate("thinking").then(say("never said"))])
             .on("task-notification", [say("it is back")])
             .needs(&["CLAUDE_PID"])
             .begin()?;
@@ -459,8 +445,7 @@ fn esc_while_a_subagent_works_behind_is_seen_when_that_ends() {
         story.wait_session("idle with a child", |session| {
             session.status() == "idle" && session["background_tasks"] == 1
         });
-        person.submits("think hard");
-        story.model.wait_at("thinking");
+        start_thinking(&story, &person);
         person.interrupts();
         assert_eq!(story.sessions()[0].display(), "working");
         story.model.open("child");
@@ -475,7 +460,7 @@ fn esc_while_a_subagent_works_behind_is_seen_when_that_ends() {
 }
 
 #[test]
-fn a_prompt_that_somebodys_hook_blocks_is_no_work() {
+fn a_prompt_blocked_by_a_users_hook_leaves_the_session_idle() {
     story(|given| {
         let story = given
             .on("first thing", [say("never said")])
@@ -486,7 +471,7 @@ fn a_prompt_that_somebodys_hook_blocks_is_no_work() {
 
         person.submits("first thing");
         person.wait_text("not today");
-        story.soon((Instant::now(), SOON), "idle", is("idle", true));
+        story.wait_session_within((Instant::now(), SOON), "idle", is("idle", true));
         person.press("C-u");
         person.leaves();
         assert!(story.model.turns().is_empty());
@@ -495,7 +480,7 @@ fn a_prompt_that_somebodys_hook_blocks_is_no_work() {
 }
 
 #[test]
-fn a_turn_that_somebodys_hook_ends_is_over() {
+fn a_turn_ended_by_a_users_hook_is_over() {
     story(|given| {
         let enough = json!({"continue": false, "stopReason": "enough of it"});
         let story = given
@@ -513,7 +498,7 @@ fn a_turn_that_somebodys_hook_ends_is_over() {
 
         person.submits("first thing");
         person.wait_text("enough of it");
-        story.soon((Instant::now(), SOON), "idle", is("idle", true));
+        story.wait_session_within((Instant::now(), SOON), "idle", is("idle", true));
         person.leaves();
         story.events().none_of("Stop");
         Ok(())

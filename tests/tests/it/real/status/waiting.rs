@@ -1,4 +1,4 @@
-//! Waiting in auto mode, and a question that was looked at.
+//! Waiting in auto mode, and a question that was seen.
 
 use becket_tests::model::{bash, behind, gate, say};
 use becket_tests::story::{Becket, Session, story};
@@ -9,10 +9,9 @@ use super::is_done;
 
 const CANNOT_CHECK: &str = "Auto mode can't check actions in this session and needs your choice";
 
-/// Behind a gateway that does not pass the safety check on, no event but a notification tells of the
-/// dialogs.
+/// Behind a gateway that does not pass the safety check on, only a notification reports the dialogs.
 #[test]
-fn dialogs_of_auto_mode_are_waited_at() {
+fn a_session_waits_at_dialogs_of_auto_mode() {
     story(|given| {
         let becket = Becket::default();
         let notices = becket.world.path("notices");
@@ -64,7 +63,7 @@ fn dialogs_of_auto_mode_are_waited_at() {
 }
 
 #[test]
-fn a_subagents_question_that_was_looked_at_stays_in_sight() {
+fn a_subagents_question_stays_visible_after_it_was_seen() {
     story(|given| {
         let story = given
             .on(

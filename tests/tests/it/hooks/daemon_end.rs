@@ -1,21 +1,21 @@
-//! Hooks that run while their daemon ends: the answer still comes, or an error after the daemon's
-//! time. What a killed daemon left behind is ended by the next one.
+//! Hooks that run while their daemon ends: the answer still comes, or an error after the daemon's time. The
+//! next daemon ends the hooks of a killed one.
 
 use std::fs;
 use std::process::{Command, Stdio};
 
 use becket_tests::wait::{self, PATIENCE};
-use becket_tests::world::{call, is_alive};
+use becket_tests::world::{World, call, is_alive};
 use becket_wire::Notice;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::alone::{end, parent_of};
-use super::doubles::{LONG, WAITS_AND_DENIES, asks, begins};
-use super::{DENIES, Ship};
+use super::duplicates::{LONG, WAITS_AND_DENIES, send_call_from, start_call};
+use super::standalone::{end, parent_of};
+use super::{DENIES, HookWorld};
 use crate::chaos::takeover::{serving, start_as};
 
-/// Does not end when asked to, nor does its child.
+/// A hook that ignores SIGTERM, and so does its child.
 const STUBBORN: &str = r#"
 [hooks.stubborn]
 on = "PreToolUse"
@@ -23,7 +23,7 @@ timeout = "2s"
 run = """trap '' TERM; sh -c 'echo $$ > child; while :; do sleep 1000; done' & echo $$ > begun; while :; do sleep 1000; done"""
 "#;
 
-/// Ends when the file `go` is there.
+/// A hook that ends when the file `go` exists.
 const PATIENT: &str = r#"
 [hooks.patient]
 on = "PreToolUse"
@@ -31,8 +31,8 @@ timeout = "60s"
 run = "trap 'echo asked > asked' TERM; echo $$ > begun; while [ ! -e go ]; do sleep 0.05; done"
 "#;
 
-impl Ship {
-    /// The process whose number a hook wrote down.
+impl HookWorld {
+    /// Returns the process whose pid a hook recorded.
     fn process(&self, name: &str) -> u32 {
         self.wait_file(name).trim().parse().expect("a pid")
     }
@@ -53,17 +53,17 @@ impl Ship {
         files.map_or(0, Iterator::count)
     }
 
-    /// Waits until a hook that has begun is listed.
+    /// Waits until a started hook is listed.
     pub(super) fn wait_listed(&self) {
         let listed = || (!self.running().is_empty()).then_some(());
         wait::until(PATIENCE, listed).expect("it is listed");
     }
 }
 
-/// The one run of a hook, once it is recorded.
-fn recorded(ship: &Ship, hook: &str) -> Value {
+/// Waits for the only run of a hook.
+fn recorded(world: &HookWorld, hook: &str) -> Value {
     let found = || {
-        let runs = ship.recent();
+        let runs = world.recent();
         let of_hook = runs.into_iter().filter(|run| run["hook"] == hook);
         let found: Vec<Value> = of_hook.collect();
         assert!(found.len() < 2, "{found:#?}");
@@ -78,86 +78,90 @@ fn wait_gone(pid: u32) {
 }
 
 #[test]
-fn what_a_killed_process_left_behind_ends_in_its_time() {
-    let runners: [fn(&Ship, &str) -> Command; 2] = [Ship::shim, Ship::alone];
+fn hooks_of_a_killed_process_end_at_their_deadline() {
+    let runners: [fn(&World, &str) -> Command; 2] = [World::shim, World::standalone_shim];
     for (runner, by_daemon) in runners.into_iter().zip([true, false]) {
-        let ship = Ship::new(STUBBORN);
+        let world = HookWorld::new(STUBBORN);
         if by_daemon {
-            ship.world.start_daemon();
+            world.start_daemon();
         }
-        let mut child = begins(runner(&ship, "PreToolUse"), &ship.bash("t1"));
-        let hook = [ship.process("begun"), ship.process("child")];
-        ship.wait_listed();
-        match by_daemon {
-            true => ship.world.kill_daemon(),
-            false => end(&parent_of(&hook[0].to_string())),
+        let mut child = start_call(runner(&world, "PreToolUse"), &world.bash("t1"));
+        let hook = [world.process("begun"), world.process("child")];
+        world.wait_listed();
+        if by_daemon {
+            world.kill_daemon();
+        } else {
+            end(&parent_of(&hook[0].to_string()));
         }
         child.wait().expect("an end");
-        ship.world.start_daemon();
-        assert_eq!(ship.running()[0]["hook"], "stubborn");
+        world.start_daemon();
+        assert_eq!(world.running()[0]["hook"], "stubborn");
         hook.into_iter().for_each(wait_gone);
-        let run = recorded(&ship, "stubborn");
+        let run = recorded(&world, "stubborn");
         assert_eq!(run["outcome"], "orphaned", "{run}");
         assert_eq!(run["note"], "becket was killed; the hook's time was up");
         assert_eq!(run["session_id"], super::SESSION);
         assert!(run["took_us"].as_i64() >= Some(2_000_000), "{run}");
-        let events = ship.world.events();
+        let events = world.events();
         assert_eq!(events.len(), 1, "{events:?}");
         assert_eq!(run["event_id"], events[0]["id"]);
-        let why = ship.world.run(&["why"]);
+        let why = world.run(&["why"]);
         assert!(why.contains("orphaned"), "{why}");
-        assert_eq!(ship.run_files(), 0);
+        assert_eq!(world.run_files(), 0);
     }
 }
 
 #[test]
-fn what_has_time_left_goes_on_to_its_own_end() {
-    let ship = Ship::new(PATIENT);
-    ship.world.start_daemon();
-    let child = begins(ship.shim("PreToolUse"), &ship.bash("t1"));
-    let hook = ship.process("begun");
-    ship.wait_listed();
-    ship.world.kill_daemon();
+fn hooks_of_a_killed_daemon_run_on_within_their_time() {
+    let world = HookWorld::new(PATIENT);
+    world.start_daemon();
+    let child = start_call(world.shim("PreToolUse"), &world.bash("t1"));
+    let hook = world.process("begun");
+    world.wait_listed();
+    world.kill_daemon();
     child.wait_with_output().expect("an end");
-    ship.world.start_daemon();
+    world.start_daemon();
     assert!(is_alive(hook));
-    ship.go();
-    let run = recorded(&ship, "patient");
+    world.go();
+    let run = recorded(&world, "patient");
     assert_eq!(run["outcome"], "orphaned", "{run}");
     assert_eq!(run["note"], "becket was killed; the hook ended by itself");
-    assert!(!ship.project.join("asked").exists(), "it had time left");
+    assert!(!world.project.join("asked").exists(), "it had time left");
 }
 
 #[test]
-fn what_goes_on_in_the_background_standalone_has_its_time_too() {
-    let ship = Ship::new(
+fn standalone_background_hooks_end_at_their_deadline() {
+    let world = HookWorld::new(
         r#"
 [hooks.goes-on]
 on = "PreToolUse"
 run = """echo '{"async": true, "asyncTimeout": 1000}'; echo $$ > begun; exec sleep 1000"""
 "#,
     );
-    let called = call(ship.alone("PreToolUse"), ship.bash("t1").as_bytes());
+    let called = call(
+        world.standalone_shim("PreToolUse"),
+        world.bash("t1").as_bytes(),
+    );
     assert!(called.is_silent(), "{called:?}");
-    ship.world.start_daemon();
-    wait_gone(ship.process("begun"));
-    let ended = || Some(recorded(&ship, "goes-on")).filter(|run| run["outcome"] == "timed out");
+    world.start_daemon();
+    wait_gone(world.process("begun"));
+    let ended = || Some(recorded(&world, "goes-on")).filter(|run| run["outcome"] == "timed out");
     wait::until(PATIENCE, ended).expect("its end");
 }
 
 #[test]
-fn a_daemon_that_is_stopped_takes_no_denial_away() {
-    let ship = Ship::new(WAITS_AND_DENIES);
-    let old = ship.world.start_daemon();
-    let child = begins(ship.shim("PreToolUse"), &ship.bash("t1"));
-    ship.wait_file("runs");
-    let mut stop = ship.world.becket(["daemon", "stop"]);
+fn a_stopped_daemon_still_answers_with_a_denial() {
+    let world = HookWorld::new(WAITS_AND_DENIES);
+    let old = world.start_daemon();
+    let child = start_call(world.shim("PreToolUse"), &world.bash("t1"));
+    world.wait_file("runs");
+    let mut stop = world.becket(["daemon", "stop"]);
     let stop = stop.stdout(Stdio::piped()).spawn().expect("becket");
-    // It serves what needs no hook, and tells what runs.
-    let start = ship.event("SessionStart", &json!({"source": "startup"}));
-    let served = ship.world.send("SessionStart", start);
-    let why = ship.world.output(&["why"]).stdout;
-    ship.go();
+    // The ending daemon serves events without hooks, and lists running hooks.
+    let start = world.event("SessionStart", &json!({"source": "startup"}));
+    let served = world.send("SessionStart", start);
+    let why = world.output(&["why"]).stdout;
+    world.go();
     let output = child.wait_with_output().expect("an end");
     let stop = stop.wait_with_output().expect("an end");
     assert!(served.is_silent(), "{served:?}");
@@ -170,32 +174,32 @@ fn a_daemon_that_is_stopped_takes_no_denial_away() {
         "The daemon waits 30 seconds at most for its hooks: slow-no.\nThe daemon has ended.\n";
     assert_eq!(said, expected);
     wait_gone(old);
-    assert_eq!(recorded(&ship, "slow-no")["decision"], "deny");
-    let log = ship.world.events();
+    assert_eq!(recorded(&world, "slow-no")["decision"], "deny");
+    let log = world.events();
     assert!(log.iter().all(|it| it["source"] == "daemon"), "{log:#?}");
 }
 
 #[test]
 fn an_event_that_needs_hooks_goes_standalone_while_the_daemon_ends() {
-    let ship = Ship::new(&format!(
+    let world = HookWorld::new(&format!(
         "{PATIENT}{}",
         DENIES
             .replace("PreToolUse", "Stop")
             .replace("tools = \"Bash\"\n", "")
     ));
-    let old = ship.world.start_daemon();
-    let child = begins(ship.shim("PreToolUse"), &ship.bash("t1"));
-    ship.wait_file("begun");
-    ship.world.signal_daemon(Signal::TERM).expect("a daemon");
+    let old = world.start_daemon();
+    let child = start_call(world.shim("PreToolUse"), &world.bash("t1"));
+    world.wait_file("begun");
+    world.signal_daemon(Signal::TERM).expect("a daemon");
     let stops = || {
-        let stop = ship.event("Stop", &json!({"stop_hook_active": false}));
-        ship.world.send("Stop", stop);
-        let mut log = ship.world.events();
+        let stop = world.event("Stop", &json!({"stop_hook_active": false}));
+        world.send("Stop", stop);
+        let mut log = world.events();
         log.pop().filter(|event| event["source"] == "alone")
     };
     let alone = wait::until(PATIENCE, stops);
     let waits = is_alive(old);
-    ship.go();
+    world.go();
     let output = child.wait_with_output().expect("an end");
     assert!(alone.is_some() && waits, "{alone:?}");
     assert!(output.status.success(), "{output:?}");
@@ -203,33 +207,34 @@ fn an_event_that_needs_hooks_goes_standalone_while_the_daemon_ends() {
 }
 
 #[test]
-fn hooks_that_outlast_the_daemons_time_are_cut_off_and_claude_code_hears_of_it() {
-    // Told once, with no time left; or told twice.
+fn hooks_that_outlast_the_ending_daemon_are_cut_off_with_an_error() {
+    // Stopped once, with no time left; or stopped twice.
     for drain in ["0", "30"] {
-        let ship = Ship::new(LONG);
-        let mut daemon = ship.world.becket(["daemon", "run", "--drain", drain]);
+        let world = HookWorld::new(LONG);
+        let mut daemon = world.becket(["daemon", "run", "--drain", drain]);
         let mut daemon = daemon.stdout(Stdio::null()).spawn().expect("a daemon");
-        wait::until(PATIENCE, || serving(&ship.world)).expect("it serves");
-        let first = asks(&ship, "settings");
-        ship.wait_file("begun");
-        let double = asks(&ship, "plugin");
-        let both = || (ship.world.events().len() == 2).then_some(());
+        wait::until(PATIENCE, || serving(&world)).expect("it serves");
+        let first = send_call_from(&world, "settings");
+        world.wait_file("begun");
+        let double = send_call_from(&world, "plugin");
+        let both = || (world.events().len() == 2).then_some(());
         wait::until(PATIENCE, both).expect("both events");
-        ship.world.signal_daemon(Signal::TERM).expect("a daemon");
+        world.signal_daemon(Signal::TERM).expect("a daemon");
         if drain == "30" {
-            let told = fs::read_to_string(ship.world.path("log/daemon.log"));
-            assert!(told.is_ok() && !ship.project.join("ended").exists());
+            let told = fs::read_to_string(world.path("log/daemon.log"));
+            assert!(told.is_ok() && !world.project.join("ended").exists());
             let ending = || {
-                let log = fs::read_to_string(ship.world.path("log/daemon.log")).ok()?;
+                let log = fs::read_to_string(world.path("log/daemon.log")).ok()?;
                 log.contains("ending").then_some(())
             };
             wait::until(PATIENCE, ending).expect("it was told");
-            ship.world.signal_daemon(Signal::TERM).expect("a daemon");
+            world.signal_daemon(Signal::TERM).expect("a daemon");
         }
-        ship.wait_file("ended");
+        world.wait_file("ended");
         for child in [first, double] {
             let output = child.wait_with_output().expect("an end");
-            // An error: passed over, or with `becket init --strict` as good as a denial. Never silence.
+            // Claude Code ignores the error, or treats it as a denial with `becket init --strict`. Silence
+            // would let the call pass.
             assert_eq!(output.status.code(), Some(1), "{output:?}");
             assert!(output.stdout.is_empty(), "{output:?}");
             let said = String::from_utf8_lossy(&output.stderr);
@@ -239,8 +244,8 @@ fn hooks_that_outlast_the_daemons_time_are_cut_off_and_claude_code_hears_of_it()
             );
         }
         daemon.wait().expect("an end");
-        assert_eq!(recorded(&ship, "long")["outcome"], "cut off");
-        let why = ship.world.run(&["why"]);
+        assert_eq!(recorded(&world, "long")["outcome"], "cut off");
+        let why = world.run(&["why"]);
         let said =
             "by the daemon; the daemon ended before its hooks did, and Claude Code got an error";
         assert!(why.contains(said), "{why}");
@@ -249,30 +254,30 @@ fn hooks_that_outlast_the_daemons_time_are_cut_off_and_claude_code_hears_of_it()
 
 #[test]
 fn a_newer_build_takes_over_when_the_hooks_have_ended_and_loses_nothing() {
-    let ship = Ship::new(WAITS_AND_DENIES);
-    let old = ship.world.start_daemon();
-    let child = begins(ship.shim("PreToolUse"), &ship.bash("t1"));
-    ship.wait_file("runs");
+    let world = HookWorld::new(WAITS_AND_DENIES);
+    let old = world.start_daemon();
+    let child = start_call(world.shim("PreToolUse"), &world.bash("t1"));
+    world.wait_file("runs");
     let (notice, output, waits) = std::thread::scope(|scope| {
-        let taking_over = scope.spawn(|| start_as(&ship.world, "9.0.1"));
-        let next = || (ship.world.daemons().len() == 2).then_some(());
+        let taking_over = scope.spawn(|| start_as(&world, "9.0.1"));
+        let next = || (world.daemons().len() == 2).then_some(());
         let waits = wait::until(PATIENCE, next).is_some() && is_alive(old);
-        let start = ship.event("SessionStart", &json!({"source": "startup"}));
-        let served = ship.world.send("SessionStart", start);
-        ship.go();
+        let start = world.event("SessionStart", &json!({"source": "startup"}));
+        let served = world.send("SessionStart", start);
+        world.go();
         let output = child.wait_with_output().expect("an end");
         let notice = taking_over.join().expect("a notice");
         (notice, output, waits && served.is_silent())
     });
     assert!(waits);
     assert_eq!(notice, Notice::Ready);
-    assert_eq!(serving(&ship.world).as_deref(), Some("9.0.1"));
+    assert_eq!(serving(&world).as_deref(), Some("9.0.1"));
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("\"deny\""), "{output:?}");
     wait_gone(old);
-    assert_eq!(recorded(&ship, "slow-no")["decision"], "deny");
-    let log = ship.world.events();
+    assert_eq!(recorded(&world, "slow-no")["decision"], "deny");
+    let log = world.events();
     assert_eq!(log.len(), 2, "{log:#?}");
     assert!(log.iter().all(|it| it["source"] == "daemon"), "{log:#?}");
-    assert_eq!(ship.wait_file("runs"), "run\n", "it ran once");
+    assert_eq!(world.wait_file("runs"), "run\n", "it ran once");
 }

@@ -1,4 +1,4 @@
-//! `becket recent`, `stats`, `why` and `events --follow`: what ran is told, with a daemon and without.
+//! `becket recent`, `stats`, `why` and `events --follow`, with a daemon and without.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,11 +8,11 @@ use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::{call, finish, start};
 use serde_json::{Value, json};
 
-use super::{OTHER, SESSION, Yard, outcomes, text};
+use super::{OTHER, RunWorld, SESSION, outcomes, text};
 
-fn told_of_once(yard: &Yard, no_daemon: bool) {
+fn told_of_once(world: &RunWorld, no_daemon: bool) {
     let ask = |args: &[&str]| {
-        let mut verb = yard.verb(args);
+        let mut verb = world.verb(args);
         if no_daemon {
             verb.env("BECKET_NO_DAEMON", "1");
         }
@@ -47,101 +47,100 @@ fn told_of_once(yard: &Yard, no_daemon: bool) {
 }
 
 #[test]
-fn what_ran_is_told_by_the_daemon_and_without_it() {
-    let yard = Yard::new();
-    let called = yard.writes(SESSION);
+fn runs_are_listed_with_and_without_the_daemon() {
+    let world = RunWorld::new();
+    let called = world.writes(SESSION);
     assert!(called.stdout.contains("not so"), "{called:?}");
-    told_of_once(&yard, false);
-    yard.world.kill_daemon();
-    told_of_once(&yard, true);
+    told_of_once(&world, false);
+    world.kill_daemon();
+    told_of_once(&world, true);
 }
 
 #[test]
-fn what_ran_alone_is_told_from_the_spool_and_nothing_is_written() {
-    let yard = Yard::new();
-    let mut shim = yard.world.shim("PostToolUse");
-    shim.env("BECKET_NO_DAEMON", "1");
-    let called = call(shim, yard.event(SESSION).as_bytes());
+fn standalone_runs_are_read_from_the_spool_without_writing() {
+    let world = RunWorld::new();
+    let shim = world.standalone_shim("PostToolUse");
+    let called = call(shim, world.event(SESSION).as_bytes());
     assert!(called.stdout.contains("not so"), "{called:?}");
-    told_of_once(&yard, true);
-    assert!(!yard.world.path("becket.db").exists(), "somebody wrote");
-    let mut why = yard.verb(&["why"]);
+    told_of_once(&world, true);
+    assert!(!world.path("becket.db").exists(), "a database was written");
+    let mut why = world.verb(&["why"]);
     why.env("BECKET_NO_DAEMON", "1");
     let told = text(&why.output().expect("becket runs").stdout);
     assert!(told.contains("alone (BECKET_NO_DAEMON is set)"), "{told}");
-    // The next daemon takes it in; the same is told.
-    yard.world.start_daemon();
-    told_of_once(&yard, false);
-    assert!(yard.world.path("becket.db").exists());
+    // The next daemon takes it in and shows the same.
+    world.start_daemon();
+    told_of_once(&world, false);
+    assert!(world.path("becket.db").exists());
 }
 
 #[test]
 fn a_session_and_a_hook_can_be_chosen() {
-    let yard = Yard::new();
-    yard.writes(SESSION);
-    yard.writes(OTHER);
+    let world = RunWorld::new();
+    world.writes(SESSION);
+    world.writes(OTHER);
     assert_eq!(
-        yard.json(&["recent", "--json"]).as_array().map(Vec::len),
+        world.json(&["recent", "--json"]).as_array().map(Vec::len),
         Some(4)
     );
-    let one = yard.json(&["recent", "--json", "--session", "7785"]);
+    let one = world.json(&["recent", "--json", "--session", "7785"]);
     assert_eq!(one.as_array().map(Vec::len), Some(2));
-    let one = yard.json(&["recent", "--json", "--hook", "breaks"]);
+    let one = world.json(&["recent", "--json", "--hook", "breaks"]);
     let failed = ("breaks".to_owned(), "failed".to_owned());
     assert_eq!(outcomes(&one), [failed.clone(), failed]);
-    let one = yard.json(&["recent", "1", "--json", "--hook", "breaks"]);
+    let one = world.json(&["recent", "1", "--json", "--hook", "breaks"]);
     assert_eq!(outcomes(&one).len(), 1);
     assert_eq!(one[0]["session_id"], OTHER, "the newest");
-    let stats = yard.json(&["stats", "--json", "--session", SESSION]);
+    let stats = world.json(&["stats", "--json", "--session", SESSION]);
     assert_eq!(stats[0]["runs"], 1);
-    let stats = yard.json(&["stats", "--json", "--since", "2001-01-01T00:00:00Z"]);
+    let stats = world.json(&["stats", "--json", "--since", "2001-01-01T00:00:00Z"]);
     assert_eq!(stats[0]["runs"], 2);
-    let stats = yard.json(&["stats", "--json", "--since", "2199-01-01T00:00:00Z"]);
+    let stats = world.json(&["stats", "--json", "--since", "2199-01-01T00:00:00Z"]);
     assert_eq!(stats, json!([]));
-    let why = yard.json(&["why", "--json", "--session", SESSION]);
+    let why = world.json(&["why", "--json", "--session", SESSION]);
     assert_eq!(why["session_id"], SESSION);
-    let mut inside = yard.verb(&["why", "--json"]);
+    let mut inside = world.verb(&["why", "--json"]);
     inside.env("CLAUDE_CODE_SESSION_ID", SESSION);
     let why: Value =
         serde_json::from_slice(&inside.output().expect("becket runs").stdout).expect("JSON");
     assert_eq!(why["session_id"], SESSION, "inside Claude Code: its own");
-    let unknown = yard.output(&["recent", "--session", "ffff"]);
+    let unknown = world.output(&["recent", "--session", "ffff"]);
     assert_eq!(unknown.status.code(), Some(3));
-    let unknown = yard.output(&["why", "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b"]);
+    let unknown = world.output(&["why", "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b"]);
     assert_eq!(unknown.status.code(), Some(3));
     assert!(text(&unknown.stderr).contains("hint: becket events"));
 }
 
 #[test]
-fn before_any_hook_ran_it_is_said_what_to_do() {
-    let yard = Yard::new();
+fn without_a_run_the_verbs_give_a_hint() {
+    let world = RunWorld::new();
     for verb in ["stats", "recent"] {
-        let output = yard.output(&[verb]);
+        let output = world.output(&[verb]);
         assert!(output.status.success());
         assert!(
             text(&output.stdout).starts_with("No hook has run yet."),
             "{output:?}"
         );
-        assert_eq!(yard.json(&[verb, "--json"]), json!([]));
+        assert_eq!(world.json(&[verb, "--json"]), json!([]));
     }
-    assert_eq!(yard.output(&["why"]).status.code(), Some(3));
-    assert!(yard.world.daemon_pid().is_none(), "nobody needed a daemon");
+    assert_eq!(world.output(&["why"]).status.code(), Some(3));
+    assert!(world.daemon_pid().is_none(), "a daemon was started");
 }
 
-/// Somebody who follows the log.
+/// A process that follows the log.
 struct Follower {
     seen: PathBuf,
     becket: Child,
 }
 
 impl Follower {
-    fn begins(yard: &Yard, name: &str) -> Self {
-        let seen = yard.project.join(name);
-        let mut follow = yard.verb(&["events", "--follow", "--json"]);
+    fn begins(world: &RunWorld, name: &str) -> Self {
+        let seen = world.project.join(name);
+        let mut follow = world.verb(&["events", "--follow", "--json"]);
         follow.stdout(fs::File::create(&seen).expect("a file"));
         let becket = follow.spawn().expect("becket runs");
         let follower = Self { seen, becket };
-        follower.sees_another(yard);
+        follower.sees_another(world);
         follower
     }
 
@@ -151,13 +150,12 @@ impl Follower {
         lines.map(str::to_owned).collect()
     }
 
-    /// Waits until it has seen an event of the other session that came later than this call. What
-    /// there was to see before, it has seen by then.
-    fn sees_another(&self, yard: &Yard) {
-        let stop = json!({"hook_event_name": "Stop", "session_id": OTHER, "cwd": yard.project});
+    /// Waits until it has seen a new event of the other session. By then it has seen all earlier ones.
+    fn sees_another(&self, world: &RunWorld) {
+        let stop = json!({"hook_event_name": "Stop", "session_id": OTHER, "cwd": world.project});
         let before = self.lines_of(OTHER).len();
         let more = || {
-            yard.world.send("Stop", stop.to_string());
+            world.send("Stop", stop.to_string());
             (self.lines_of(OTHER).len() > before).then_some(())
         };
         wait::until(PATIENCE, more).expect("a follower sees others meanwhile");
@@ -171,42 +169,42 @@ impl Drop for Follower {
     }
 }
 
-/// Two follow the log while a hook runs, and then decides: one from before, one who comes meanwhile.
+/// Two processes follow the log while a hook runs: one started before the event, one after.
 #[test]
-fn who_follows_sees_an_event_once_and_decided() {
-    let yard = Yard::new();
+fn a_follower_sees_each_event_once_with_its_decision() {
+    let world = RunWorld::new();
     let slow = "[hooks.slow]\non = \"PostToolUse\"\n\
         run = \"touch began; while ! test -e go; do sleep 0.05; done; echo no >&2; exit 2\"\n";
-    fs::write(yard.world.path("config.toml"), slow).expect("a config");
-    yard.world.start_daemon();
-    let from_before = Follower::begins(&yard, "from-before");
-    let mut shim = start(yard.world.shim("PostToolUse"));
+    fs::write(world.path("config.toml"), slow).expect("a config");
+    world.start_daemon();
+    let from_before = Follower::begins(&world, "from-before");
+    let mut shim = start(world.shim("PostToolUse"));
     let began = std::time::Instant::now();
-    let event = yard.event(SESSION);
+    let event = world.event(SESSION);
     std::io::Write::write_all(&mut shim.stdin.take().expect("stdin"), event.as_bytes())
         .expect("an event");
-    let ran = || yard.project.join("began").exists().then_some(());
+    let ran = || world.project.join("began").exists().then_some(());
     wait::until(PATIENCE, ran).expect("the hook runs");
-    // It is in the log, undecided, and a follower who comes now waits for its decision.
-    let log = yard.json(&["events", "--json", "--session", SESSION]);
+    // The event is in the log, undecided, and a new follower waits for its decision.
+    let log = world.json(&["events", "--json", "--session", SESSION]);
     assert_eq!(
         (&log["decision"], &log["took_us"]),
         (&Value::Null, &Value::Null)
     );
-    let followers = [from_before, Follower::begins(&yard, "from-then")];
+    let followers = [from_before, Follower::begins(&world, "from-then")];
     let early = followers.each_ref().map(|follower| {
-        follower.sees_another(&yard);
+        follower.sees_another(&world);
         follower.lines_of(SESSION)
     });
-    fs::write(yard.project.join("go"), "").expect("a file");
+    fs::write(world.project.join("go"), "").expect("a file");
     let called = finish(shim, began, PATIENCE);
     assert!(called.stdout.contains("no"), "{called:?}");
-    // Not before: a test that fails leaves no hook behind that waits for ever.
+    // Checked only now: a failed test must not leave a hook that waits for ever.
     assert!(early.iter().all(Vec::is_empty), "undecided: {early:?}");
     for follower in &followers {
         let seen = || (!follower.lines_of(SESSION).is_empty()).then_some(());
         wait::until(PATIENCE, seen).expect("it is followed");
-        follower.sees_another(&yard);
+        follower.sees_another(&world);
         let lines = follower.lines_of(SESSION);
         assert_eq!(lines.len(), 1, "{lines:?}");
         let row: Value = serde_json::from_str(&lines[0]).expect("JSON");
@@ -215,18 +213,18 @@ fn who_follows_sees_an_event_once_and_decided() {
 }
 
 #[test]
-fn a_slash_command_is_nothing_to_ask_about() {
+fn why_skips_slash_commands() {
     for no_daemon in [false, true] {
-        let yard = Yard::new();
+        let world = RunWorld::new();
         let shim = |event: &str| {
-            let mut shim = yard.world.shim(event);
+            let mut shim = world.shim(event);
             if no_daemon {
                 shim.env("BECKET_NO_DAEMON", "1");
             }
             shim
         };
         let why = |args: &[&str]| -> Value {
-            let mut verb = yard.verb(args);
+            let mut verb = world.verb(args);
             if no_daemon {
                 verb.env("BECKET_NO_DAEMON", "1");
             }
@@ -234,13 +232,13 @@ fn a_slash_command_is_nothing_to_ask_about() {
             serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)
         };
         let prompt = json!({
-            "hook_event_name": "UserPromptSubmit", "session_id": SESSION, "cwd": yard.project,
+            "hook_event_name": "UserPromptSubmit", "session_id": SESSION, "cwd": world.project,
             "prompt": "/hook:disable breaks",
         });
         let switch = || call(shim("UserPromptSubmit"), prompt.to_string().as_bytes());
         assert!(switch().stdout.contains("breaks"), "it is answered");
         assert_eq!(why(&["why", "--json"]), Value::Null, "no hook decided yet");
-        call(shim("PostToolUse"), yard.event(SESSION).as_bytes());
+        call(shim("PostToolUse"), world.event(SESSION).as_bytes());
         assert!(switch().stdout.contains("breaks"), "it is answered");
         for args in [
             &["why", "--json"][..],
@@ -249,7 +247,7 @@ fn a_slash_command_is_nothing_to_ask_about() {
             let told = why(args);
             assert_eq!(told["decision"]["by"], "refuses", "{args:?}: {told:#}");
         }
-        let log = yard.verb(&[
+        let log = world.verb(&[
             "events",
             "--json",
             "--event",
@@ -264,18 +262,17 @@ fn a_slash_command_is_nothing_to_ask_about() {
 }
 
 #[test]
-fn a_hook_that_is_called_like_a_part_of_becket_is_told_of() {
+fn a_hook_named_like_a_part_of_becket_is_reported() {
     for name in ["config", "trust", "switch", "notice"] {
-        let yard = Yard::new();
+        let world = RunWorld::new();
         let hook = format!("[hooks.{name}]\non = \"PostToolUse\"\nrun = \"echo no >&2; exit 2\"\n");
-        fs::write(yard.world.path("config.toml"), hook).expect("a config");
-        yard.writes(SESSION);
-        let told = yard.json(&["why", "--json"]);
+        fs::write(world.path("config.toml"), hook).expect("a config");
+        world.writes(SESSION);
+        let told = world.json(&["why", "--json"]);
         assert_eq!(told["decision"]["by"], name, "{told:#}");
-        let mut shim = yard.world.shim("PostToolUse");
-        shim.env("BECKET_NO_DAEMON", "1");
-        call(shim, yard.event(OTHER).as_bytes());
-        let mut why = yard.verb(&["why", "--json"]);
+        let shim = world.standalone_shim("PostToolUse");
+        call(shim, world.event(OTHER).as_bytes());
+        let mut why = world.verb(&["why", "--json"]);
         let why = why.env("BECKET_NO_DAEMON", "1").output().expect("becket");
         let told: Value = serde_json::from_slice(&why.stdout).expect("JSON");
         assert_eq!(
@@ -288,14 +285,14 @@ fn a_hook_that_is_called_like_a_part_of_becket_is_told_of() {
 #[test]
 fn an_event_is_named_by_any_unique_beginning_of_its_id() {
     for no_daemon in [false, true] {
-        let yard = Yard::new();
+        let world = RunWorld::new();
         for _ in 0..2 {
-            let mut shim = yard.world.shim("PostToolUse");
+            let mut shim = world.shim("PostToolUse");
             shim.envs(no_daemon.then_some(("BECKET_NO_DAEMON", "1")));
-            call(shim, yard.event(SESSION).as_bytes());
+            call(shim, world.event(SESSION).as_bytes());
         }
         let run = |args: &[&str]| {
-            let mut verb = yard.verb(args);
+            let mut verb = world.verb(args);
             verb.envs(no_daemon.then_some(("BECKET_NO_DAEMON", "1")));
             let done = verb.output().expect("becket runs");
             let said = String::from_utf8_lossy(&done.stdout).into_owned();
@@ -324,7 +321,7 @@ fn an_event_is_named_by_any_unique_beginning_of_its_id() {
     }
 }
 
-/// The id of the event that this lists.
+/// Returns the id of the only listed event.
 fn named(mut log: std::process::Command, no_daemon: bool) -> String {
     if no_daemon {
         log.env("BECKET_NO_DAEMON", "1");

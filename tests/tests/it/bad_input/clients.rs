@@ -1,4 +1,4 @@
-//! Clients that are no becket, and other users: counted and cut off, while others are served.
+//! Clients that are not becket, and other users: counted and disconnected, while others are served.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -13,11 +13,11 @@ use becket_wire::frame::{self, FrameHead, Kind, MAX_BODY};
 use becket_wire::rpc::{Ask, Request, Response};
 use rustix::process::Uid;
 
-use super::fake::{Fake, answer, note_calls, say, socket_in, until_gone};
-use super::{BOUND, doctor_says, numbered, numbers, send};
+use super::fake_daemon::{FakeDaemon, answer, note_calls, say, socket_in, until_gone};
+use super::{BOUND, assert_doctor_reports, numbers, registered, send, send_numbered};
 
-/// What the daemon says to these bytes, until it hangs up.
-fn heard(world: &World, said: &[u8]) -> Vec<u8> {
+/// Sends bytes to the daemon and returns its answer, read until it hangs up.
+fn reply_to(world: &World, said: &[u8]) -> Vec<u8> {
     let mut stream = UnixStream::connect(world.path("run/socket")).expect("a daemon");
     stream.set_read_timeout(Some(BOUND)).expect("a timeout");
     drop(stream.write_all(said));
@@ -35,8 +35,8 @@ fn frame(kind: Kind, body: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn garbage_is_counted_and_cut_off() {
-    let world = super::registered();
+fn a_client_that_sends_garbage_is_counted_and_disconnected() {
+    let world = registered();
     let pid = world.start_daemon();
     let endless = b"bk\x01\x01\xff\xff\xff\xff".to_vec();
     let cases = [
@@ -56,21 +56,21 @@ fn garbage_is_counted_and_cut_off() {
     let count = cases.len();
     for case in cases {
         assert_eq!(
-            heard(&world, &case),
+            reply_to(&world, &case),
             b"",
             "{:?}",
             &case[..case.len().min(40)]
         );
     }
     assert_eq!(world.status()["counts"]["garbage"], count);
-    assert!(send(&world, numbered(1).as_bytes()).is_silent());
+    assert!(send_numbered(&world, 1).is_silent());
     assert_eq!(world.events()[0]["source"], "daemon");
     assert_eq!(world.daemon_pid(), Some(pid));
-    doctor_says(&world, "warning", &format!("garbage: {count}"));
+    assert_doctor_reports(&world, "warning", &format!("garbage: {count}"));
 }
 
 #[test]
-fn another_protocol_is_refused_with_our_version() {
+fn a_client_of_another_protocol_is_refused_with_the_version() {
     let world = World::new();
     world.start_daemon();
     let mut event = frame(Kind::EVENT, b"in words of tomorrow");
@@ -78,12 +78,15 @@ fn another_protocol_is_refused_with_our_version() {
     let refused = Response::Refused {
         version: becket_wire::Version::current(),
     };
-    assert_eq!(heard(&world, &event), refused.to_frame().expect("a frame"));
+    assert_eq!(
+        reply_to(&world, &event),
+        refused.to_frame().expect("a frame")
+    );
     assert_eq!(world.status()["counts"]["refused"], 1);
 }
 
 #[test]
-fn whoever_begins_a_frame_and_stops_holds_nobody_up() {
+fn a_half_sent_frame_delays_no_other_client() {
     let world = World::new();
     world.start_daemon();
     let head = FrameHead::encode(Kind::EVENT, MAX_BODY).expect("a head");
@@ -93,9 +96,9 @@ fn whoever_begins_a_frame_and_stops_holds_nobody_up() {
         stream.write_all(said).expect("it listens");
         waiting.push(stream);
     }
-    assert!(send(&world, numbered(1).as_bytes()).is_silent());
+    assert!(send_numbered(&world, 1).is_silent());
     assert_eq!(world.events()[0]["source"], "daemon");
-    // And they are not kept for ever.
+    // The connections are closed in the end.
     for mut stream in waiting {
         stream
             .set_read_timeout(Some(Duration::from_secs(30)))
@@ -105,8 +108,8 @@ fn whoever_begins_a_frame_and_stops_holds_nobody_up() {
 }
 
 #[test]
-fn large_frames_that_never_come_do_not_use_up_the_daemon() {
-    let world = super::registered();
+fn half_sent_large_frames_do_not_exhaust_the_daemon() {
+    let world = registered();
     world.start_daemon();
     let head = FrameHead::encode(Kind::EVENT, MAX_BODY).expect("a head");
     let mut greedy = Vec::new();
@@ -115,13 +118,13 @@ fn large_frames_that_never_come_do_not_use_up_the_daemon() {
         drop(stream.write_all(&head));
         greedy.push(stream);
     }
-    // One that is large itself finds no room there: it goes alone. Small ones do not notice.
+    // A large event finds no room and goes standalone. Small ones are not affected.
     let large = format!(
         "{{\"session_id\":\"s\",\"tool_use_id\":\"1\",\"x\":\"{}\"}}",
         "x".repeat(1 << 20)
     );
     assert!(send(&world, large.as_bytes()).is_silent());
-    assert!(send(&world, numbered(2).as_bytes()).is_silent());
+    assert!(send_numbered(&world, 2).is_silent());
     drop(greedy);
     assert_eq!(numbers(&world), [1, 2]);
     let sources: Vec<_> = world
@@ -135,26 +138,26 @@ fn large_frames_that_never_come_do_not_use_up_the_daemon() {
             .as_u64()
             .is_some_and(|busy| busy > 0)
     );
-    doctor_says(&world, "warning", "busy: ");
+    assert_doctor_reports(&world, "warning", "busy: ");
 }
 
-const NOBODY: u32 = 65534;
+const OTHER_USER: u32 = 65534;
 
-/// Only root can be somebody else for a while.
+/// Returns true if the test runs as root, which alone can become another user; else skips it.
 fn root_or_skip(name: &str) -> bool {
     let root = rustix::process::getuid().is_root();
     if !root {
         let why = Unavailable::new("only root can pass for another user");
-        skip(&format!("bad_input::owner::{name}"), &why);
+        skip(&format!("bad_input::clients::{name}"), &why);
     }
     root
 }
 
-/// Runs this as another user, on a thread of its own: Linux knows users by thread.
-fn as_nobody<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> T {
+/// Runs a function as another user, on a thread of its own, because Linux tracks users by thread.
+fn as_other_user<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> T {
     let thread = std::thread::spawn(|| {
-        let nobody = Uid::from_raw(NOBODY);
-        rustix::thread::set_thread_res_uid(nobody, nobody, nobody).expect("another user");
+        let user = Uid::from_raw(OTHER_USER);
+        rustix::thread::set_thread_res_uid(user, user, user).expect("another user");
         what()
     });
     thread.join().expect("the other user's work")
@@ -165,8 +168,8 @@ fn open_to_all(path: &Path) {
 }
 
 #[test]
-fn another_user_cannot_even_reach_the_socket() {
-    if !root_or_skip("another_user_cannot_even_reach_the_socket") {
+fn another_user_cannot_reach_the_socket() {
+    if !root_or_skip("another_user_cannot_reach_the_socket") {
         return;
     }
     let world = World::new();
@@ -175,16 +178,16 @@ fn another_user_cannot_even_reach_the_socket() {
         open_to_all(folder);
     }
     let socket = world.path("run/socket");
-    let refused = as_nobody(move || UnixStream::connect(socket).expect_err("a closed folder"));
+    let refused = as_other_user(move || UnixStream::connect(socket).expect_err("a closed folder"));
     assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied);
 }
 
 #[test]
-fn another_users_connection_gets_no_word() {
-    if !root_or_skip("another_users_connection_gets_no_word") {
+fn another_users_connection_gets_no_answer() {
+    if !root_or_skip("another_users_connection_gets_no_answer") {
         return;
     }
-    let world = super::registered();
+    let world = registered();
     world.start_daemon();
     let (run, socket) = (world.path("run"), world.path("run/socket"));
     for path in [world.root(), &world.home, &world.becket_home, &run, &socket] {
@@ -192,7 +195,7 @@ fn another_users_connection_gets_no_word() {
     }
     let ask = Request::Ask(Ask::Status).to_frame().expect("a frame");
     let stop = Request::Ask(Ask::Stop).to_frame().expect("a frame");
-    let heard = as_nobody(move || {
+    let heard = as_other_user(move || {
         let mut heard = Vec::new();
         for request in [ask, stop, b"garbage".to_vec()] {
             let mut stream = UnixStream::connect(&socket).expect("an open folder");
@@ -207,18 +210,18 @@ fn another_users_connection_gets_no_word() {
         (&counts["strangers"], &counts["garbage"]),
         (&3.into(), &0.into())
     );
-    assert!(send(&world, numbered(1).as_bytes()).is_silent());
+    assert!(send_numbered(&world, 1).is_silent());
     assert_eq!(world.events()[0]["source"], "daemon");
-    doctor_says(&world, "warning", "other users refused: 3");
-    doctor_says(&world, "broken", "is open to others");
+    assert_doctor_reports(&world, "warning", "other users refused: 3");
+    assert_doctor_reports(&world, "broken", "is open to others");
 }
 
 #[test]
-fn another_user_cannot_pass_for_the_daemon() {
-    if !root_or_skip("another_user_cannot_pass_for_the_daemon") {
+fn the_shim_rejects_a_daemon_of_another_user() {
+    if !root_or_skip("the_shim_rejects_a_daemon_of_another_user") {
         return;
     }
-    let world = super::registered();
+    let world = registered();
     let calls = note_calls(&world);
     let socket = socket_in(&world);
     for path in [
@@ -230,10 +233,10 @@ fn another_user_cannot_pass_for_the_daemon() {
         open_to_all(path);
     }
     let path = socket.clone();
-    // Who listens is who called listen().
-    let listener = as_nobody(move || UnixListener::bind(path).expect("a socket"));
+    // The owner of a listener is the process that called listen().
+    let listener = as_other_user(move || UnixListener::bind(path).expect("a socket"));
     let (heard, events) = std::sync::mpsc::channel();
-    let fake = Fake::on(socket, listener, move |mut stream| {
+    let fake = FakeDaemon::on(socket, listener, move |mut stream| {
         drop(stream.set_read_timeout(Some(BOUND)));
         let mut first = [0; 1];
         let got = stream.read(&mut first).unwrap_or(0);
@@ -241,51 +244,51 @@ fn another_user_cannot_pass_for_the_daemon() {
         say(&mut stream, &answer());
         until_gone(&mut stream);
     });
-    let called = send(&world, numbered(1).as_bytes());
-    assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
+    let called = send_numbered(&world, 1);
+    assert!(called.is_quiet(), "{called:?}");
     assert_eq!(
         events.recv().expect("a connection"),
         0,
         "the event was shown to a stranger"
     );
     assert!(calls().contains("hook --alone stranger"), "{}", calls());
-    doctor_says(&world, "broken", "stranger");
+    assert_doctor_reports(&world, "broken", "stranger");
     drop(fake);
     assert_eq!(numbers(&world), [1]);
 }
 
 #[test]
-fn another_users_folder_for_the_socket_is_not_taken() {
-    if !root_or_skip("another_users_folder_for_the_socket_is_not_taken") {
+fn a_socket_folder_of_another_user_is_not_used() {
+    if !root_or_skip("a_socket_folder_of_another_user_is_not_used") {
         return;
     }
     let mut world = World::new();
-    // Too long for an address: the socket would lie in the temp folder, where others may be first.
+    // Too long for an address: the socket is in the temporary folder, where other users may be first.
     world.becket_home = world.home.join("long".repeat(30));
     world.run(&["init"]);
     let place = becket_wire::Place::new(&world.becket_home);
     let socket = place.socket(rustix::process::getuid().as_raw());
     let folder = socket.parent().expect("a folder").to_owned();
     fs::create_dir(&folder).expect("a folder");
-    let _removed = super::home::Removed(folder.clone());
-    chown(&folder, Some(NOBODY), Some(NOBODY)).expect("a new owner");
+    let _removed = super::home::RemoveOnDrop(folder.clone());
+    chown(&folder, Some(OTHER_USER), Some(OTHER_USER)).expect("a new owner");
     let path = socket.clone();
-    let listener = as_nobody(move || UnixListener::bind(path).expect("a socket"));
-    let fake = Fake::on(socket, listener, |mut stream| {
+    let listener = as_other_user(move || UnixListener::bind(path).expect("a socket"));
+    let fake = FakeDaemon::on(socket, listener, |mut stream| {
         say(&mut stream, &answer());
         until_gone(&mut stream);
     });
-    assert!(send(&world, numbered(1).as_bytes()).is_silent());
+    assert!(send_numbered(&world, 1).is_silent());
     drop(fake);
-    // No process listens there now; ours must not either.
-    assert!(send(&world, numbered(2).as_bytes()).is_silent());
+    // No process listens there now; the daemon must not either.
+    assert!(send_numbered(&world, 2).is_silent());
     let output = world.output(&["daemon", "start"]);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(
         stderr.contains("its folder belongs to another user"),
         "{stderr}"
     );
-    doctor_says(&world, "broken", "its folder belongs to another user");
+    assert_doctor_reports(&world, "broken", "its folder belongs to another user");
     assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 0);
     assert_eq!(numbers(&world), [1, 2]);
 }

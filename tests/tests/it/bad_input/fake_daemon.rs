@@ -1,4 +1,4 @@
-//! A listener in the daemon's place that says what the test wants.
+//! A fake daemon: a listener on the daemon's socket whose answers the test chooses.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -12,16 +12,16 @@ use becket_wire::frame::{Decoder, Frame};
 use becket_wire::rpc::{EventRequest, Request, Response};
 use becket_wire::{Output, Version};
 
-/// Ends, and takes its socket away, when it is dropped.
+/// A fake daemon. Dropping it ends it and removes its socket.
 #[derive(Debug)]
-pub(crate) struct Fake {
+pub(crate) struct FakeDaemon {
     socket: PathBuf,
     listener: UnixListener,
     serving: Option<JoinHandle<()>>,
 }
 
-impl Fake {
-    /// Listens, and hands every connection to `treat`, one after the other.
+impl FakeDaemon {
+    /// Listens, and passes every connection to `treat`, one after the other.
     pub(crate) fn new(world: &World, treat: impl FnMut(UnixStream) + Send + 'static) -> Self {
         let socket = socket_in(world);
         let listener = UnixListener::bind(&socket).expect("a socket");
@@ -47,7 +47,7 @@ impl Fake {
     }
 }
 
-impl Drop for Fake {
+impl Drop for FakeDaemon {
     fn drop(&mut self) {
         drop(fs::remove_file(&self.socket));
         let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
@@ -57,7 +57,7 @@ impl Drop for Fake {
     }
 }
 
-/// The path of the daemon's socket, in a folder made as the daemon would.
+/// Returns the path of the daemon's socket, in a folder made as the daemon would.
 pub(crate) fn socket_in(world: &World) -> PathBuf {
     let run = world.path("run");
     let made = fs::DirBuilder::new()
@@ -68,7 +68,7 @@ pub(crate) fn socket_in(world: &World) -> PathBuf {
     run.join("socket")
 }
 
-/// The next frame on a connection; none if the other side hung up.
+/// Reads the next frame of a connection; `None` if the other side hung up.
 pub(crate) fn frame(stream: &mut UnixStream) -> Option<Frame> {
     let mut decoder = Decoder::new();
     let mut buffer = [0; 4096];
@@ -83,7 +83,7 @@ pub(crate) fn frame(stream: &mut UnixStream) -> Option<Frame> {
     }
 }
 
-/// The event that the shim sends.
+/// Reads the event that the shim sends.
 pub(super) fn event(stream: &mut UnixStream) -> EventRequest {
     let frame = frame(stream).expect("an event");
     match Request::from_frame(frame) {
@@ -92,7 +92,7 @@ pub(super) fn event(stream: &mut UnixStream) -> EventRequest {
     }
 }
 
-/// Says this; whoever went away does not hear it.
+/// Sends a response; a closed connection is not an error.
 pub(crate) fn say(stream: &mut UnixStream, response: &Response) {
     drop(stream.write_all(&response.to_frame().expect("a frame")));
 }
@@ -102,7 +102,7 @@ pub(super) fn until_gone(stream: &mut UnixStream) {
     while stream.read(&mut [0; 4096]).is_ok_and(|len| len > 0) {}
 }
 
-/// An answer that can be told from silence.
+/// Returns an answer that differs from silence.
 pub(super) fn answer() -> Response {
     Response::Answer {
         version: Version::current(),
@@ -116,7 +116,8 @@ pub(super) fn answer() -> Response {
 
 pub(super) const ANSWER: &str = "{\"systemMessage\":\"from the fake\"}";
 
-/// Puts a program in becket's place that notes the arguments it is called with, and then is becket.
+/// Puts a program in becket's place that records its arguments and then runs becket. Returns a function
+/// that reads the records.
 pub(super) fn note_calls(world: &World) -> impl Fn() -> String + use<> {
     let becket = world.programs.join("becket");
     let real = world.programs.join("real-becket");

@@ -1,17 +1,17 @@
-//! `becket try` and `becket profile`: hooks run, nobody is answered, nothing is recorded.
+//! `becket try` and `becket profile`: hooks run, no session is answered, nothing is recorded.
 
 use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{SESSION, Yard, text};
+use super::{RunWorld, SESSION, text};
 
 #[test]
 fn a_hook_is_tried_on_a_file_and_on_a_recorded_event() {
-    let yard = Yard::new();
-    let file = yard.project.join("event.json");
-    fs::write(&file, yard.event(SESSION)).expect("an event");
-    let tried = yard.json(&["try", "refuses", "--event", "event.json", "--json"]);
+    let world = RunWorld::new();
+    let file = world.project.join("event.json");
+    fs::write(&file, world.event(SESSION)).expect("an event");
+    let tried = world.json(&["try", "refuses", "--event", "event.json", "--json"]);
     assert_eq!(
         (&tried["outcome"], &tried["decision"]),
         (&json!("ok"), &json!("block"))
@@ -26,19 +26,19 @@ fn a_hook_is_tried_on_a_file_and_on_a_recorded_event() {
     );
     let gets = tried["claude"]["stdout"].as_str().expect("text");
     assert!(gets.contains("refuses: not so"), "{gets}");
-    yard.writes(SESSION);
-    let id = yard.json(&["why", "--json"])["event_id"].clone();
+    world.writes(SESSION);
+    let id = world.json(&["why", "--json"])["event_id"].clone();
     let id = id.as_str().expect("an id");
-    let tried = yard.json(&["try", "refuses", "--event", id, "--json"]);
+    let tried = world.json(&["try", "refuses", "--event", id, "--json"]);
     assert_eq!(tried["event_id"], id);
-    // The newest that it wants, where none is named.
-    assert_eq!(yard.json(&["try", "refu", "--json"])["event_id"], id);
+    // Without an event, the newest matching one is used.
+    assert_eq!(world.json(&["try", "refu", "--json"])["event_id"], id);
     assert_eq!(
-        yard.json(&["recent", "--json"]).as_array().map(Vec::len),
+        world.json(&["recent", "--json"]).as_array().map(Vec::len),
         Some(2)
     );
-    // A hook that fails ends so.
-    let failed = yard.output(&["try", "breaks"]);
+    // A failed hook gives this exit code.
+    let failed = world.output(&["try", "breaks"]);
     assert_eq!(failed.status.code(), Some(1));
     let told = text(&failed.stdout);
     assert!(
@@ -49,9 +49,9 @@ fn a_hook_is_tried_on_a_file_and_on_a_recorded_event() {
 }
 
 #[test]
-fn a_hook_that_is_off_is_tried_and_it_is_said() {
-    let yard = Yard::new();
-    let tried = yard.json(&["try", "rests", "--json"]);
+fn a_hook_that_is_off_is_tried_with_a_notice() {
+    let world = RunWorld::new();
+    let tried = world.json(&["try", "rests", "--json"]);
     assert_eq!(
         (&tried["outcome"], &tried["would_run"]),
         (&json!("ok"), &json!(false))
@@ -59,16 +59,16 @@ fn a_hook_that_is_off_is_tried_and_it_is_said() {
     let standing = tried["standing"].as_str().expect("a reason");
     assert!(standing.starts_with("off in config"), "{standing}");
     assert!(
-        yard.project.join("rested").exists(),
+        world.project.join("rested").exists(),
         "it really ran, in the project"
     );
-    let mut off = yard.verb(&["disable", "refuses", "--session", SESSION]);
+    let mut off = world.verb(&["disable", "refuses", "--session", SESSION]);
     assert!(off.output().expect("becket runs").status.success());
-    fs::write(yard.project.join("e"), yard.event(SESSION)).expect("an event");
-    let tried = yard.json(&["try", "refuses", "--event", "e", "--json"]);
+    fs::write(world.project.join("e"), world.event(SESSION)).expect("an event");
+    let tried = world.json(&["try", "refuses", "--event", "e", "--json"]);
     assert_eq!(tried["standing"], "disabled for this session");
     assert_eq!(tried["decision"], "block");
-    let told = text(&yard.output(&["try", "refuses", "--event", "e"]).stdout);
+    let told = text(&world.output(&["try", "refuses", "--event", "e"]).stdout);
     assert!(
         told.contains("in its session it would not run: disabled"),
         "{told}"
@@ -76,10 +76,10 @@ fn a_hook_that_is_off_is_tried_and_it_is_said() {
 }
 
 #[test]
-fn what_is_not_there_or_not_trusted_is_not_tried() {
-    let yard = Yard::new();
+fn an_unknown_or_untrusted_hook_is_not_tried() {
+    let world = RunWorld::new();
     let refused = |args: &[&str], code: i32, said: &str| {
-        let output = yard.output(args);
+        let output = world.output(args);
         assert_eq!(output.status.code(), Some(code), "{args:?}: {output:?}");
         let stderr = text(&output.stderr);
         assert!(stderr.contains(said), "{args:?}: {stderr}");
@@ -99,44 +99,44 @@ fn what_is_not_there_or_not_trusted_is_not_tried() {
     );
     let id = "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b";
     refused(&["try", "breaks", "--event", id], 3, "no event has an id");
-    fs::write(yard.project.join("bad.json"), "{}").expect("a file");
+    fs::write(world.project.join("bad.json"), "{}").expect("a file");
     refused(
         &["try", "breaks", "--event", "bad.json"],
         1,
         "no hook_event_name",
     );
-    fs::create_dir_all(yard.project.join(".becket")).expect("a folder");
+    fs::create_dir_all(world.project.join(".becket")).expect("a folder");
     let strange = "[hooks.strange]\non = \"Stop\"\nrun = \"touch pwned\"\n";
-    fs::write(yard.project.join(".becket/config.toml"), strange).expect("a config");
+    fs::write(world.project.join(".becket/config.toml"), strange).expect("a config");
     refused(&["try", "strange"], 1, "becket trust");
     refused(&["profile", "strange"], 1, "becket trust");
-    let all = yard.json(&["profile", "-n", "1", "--json"]);
+    let all = world.json(&["profile", "-n", "1", "--json"]);
     let strange = all
         .as_array()
         .expect("a list")
         .iter()
         .find(|it| it["hook"] == "strange");
     assert_eq!(strange.expect("it is listed")["runs"], 0);
-    assert!(!yard.project.join("pwned").exists());
+    assert!(!world.project.join("pwned").exists());
 }
 
 #[test]
-fn what_is_tried_is_what_was_approved() {
-    let yard = Yard::new();
-    let foreign = yard.world.home.join("foreign");
-    for (folder, word) in [(&yard.project, "good"), (&foreign, "evil")] {
+fn try_runs_the_approved_program() {
+    let world = RunWorld::new();
+    let foreign = world.home.join("foreign");
+    for (folder, word) in [(&world.project, "good"), (&foreign, "evil")] {
         fs::create_dir_all(folder.join(".becket")).expect("a folder");
         fs::write(folder.join("x.sh"), format!("echo {word}\n")).expect("a script");
     }
     let config = "[hooks.by-name]\non = \"Stop\"\nrun = 'sh \"$CLAUDE_PROJECT_DIR\"/x.sh'\n\
         [hooks.by-path]\non = \"Stop\"\nrun = 'sh ./x.sh'\n";
-    fs::write(yard.project.join(".becket/config.toml"), config).expect("a config");
-    let trusted = yard.output(&["trust", "--yes"]);
+    fs::write(world.project.join(".becket/config.toml"), config).expect("a config");
+    let trusted = world.output(&["trust", "--yes"]);
     assert!(trusted.status.success(), "{trusted:?}");
     let event = json!({"hook_event_name": "Stop", "session_id": SESSION, "cwd": foreign});
-    fs::write(yard.project.join("e"), event.to_string()).expect("an event");
+    fs::write(world.project.join("e"), event.to_string()).expect("an event");
     let tried = |hook: &str| {
-        let mut command = yard.verb(&["try", hook, "--event", "e"]);
+        let mut command = world.verb(&["try", hook, "--event", "e"]);
         let command = command.env("CLAUDE_PROJECT_DIR", &foreign);
         command.output().expect("becket runs")
     };
@@ -156,12 +156,12 @@ fn what_is_tried_is_what_was_approved() {
 
 #[test]
 fn hooks_are_measured_and_nothing_is_recorded() {
-    let yard = Yard::new();
+    let world = RunWorld::new();
     let long = "[hooks.long]\non = \"UserPromptSubmit\"\n\
         run = \"echo run >> ran; head -c 12000 /dev/zero | tr '\\\\0' x\"\n\
         [hooks.picky]\non = \"PostToolUse\"\npaths = [\"src/**/*.zig\"]\nrun = \"true\"\n";
-    fs::write(yard.world.path("config.toml"), long).expect("a config");
-    let all = yard.json(&["profile", "-n", "4", "--json"]);
+    fs::write(world.path("config.toml"), long).expect("a config");
+    let all = world.json(&["profile", "-n", "4", "--json"]);
     let long = &all[0];
     assert_eq!((&long["hook"], &long["runs"]), (&json!("long"), &json!(4)));
     assert_eq!(
@@ -180,17 +180,17 @@ fn hooks_are_measured_and_nothing_is_recorded() {
         long["median_us"].as_i64() > Some(0)
             && long["p95_us"].as_i64() >= long["median_us"].as_i64()
     );
-    let ran = fs::read_to_string(yard.project.join("ran")).expect("it ran");
+    let ran = fs::read_to_string(world.project.join("ran")).expect("it ran");
     assert_eq!(ran.lines().count(), 4);
     assert_eq!(
         (&all[1]["runs"], &all[1]["outcome"]),
         (&json!(0), &Value::Null)
     );
-    let told = text(&yard.output(&["profile", "long"]).stdout);
+    let told = text(&world.output(&["profile", "long"]).stdout);
     assert!(
         told.contains("longer than 10000 characters: long"),
         "{told}"
     );
-    assert!(!yard.world.path("becket.db").exists());
-    assert_eq!(yard.json(&["recent", "--json"]), json!([]));
+    assert!(!world.path("becket.db").exists());
+    assert_eq!(world.json(&["recent", "--json"]), json!([]));
 }

@@ -1,4 +1,4 @@
-//! Hooks that misbehave: each ends in its bound, is named, and the session goes on.
+//! Misbehaving hooks: each ends within its bound, is named, and the session goes on.
 
 use std::fs;
 use std::io::Write;
@@ -7,74 +7,74 @@ use std::time::Duration;
 use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::{call, is_alive, start};
 
-use super::doubles::begins;
-use super::{Ship, answer};
+use super::duplicates::start_call;
+use super::{HookWorld, answer};
 
-/// Far more than any of them may take, and less than Claude Code waits.
+/// Far more than any of the hooks may take, and less than Claude Code waits.
 const BOUND: Duration = Duration::from_secs(90);
 
-/// What a daemon has in memory that keeps no more than a little of what hooks print, in kB.
+/// The memory of a daemon that keeps only a little of the output of hooks, in kB.
 const LITTLE: u64 = 90_000;
 
-struct Bad {
+struct MisbehavingHook {
     name: &'static str,
     run: &'static str,
     outcome: &'static str,
 }
 
-const BAD: [Bad; 11] = [
-    Bad {
+const BAD: [MisbehavingHook; 11] = [
+    MisbehavingHook {
         name: "hangs",
         run: "\"exec sleep 1000\"",
         outcome: "timed out",
     },
-    Bad {
+    MisbehavingHook {
         name: "forks-and-hangs",
         run: "\"sleep 1000 & sleep 1000 & echo $! > child; wait\"",
         outcome: "timed out",
     },
-    Bad {
+    MisbehavingHook {
         name: "leaves-one-behind",
-        // Longer than anybody would wait who waited for it.
+        // Longer than the bound of any waiting process.
         run: "\"(trap '' TERM; exec sleep 60) & exit 0\"",
         outcome: "ok",
     },
-    Bad {
+    MisbehavingHook {
         name: "prints-100-mb",
         run: "\"head -c 100000000 /dev/zero | tr '\\\\0' x\"",
         outcome: "ok",
     },
-    Bad {
+    MisbehavingHook {
         name: "half-a-json",
         run: "\"printf '{\\\"decision\\\": \\\"blo'\"",
         outcome: "invalid",
     },
-    Bad {
+    MisbehavingHook {
         name: "closes-stdout",
         run: "\"exec >&-; exit 0\"",
         outcome: "ok",
     },
-    Bad {
+    MisbehavingHook {
         name: "ignores-term",
         run: "\"trap '' TERM; echo $$ > child; while :; do sleep 1; done\"",
         outcome: "timed out",
     },
-    Bad {
+    MisbehavingHook {
         name: "exits-137",
         run: "\"exit 137\"",
         outcome: "failed",
     },
-    Bad {
+    MisbehavingHook {
         name: "not-executable",
         run: "[\"PROJECT/not-executable\"]",
         outcome: "not started",
     },
-    Bad {
+    MisbehavingHook {
         name: "missing",
         run: "[\"PROJECT/nowhere\"]",
         outcome: "not started",
     },
-    Bad {
+    MisbehavingHook {
         name: "needs-a-tty",
         run: "\"(read answer < /dev/tty) || exit 1\"",
         outcome: "failed",
@@ -82,17 +82,17 @@ const BAD: [Bad; 11] = [
 ];
 
 #[test]
-fn a_hook_that_misbehaves_ends_in_its_bound_and_is_named() {
+fn a_misbehaving_hook_ends_within_its_bound_and_is_named() {
     for bad in &BAD {
-        // Whoever ends by itself has time for that on a loaded machine too.
+        // Hooks that end by themselves have time for that on a loaded machine too.
         let timeout = if bad.outcome == "timed out" { 1 } else { 10 };
         let config = format!(
             "[hooks.{}]\non = \"PreToolUse\"\ntimeout = \"{timeout}s\"\nrun = {}\n\n[hooks.good]\non = \"PreToolUse\"\nrun = '''echo '{{\"systemMessage\": \"all is well\"}}' '''\n",
             bad.name, bad.run
         );
-        let ship = Ship::new(&config);
-        fs::write(ship.project.join("not-executable"), "echo no\n").expect("a file");
-        let called = ship.calls("t1");
+        let world = HookWorld::new(&config);
+        fs::write(world.project.join("not-executable"), "echo no\n").expect("a file");
+        let called = world.calls("t1");
         assert!(called.took < BOUND, "{}: {called:?}", bad.name);
         assert_eq!(called.code, Some(0), "{}: {called:?}", bad.name);
         let said = answer(&called);
@@ -103,17 +103,17 @@ fn a_hook_that_misbehaves_ends_in_its_bound_and_is_named() {
             "{}: {said}",
             bad.name
         );
-        let runs = ship.recent();
+        let runs = world.recent();
         let run = runs.iter().find(|run| run["hook"] == bad.name);
         let run = run.unwrap_or_else(|| panic!("{} is not in {runs:?}", bad.name));
         assert_eq!(run["outcome"], bad.outcome, "{}: {run}", bad.name);
-        let why = ship.world.run(&["why"]);
+        let why = world.run(&["why"]);
         assert!(why.contains(bad.name), "{}: {why}", bad.name);
-        assert!(ship.calls("t2").code == Some(0), "the session goes on");
-        if let Ok(child) = fs::read_to_string(ship.project.join("child")) {
+        assert!(world.calls("t2").code == Some(0), "the session goes on");
+        if let Ok(child) = fs::read_to_string(world.project.join("child")) {
             wait_gone(child.trim().parse().expect("a pid"));
         }
-        let memory = memory(ship.world.daemon_pid().expect("a daemon"));
+        let memory = memory(world.daemon_pid().expect("a daemon"));
         assert!(memory < LITTLE, "{}: {memory} kB", bad.name);
     }
 }
@@ -123,7 +123,7 @@ fn wait_gone(pid: u32) {
     wait::until(PATIENCE, gone).unwrap_or_else(|| panic!("{pid} still runs"));
 }
 
-/// The most that a process ever had in memory, in kB.
+/// Returns the peak memory of a process, in kB.
 fn memory(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -132,57 +132,58 @@ fn memory(pid: u32) -> u64 {
 }
 
 #[test]
-fn a_daemon_that_dies_while_a_hook_runs_does_not_make_it_run_twice() {
-    let ship =
-        Ship::new("[hooks.long]\non = \"PreToolUse\"\nrun = \"echo $$ >> begun; exec sleep 30\"\n");
-    ship.world.start_daemon();
-    let child = begins(ship.shim("PreToolUse"), &ship.bash("t1"));
-    let pid = ship.wait_file("begun");
-    ship.world.kill_daemon();
+fn a_hook_runs_once_if_the_daemon_dies_meanwhile() {
+    let world = HookWorld::new(
+        "[hooks.long]\non = \"PreToolUse\"\nrun = \"echo $$ >> begun; exec sleep 30\"\n",
+    );
+    world.start_daemon();
+    let child = start_call(world.shim("PreToolUse"), &world.bash("t1"));
+    let pid = world.wait_file("begun");
+    world.kill_daemon();
     let output = child.wait_with_output().expect("an end");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(output.stdout.is_empty(), "{output:?}");
-    // What a killed daemon left behind is ended by its own time; here, by us.
+    // The process of a killed daemon would end at its deadline; the test ends it now.
     let left: i32 = pid.trim().parse().expect("a pid");
     let _ = rustix::process::Pid::from_raw(left)
         .map(|pid| rustix::process::kill_process(pid, rustix::process::Signal::KILL));
-    let events = ship.world.events();
+    let events = world.events();
     assert_eq!(events.len(), 1);
     assert_eq!(events[0]["source"], "alone");
     assert!(events[0]["took_us"].is_i64(), "{}", events[0]);
-    assert_eq!(ship.wait_file("begun"), pid, "it ran once");
+    assert_eq!(world.wait_file("begun"), pid, "it ran once");
     wait_gone(left.unsigned_abs());
 }
 
 #[test]
-fn stuck_hooks_of_one_session_hold_up_no_other_and_itself_only_for_a_while() {
-    let ship = Ship::new(
+fn stuck_hooks_delay_no_other_session_and_their_own_for_a_bounded_time() {
+    let world = HookWorld::new(
         "[hooks.stuck]\non = \"PreToolUse\"\ntimeout = \"60s\"\n\
          run = \"grep -q t-stuck || exit 0; echo >> stuck; exec sleep 1000\"\n",
     );
-    let stuck = |n: u32| ship.bash(&format!("t-stuck-{n}"));
+    let stuck = |n: u32| world.bash(&format!("t-stuck-{n}"));
     let mut shims: Vec<_> = (0..16)
         .map(|n| {
-            let mut shim = start(ship.shim("PreToolUse"));
+            let mut shim = start(world.shim("PreToolUse"));
             let mut stdin = shim.stdin.take().expect("a stdin");
             stdin.write_all(stuck(n).as_bytes()).expect("an event");
             shim
         })
         .collect();
-    let all = || fs::read_to_string(ship.project.join("stuck")).is_ok_and(|it| it.len() == 16);
+    let all = || fs::read_to_string(world.project.join("stuck")).is_ok_and(|it| it.len() == 16);
     assert!(wait::until(PATIENCE, || all().then_some(())).is_some());
-    let other = ship.bash("t1").replace(super::SESSION, "another");
-    let called = call(ship.shim("PreToolUse"), other.as_bytes());
+    let other = world.bash("t1").replace(super::SESSION, "another");
+    let called = call(world.shim("PreToolUse"), other.as_bytes());
     assert!(
         called.is_silent() && called.took < Duration::from_secs(4),
         "{called:?}"
     );
-    let called = ship.calls("t2");
+    let called = world.calls("t2");
     assert!(
         called.is_silent() && called.took < Duration::from_secs(30),
         "{called:?}"
     );
-    let runs = ship.recent();
+    let runs = world.recent();
     let outcomes: Vec<_> = runs.iter().map(|run| run["outcome"].as_str()).collect();
     assert!(outcomes.contains(&Some("not started")), "{runs:#?}");
     for shim in &mut shims {
@@ -193,18 +194,18 @@ fn stuck_hooks_of_one_session_hold_up_no_other_and_itself_only_for_a_while() {
 
 #[test]
 fn doctor_warns_of_a_hook_that_fails_every_time() {
-    let ship = Ship::new(
+    let world = HookWorld::new(
         "[hooks.fails]\non = \"PreToolUse\"\nrun = \"echo tsc is not installed >&2; exit 7\"\n\
          [hooks.once]\non = \"PreToolUse\"\nrun = \"mkdir PROJECT/there\"\n",
     );
     let hooks = || {
-        let (_, told) = ship.world.doctor();
+        let (_, told) = world.doctor();
         let checks = told["checks"].as_array().expect("checks").clone();
         let hooks = checks.into_iter().filter(|check| check["name"] == "hooks");
         hooks.collect::<Vec<_>>()
     };
     for number in 0..3 {
-        ship.calls(&format!("t{number}"));
+        world.calls(&format!("t{number}"));
     }
     let warned = hooks();
     assert_eq!(warned.len(), 1, "once has worked once: {warned:?}");

@@ -1,5 +1,5 @@
-//! A daemon that was stopped, and files of becket's or Claude Code's that are none: what asks does not wait for
-//! long, and nothing else is written.
+//! A daemon that was stopped by SIGSTOP, and files of becket or Claude Code that are devices or links:
+//! verbs do not wait for long, and nothing else is written.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,11 +11,11 @@ use rustix::process::Signal;
 
 use super::{numbered, registered};
 
-/// The two seconds in which a verb waits, and the rest for a loaded machine.
+/// The two seconds that a verb waits, and the rest for a loaded machine.
 const SOON: Duration = Duration::from_secs(12);
 
 #[test]
-fn verbs_say_soon_that_the_daemon_is_stopped() {
+fn verbs_report_a_stopped_daemon_within_their_bound() {
     let world = registered();
     world.start_daemon();
     let pid = world.signal_daemon(Signal::STOP).expect("a daemon");
@@ -39,13 +39,13 @@ fn verbs_say_soon_that_the_daemon_is_stopped() {
         let world = &world;
         for args in refuse {
             scope.spawn(move || {
-                let called = says_that_it_is_stopped(world, pid, args);
+                let called = assert_reports_stopped(world, pid, args);
                 assert_ne!(called.code, Some(0), "{args:?}: {called:?}");
             });
         }
         for args in read_without_it {
             scope.spawn(move || {
-                let called = says_that_it_is_stopped(world, pid, args);
+                let called = assert_reports_stopped(world, pid, args);
                 let warnings = called.stderr.matches("warning: the daemon").count();
                 assert_eq!(warnings, 1, "{args:?}: {called:?}");
             });
@@ -55,9 +55,9 @@ fn verbs_say_soon_that_the_daemon_is_stopped() {
     assert_eq!(world.status()["pid"], pid);
 }
 
-/// Runs a verb that says that the daemon's process is stopped.
+/// Runs a verb that reports that the daemon's process is stopped.
 #[track_caller]
-fn says_that_it_is_stopped(world: &World, pid: u32, args: &[&str]) -> Called {
+fn assert_reports_stopped(world: &World, pid: u32, args: &[&str]) -> Called {
     let called = finish(start(world.becket(args)), Instant::now(), SOON);
     let said = format!("{}{}", called.stdout, called.stderr);
     let is_told = said.contains("is stopped") && said.contains(&format!("kill -CONT {pid}"));
@@ -66,17 +66,17 @@ fn says_that_it_is_stopped(world: &World, pid: u32, args: &[&str]) -> Called {
 }
 
 #[test]
-fn doctor_waits_for_no_device() {
+fn doctor_does_not_block_on_a_device_file() {
     let world = registered();
     let project = world.home.join("project");
     let settings = project.join(".claude/settings.local.json");
     fs::create_dir_all(settings.parent().expect("a folder")).expect("a folder");
-    // It says that it is a regular file, and reading it waits for the kernel's next word.
+    // It looks like a regular file, and reading it waits for the kernel's next message.
     symlink("/proc/kmsg", &settings).expect("a link");
     let command = world.home.join(".claude/commands/hook/disable.md");
     fs::remove_file(&command).expect("a file");
     mknodat(CWD, &command, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
-    // The same for the list of plugins.
+    // The list of plugins likewise.
     let plugins = world.home.join(".claude/plugins");
     fs::create_dir_all(&plugins).expect("a folder");
     symlink("/proc/kmsg", plugins.join("installed_plugins.json")).expect("a link");
@@ -90,7 +90,7 @@ fn doctor_waits_for_no_device() {
 }
 
 #[test]
-fn the_daemon_writes_through_no_link() {
+fn the_daemon_follows_no_symbolic_link_when_writing() {
     let world = World::new();
     let precious = world.home.join("precious");
     let put = |name: &str| {

@@ -1,4 +1,4 @@
-//! The way of one event: shim, daemon, database, and back by `becket events`.
+//! The path of one event: shim, daemon, database, and back by `becket events`.
 
 use std::fs;
 use std::process::Command;
@@ -12,13 +12,13 @@ fn payload_of(events: &[Value], nth: usize) -> &Value {
     &events[nth]["payload"]
 }
 
-/// The one recorded payload that becket answers: a slash command of its own.
+/// Returns true for the only recorded payload that becket answers: one of its slash commands.
 fn is_answered(name: &str) -> bool {
     name == "UserPromptSubmit.slash_command.json"
 }
 
-/// The shim in the environment in which these payloads were recorded: that version says who attends,
-/// and so tells of a prompt before its expansion.
+/// Returns the shim in the environment of the recorded payloads: that version of Claude Code sets the
+/// variable for attended sessions, and so sends a prompt before its expansion.
 fn shim(world: &World, event: &str) -> Command {
     let mut shim = world.shim(event);
     shim.env("CLAUDE_CODE_SESSION_ATTENDED", "1");
@@ -51,14 +51,14 @@ fn all_fixtures_come_back(world: &World, source: &str) {
 }
 
 #[test]
-fn every_recorded_payload_comes_back_unchanged() {
+fn every_recorded_payload_is_stored_unchanged() {
     let world = World::new();
     world.start_daemon();
     all_fixtures_come_back(&world, "daemon");
 }
 
 #[test]
-fn and_without_a_daemon_too() {
+fn every_recorded_payload_is_stored_unchanged_without_a_daemon() {
     let world = World::new();
     let fixtures = fixtures();
     for (name, payload) in &fixtures {
@@ -89,9 +89,9 @@ fn and_without_a_daemon_too() {
 }
 
 #[test]
-fn the_bytes_are_kept_as_they_came() {
+fn payload_bytes_are_stored_unchanged() {
     let world = World::new();
-    // Odd layout, escapes, a number that no float holds, a name that no event has.
+    // Unusual layout, escapes, a number that no float holds, an unknown event name.
     let payload = "{\"hook_event_name\" :\t\"FromTheFuture\",\"session_id\":\"s\\u00e9\", \"n\":12345678901234567890123.0100,\n \"deep\":[[[{}]]]}";
     assert!(world.send("FromTheFuture", payload).is_silent());
     let event = &world.events()[0];
@@ -113,7 +113,7 @@ fn the_first_event_starts_the_daemon() {
 }
 
 #[test]
-fn a_large_payload_is_compressed_and_whole() {
+fn a_large_payload_is_compressed_and_complete() {
     let world = World::new();
     let content = "fn main() { println!(\"hello\"); }\n".repeat(10_000);
     let payload = json!({"hook_event_name": "PreToolUse", "session_id": "s", "tool_name": "Write", "tool_input": {"content": content}});
@@ -133,7 +133,7 @@ fn a_large_payload_is_compressed_and_whole() {
 }
 
 #[test]
-fn events_can_be_asked_for_by_what_they_are() {
+fn events_can_be_filtered() {
     let world = World::new();
     for (session, tool) in [("aaaa-1", "Bash"), ("aaaa-2", "Read"), ("bbbb-1", "Bash")] {
         world.send(
@@ -175,7 +175,7 @@ fn events_can_be_asked_for_by_what_they_are() {
 }
 
 #[test]
-fn the_same_event_from_two_registrations_counts_once() {
+fn an_event_from_two_registrations_counts_once() {
     let world = World::new();
     let payload = json!({"hook_event_name": "PreToolUse", "session_id": "s", "tool_use_id": "t1", "tool_name": "Bash"}).to_string();
     world.send("PreToolUse", &payload);
@@ -196,8 +196,7 @@ fn secrets_are_masked_in_database_and_spool() {
     let world = World::new();
     let secret = format!("{}_{}", "ghp", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
     let payload = json!({"hook_event_name": "PreToolUse", "session_id": "s", "tool_input": {"command": format!("curl -H 'x: {secret}' y")}});
-    let mut alone = world.shim("PreToolUse");
-    alone.env("BECKET_NO_DAEMON", "1");
+    let alone = world.standalone_shim("PreToolUse");
     call(alone, payload.to_string().as_bytes());
     let everything = |folder: &str| -> Vec<u8> {
         let entries = fs::read_dir(world.path(folder))
@@ -239,7 +238,7 @@ fn an_event_whose_sender_has_hung_up_is_only_recorded() {
     let world = World::new();
     world.start_daemon();
     world.signal_daemon(Signal::STOP);
-    // The daemon sleeps: the shim gives up on it after 50 ms, hangs up, and goes alone.
+    // The daemon sleeps: the shim gives up after 50 ms, hangs up, and goes standalone.
     fs::write(world.path("run/slow"), "").expect("a mark");
     let payload = json!({"hook_event_name": "Stop", "session_id": "s"}).to_string();
     assert!(world.send("Stop", &payload).is_silent());
@@ -251,14 +250,17 @@ fn an_event_whose_sender_has_hung_up_is_only_recorded() {
             serde_json::from_str(&world.run(&["daemon", "status", "--json"])).ok()?;
         (status["counts"]["late"] == 1).then_some(())
     });
-    assert!(counted.is_some(), "nobody noticed that the sender was gone");
+    assert!(
+        counted.is_some(),
+        "the daemon did not notice that the sender was gone"
+    );
     let events = world.events();
     assert_eq!(events.len(), 1);
     assert_eq!(events[0]["source"], "alone");
 }
 
 #[test]
-fn a_person_who_asks_the_shim_gets_an_answer_and_no_event() {
+fn the_shim_started_by_hand_explains_itself_and_sends_no_event() {
     let world = World::new();
     let shim = world.programs.join("becket-hook");
     for (arg, said) in [
@@ -273,8 +275,8 @@ fn a_person_who_asks_the_shim_gets_an_answer_and_no_event() {
         assert_eq!(called.code, Some(0), "{arg}: {called:?}");
         assert!(called.stdout.contains(said), "{arg}: {called:?}");
     }
-    assert!(world.daemon_pid().is_none(), "nobody needed a daemon");
-    // A registration with a word that some later becket may know is no question.
+    assert!(world.daemon_pid().is_none(), "a daemon was started");
+    // A registration may have an argument that only a later becket knows.
     let mut command = world.shim("Stop");
     command.arg("--help");
     let called = call(command, br#"{"hook_event_name":"Stop","session_id":"s"}"#);
@@ -317,7 +319,7 @@ fn goes_by(config: &str) {
 }
 
 #[test]
-fn payloads_go_by_age_and_by_size_and_their_rows_stay() {
+fn old_and_excess_payloads_are_deleted_and_their_rows_kept() {
     goes_by("[store]\nkeep_days = 0\n");
     goes_by("[store]\nkeep_bytes = 1\n");
 }

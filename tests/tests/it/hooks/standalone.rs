@@ -1,4 +1,4 @@
-//! Hooks without a daemon: nothing is lost.
+//! Hooks without a daemon: no event and no run is lost.
 
 use std::fs;
 use std::process::Command;
@@ -8,10 +8,10 @@ use becket_tests::world::{call, is_alive};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::doubles::begins;
-use super::{SESSION, Ship};
+use super::duplicates::start_call;
+use super::{HookWorld, SESSION};
 
-/// Notes that it ran, and refuses.
+/// A hook that counts its runs and denies.
 const COUNTS: &str = r#"
 [hooks.counts]
 on = "PreToolUse"
@@ -36,8 +36,8 @@ async = true
 run = "echo $$ > begun; while [ ! -e go ]; do sleep 0.05; done; exit 3"
 "#;
 
-impl Ship {
-    /// The shim of a registration, where there is no daemon.
+impl HookWorld {
+    /// Returns the shim of a registration, without a daemon.
     fn alone_from(&self, from: &str) -> Command {
         let mut shim = self.world.command(self.world.programs.join("becket-hook"));
         shim.args(["--event", "PreToolUse", "--from", from, "--home"])
@@ -46,7 +46,7 @@ impl Ship {
         shim
     }
 
-    /// A verb that reads, without a daemon.
+    /// Runs a reading verb without a daemon.
     fn reads(&self, args: &[&str]) -> String {
         let mut becket = self.world.becket(args);
         let output = becket.env("BECKET_NO_DAEMON", "1").output();
@@ -72,14 +72,14 @@ impl Ship {
     }
 }
 
-/// The process that started a hook.
+/// Returns the process that started a hook.
 pub(super) fn parent_of(hook: &str) -> String {
     let status = fs::read_to_string(format!("/proc/{}/status", hook.trim())).expect("a process");
     let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
     parent.expect("a parent").to_owned()
 }
 
-/// Ends what a killed process left behind.
+/// Ends a process that a killed one left behind.
 pub(super) fn end(pid: &str) {
     let pid: i32 = pid.trim().parse().expect("a pid");
     let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, Signal::KILL));
@@ -89,145 +89,140 @@ pub(super) fn end(pid: &str) {
 
 #[test]
 fn an_event_is_not_lost_when_its_process_is_killed_over_a_hook() {
-    let ship = Ship::new(WAITS);
-    let child = begins(ship.alone_from("settings"), &ship.bash("t1"));
-    let hook = ship.wait_file("begun");
+    let world = HookWorld::new(WAITS);
+    let child = start_call(world.alone_from("settings"), &world.bash("t1"));
+    let hook = world.wait_file("begun");
     end(&parent_of(&hook));
     end(&hook);
     let shim = child.wait_with_output().expect("an end");
     assert_eq!(shim.status.code(), Some(1), "{shim:?}");
-    let told = ship.reads_events();
+    let told = world.reads_events();
     assert_eq!(told.len(), 1, "{told:?}");
-    // And by the next daemon, once.
-    let events = ship.world.events();
+    // The next daemon reads it once, too.
+    let events = world.events();
     assert_eq!(events.len(), 1, "{events:?}");
     assert_eq!(events[0]["id"], told[0]["id"]);
     assert_eq!(events[0]["source"], "alone");
-    assert_eq!(events[0]["took_us"], Value::Null, "nobody was answered");
+    assert_eq!(events[0]["took_us"], Value::Null, "no shim was answered");
     assert_eq!(events[0]["decision"], Value::Null);
-    let sessions = ship.world.sessions();
+    let sessions = world.sessions();
     assert_eq!(sessions[0]["session_id"], SESSION, "{sessions:?}");
 }
 
 #[test]
 fn hooks_end_with_the_shim() {
-    let ship = Ship::new(WAITS);
+    let world = HookWorld::new(WAITS);
     for signal in [Signal::TERM, Signal::KILL] {
-        let mut shim = begins(ship.alone_from("settings"), &ship.bash("t1"));
-        let hook: u32 = ship.wait_file("begun").trim().parse().expect("a pid");
+        let mut shim = start_call(world.alone_from("settings"), &world.bash("t1"));
+        let hook: u32 = world.wait_file("begun").trim().parse().expect("a pid");
         let pid = i32::try_from(shim.id()).ok().and_then(Pid::from_raw);
         kill_process(pid.expect("a pid"), signal).expect("a signal");
         shim.wait().expect("an end");
         let gone = wait::until(PATIENCE, || (!is_alive(hook)).then_some(()));
         assert!(gone.is_some(), "the hook outlives {signal:?}");
-        fs::remove_file(ship.project.join("begun")).expect("a file");
+        fs::remove_file(world.project.join("begun")).expect("a file");
     }
 }
 
 #[test]
-fn an_event_that_a_daemon_takes_in_over_its_hooks_is_told_once_and_completed() {
-    let ship = Ship::new(&format!("{COUNTS}{WAITS}"));
-    let child = begins(ship.alone_from("settings"), &ship.bash("t1"));
-    ship.wait_file("begun");
-    let before = ship.world.events();
+fn an_event_taken_in_while_its_hooks_run_is_shown_once_and_completed() {
+    let world = HookWorld::new(&format!("{COUNTS}{WAITS}"));
+    let child = start_call(world.alone_from("settings"), &world.bash("t1"));
+    world.wait_file("begun");
+    let before = world.events();
     assert_eq!(before.len(), 1, "{before:?}");
     assert_eq!(before[0]["decision"], Value::Null);
-    ship.lets_go();
+    world.lets_go();
     let output = child.wait_with_output().expect("an end");
     assert!(String::from_utf8_lossy(&output.stdout).contains("\"deny\""));
-    ship.wait_file("behind");
-    let told = || ship.reads_events();
-    for events in [told(), ship.world.events(), told()] {
+    world.wait_file("behind");
+    let told = || world.reads_events();
+    for events in [told(), world.events(), told()] {
         assert_eq!(events.len(), 1, "{events:?}");
         assert_eq!(events[0]["decision"]["by"], "counts");
         assert!(events[0]["took_us"].is_i64());
     }
-    let runs = ship.recent();
+    let runs = world.recent();
     assert_eq!(runs.len(), 3, "{runs:?}");
 }
 
 #[test]
-fn a_prompt_that_is_blocked_after_a_daemon_took_it_in_is_no_work() {
-    let ship = Ship::new(
+fn a_prompt_blocked_after_a_daemon_took_it_in_leaves_the_session_idle() {
+    let world = HookWorld::new(
         r#"
 [hooks.blocks]
 on = "UserPromptSubmit"
 run = "echo $$ > begun; while [ ! -e go ]; do sleep 0.05; done; echo no >&2; exit 2"
 "#,
     );
-    ship.world.start_daemon();
-    let event = ship.event("UserPromptSubmit", &json!({"prompt": "go"}));
-    let child = begins(ship.alone("UserPromptSubmit"), &event);
-    ship.wait_file("begun");
-    let status = || {
-        ship.world
-            .sessions()
-            .first()
-            .map(|row| row["status"].clone())
-    };
+    world.start_daemon();
+    let event = world.event("UserPromptSubmit", &json!({"prompt": "go"}));
+    let child = start_call(world.standalone_shim("UserPromptSubmit"), &event);
+    world.wait_file("begun");
+    let status = || world.sessions().first().map(|row| row["status"].clone());
     let is = |word: &'static str| move || status().filter(|status| *status == word);
     wait::until(PATIENCE, is("working")).expect("the prompt is taken in");
-    ship.lets_go();
+    world.lets_go();
     child.wait_with_output().expect("an end");
     wait::until(PATIENCE, is("idle")).expect("nothing follows it");
-    assert_eq!(ship.world.events()[0]["decision"]["answer"], "block");
+    assert_eq!(world.events()[0]["decision"]["answer"], "block");
 }
 
 #[test]
-fn the_end_of_a_hook_that_nobody_waited_for_is_told() {
-    let ship = Ship::new(BEHIND);
-    let called = call(ship.alone_from("settings"), ship.bash("t1").as_bytes());
+fn the_end_of_an_async_hook_is_recorded() {
+    let world = HookWorld::new(BEHIND);
+    let called = call(world.alone_from("settings"), world.bash("t1").as_bytes());
     assert!(called.is_silent(), "{called:?}");
-    ship.wait_file("begun");
-    let running = || (ship.reads_recent()[0]["outcome"] == "running").then_some(());
+    world.wait_file("begun");
+    let running = || (world.reads_recent()[0]["outcome"] == "running").then_some(());
     wait::until(PATIENCE, running).expect("it is listed");
-    ship.lets_go();
+    world.lets_go();
     let ended = |runs: Vec<Value>| {
         runs.first()
             .filter(|run| run["outcome"] == "failed")
             .cloned()
     };
-    let alone = wait::until(PATIENCE, || ended(ship.reads_recent())).expect("its end");
+    let alone = wait::until(PATIENCE, || ended(world.reads_recent())).expect("its end");
     assert_eq!(
         (&alone["exit"], &alone["tool"]),
         (&json!(3), &json!("Bash"))
     );
     assert!(alone["took_us"].as_i64() > Some(0), "{alone}");
-    let runs = ship.recent();
+    let runs = world.recent();
     assert_eq!(runs, [alone], "the daemon tells the same");
 }
 
 #[test]
-fn the_end_is_told_where_a_daemon_took_in_the_beginning() {
-    let ship = Ship::new(BEHIND);
-    call(ship.alone_from("settings"), ship.bash("t1").as_bytes());
-    ship.wait_file("begun");
-    ship.world.start_daemon();
-    assert!(ship.recent().is_empty(), "it runs");
-    ship.world.kill_daemon();
-    ship.lets_go();
+fn the_end_of_an_async_hook_is_recorded_after_a_daemon_took_in_its_start() {
+    let world = HookWorld::new(BEHIND);
+    call(world.alone_from("settings"), world.bash("t1").as_bytes());
+    world.wait_file("begun");
+    world.start_daemon();
+    assert!(world.recent().is_empty(), "it runs");
+    world.kill_daemon();
+    world.lets_go();
     let ended = |runs: Vec<Value>| {
         runs.first()
             .filter(|run| run["outcome"] == "failed")
             .cloned()
     };
-    let alone = wait::until(PATIENCE, || ended(ship.reads_recent())).expect("its end");
+    let alone = wait::until(PATIENCE, || ended(world.reads_recent())).expect("its end");
     assert_eq!(alone["tool"], "Bash");
-    ship.world.start_daemon();
-    assert_eq!(ship.recent(), [alone]);
+    world.start_daemon();
+    assert_eq!(world.recent(), [alone]);
 }
 
 #[test]
-fn what_is_killed_behind_is_an_orphan() {
-    let ship = Ship::new(BEHIND);
-    call(ship.alone_from("settings"), ship.bash("t1").as_bytes());
-    let hook = ship.wait_file("begun");
-    ship.wait_listed();
+fn a_killed_async_hook_is_recorded_as_orphaned() {
+    let world = HookWorld::new(BEHIND);
+    call(world.alone_from("settings"), world.bash("t1").as_bytes());
+    let hook = world.wait_file("begun");
+    world.wait_listed();
     end(&parent_of(&hook));
     end(&hook);
-    ship.world.start_daemon();
+    world.start_daemon();
     let orphan = || {
-        let mut runs = ship.recent();
+        let mut runs = world.recent();
         assert_eq!(runs.len(), 1, "{runs:?}");
         runs.pop().filter(|run| run["outcome"] == "orphaned")
     };

@@ -1,4 +1,4 @@
-//! Denied calls that ran: a mod inside Claude Code can lift a denial. Here without Claude Code.
+//! Denied calls that ran: a mod inside Claude Code can lift a denial. Tested here without Claude Code.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 const SESSION: &str = "9d1f6a30-0000-4000-8000-000000000003";
 const FAULT: &str = "denied, but it ran";
 
-/// A user with guards, and a notice command that writes down what it is told.
+/// Creates a world with guards, and a notice command that records its input.
 fn world() -> World {
     let world = World::new();
     fs::create_dir_all(&world.becket_home).expect("a home");
@@ -30,7 +30,7 @@ command = 'cd; echo "$BECKET_NOTICE_KIND $BECKET_NOTICE_TEXT" > told.new; mv tol
     world
 }
 
-/// Sends an event of a call, and gives what becket prints.
+/// Sends an event of a call, and returns becket's output.
 fn send(world: &World, daemon: bool, event: &str, id: &str, command: &str) -> String {
     let transcript = world
         .home
@@ -48,7 +48,7 @@ fn send(world: &World, daemon: bool, event: &str, id: &str, command: &str) -> St
     call(shim, payload.to_string().as_bytes()).stdout
 }
 
-/// The ids of the calls whose result has the fault, once there are so many.
+/// Returns the ids of the calls whose result has the fault, once there are `count`.
 fn faults(world: &World, count: usize) -> Vec<String> {
     let find = || {
         let events = world.events();
@@ -60,7 +60,7 @@ fn faults(world: &World, count: usize) -> Vec<String> {
     wait::until(PATIENCE, find).unwrap_or_else(|| panic!("{:#?}", world.events()))
 }
 
-/// A transcript in which this call has ended.
+/// Writes a transcript in which this call has ended.
 fn write_transcript(world: &World, id: &str) {
     let folder = world.home.join(".claude/projects/p");
     fs::create_dir_all(&folder).expect("a folder");
@@ -156,7 +156,7 @@ fn an_open_view_and_coverage_show_at_once_that_a_denied_call_ran() {
 }
 
 #[test]
-fn a_denial_is_remembered_whoever_gave_it_and_whoever_gets_the_result() {
+fn a_denial_is_remembered_across_daemon_and_standalone() {
     let world = world();
     world.start_daemon();
     let cases = [
@@ -178,16 +178,16 @@ fn a_denial_is_remembered_whoever_gave_it_and_whoever_gets_the_result() {
 }
 
 #[test]
-fn what_may_run_is_no_fault() {
+fn an_allowed_call_that_ran_is_not_reported() {
     let world = world();
     world.start_daemon();
-    // A denied call, and the retry that a person allowed.
+    // A denied call, and the retry that the user allowed.
     assert!(send(&world, true, "PreToolUse", "first", "rm x").contains("deny"));
     let why: Value = serde_json::from_str(&world.run(&["why", "--json"])).expect("JSON");
     let code = why["allow_once"].as_str().expect("a code");
     world.run(&["guard", "allow-once", code]);
     assert_eq!(send(&world, true, "PreToolUse", "second", "rm x"), "");
-    // The same from another registration.
+    // The same event from another registration.
     let double = json!({
         "hook_event_name": "PreToolUse", "session_id": SESSION, "cwd": world.root(), "tool_name": "Bash",
         "tool_input": {"command": "rm x"}, "tool_use_id": "second", "prompt_id": "p",
@@ -197,7 +197,7 @@ fn what_may_run_is_no_fault() {
     plugin.arg(&world.becket_home);
     assert_eq!(call(plugin, double.to_string().as_bytes()).stdout, "");
     assert_eq!(send(&world, true, "PostToolUse", "second", "rm x"), "");
-    // A call that a person approved in the dialog.
+    // A call that the user approved in the dialog.
     assert!(send(&world, true, "PreToolUse", "asked", "make deploy").contains("ask"));
     assert_eq!(
         send(&world, true, "PostToolUse", "asked", "make deploy"),
@@ -250,7 +250,7 @@ fn doctor_lists_the_mods_that_can_lift_a_denial() {
         modules,
         "on('tool.call', f)",
     );
-    // Their manifests name the hooks file, which stands beside the code.
+    // Their manifests name the hooks file, which is beside the code.
     let elsewhere = |name: &str, place: &str, hooks: Value| {
         let folder = claude.join("skills").join(name);
         make(&folder, none, "");

@@ -1,4 +1,4 @@
-//! Hooks that have not ended: `becket recent` and `becket why` tell of them while they run.
+//! `becket recent` and `becket why` list running hooks.
 
 use std::fs;
 use std::io::Write;
@@ -8,9 +8,9 @@ use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::{finish, start};
 use serde_json::{Value, json};
 
-use super::{OTHER, SESSION, Yard, outcomes, text};
+use super::{OTHER, RunWorld, SESSION, outcomes, text};
 
-/// One that is waited for and one that is not, both until they are let go, and one that ends.
+/// A hook that is waited for and an async hook, which run until they are released, and a hook that ends.
 const HOOKS: &str = r#"
     [hooks.waits]
     on = "PostToolUse"
@@ -34,33 +34,33 @@ fn pairs<const N: usize>(expected: [(&str, &str); N]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_hook_that_runs_is_told_of_before_it_ends() {
-    let yard = Yard::new();
-    fs::write(yard.world.path("config.toml"), HOOKS).expect("a config");
-    yard.world.start_daemon();
-    let mut shim = start(yard.world.shim("PostToolUse"));
+fn a_running_hook_is_listed_before_it_ends() {
+    let world = RunWorld::new();
+    fs::write(world.path("config.toml"), HOOKS).expect("a config");
+    world.start_daemon();
+    let mut shim = start(world.shim("PostToolUse"));
     let began = Instant::now();
-    let event = yard.event(SESSION);
+    let event = world.event(SESSION);
     let mut stdin = shim.stdin.take().expect("stdin");
     stdin.write_all(event.as_bytes()).expect("an event");
     drop(stdin);
-    let recent = || yard.json(&["recent", "--json"]);
+    let recent = || world.json(&["recent", "--json"]);
     let expected = pairs([("behind", "running"), ("waits", "running")]);
     let seen = wait::until(PATIENCE, || {
         let recent = recent();
         (outcomes(&recent) == expected).then_some(recent)
     });
-    // Everything is asked before anything may fail: then no hook is left that waits for ever.
-    let top = yard.json(&["recent", "2", "--json"]);
-    let of_another = yard.output(&["recent", "--json", "--hook", "nobody"]);
-    let stats = yard.json(&["stats", "--json"]);
-    let shown = text(&yard.output(&["recent"]).stdout);
+    // All questions come before any assertion: a failed test must not leave a hook that waits for ever.
+    let top = world.json(&["recent", "2", "--json"]);
+    let of_another = world.output(&["recent", "--json", "--hook", "unknown"]);
+    let stats = world.json(&["stats", "--json"]);
+    let shown = text(&world.output(&["recent"]).stdout);
     let id = top[0]["event_id"].as_str().unwrap_or_default().to_owned();
-    let why = yard.output(&["why", &id, "--json"]);
-    let why_shown = text(&yard.output(&["why", &id]).stdout);
-    let bare = yard.output(&["why", "--json"]);
-    let of_another_session = yard.output(&["why", "--session", OTHER]);
-    fs::write(yard.project.join("go"), "").expect("a file");
+    let why = world.output(&["why", &id, "--json"]);
+    let why_shown = text(&world.output(&["why", &id]).stdout);
+    let bare = world.output(&["why", "--json"]);
+    let of_another_session = world.output(&["why", "--session", OTHER]);
+    fs::write(world.project.join("go"), "").expect("a file");
     let called = finish(shim, began, PATIENCE);
 
     let seen = seen.unwrap_or_else(|| panic!("they never ran: {shown}"));
@@ -73,7 +73,7 @@ fn a_hook_that_runs_is_told_of_before_it_ends() {
     assert_eq!(outcomes(&top), expected, "what runs comes first");
     assert_eq!(text(&of_another.stdout).trim(), "[]");
     assert_eq!(stats, json!([]), "what has not ended has cost nothing yet");
-    // In whatever second: of 300 there are more than four minutes left, of 200 three.
+    // The second does not matter: of 300 there are more than four minutes left, of 200 three.
     let line = |hook: &str| {
         let line = shown.lines().find(|line| line.contains(hook));
         line.unwrap_or_else(|| panic!("{hook}: {shown}")).to_owned()
@@ -88,7 +88,7 @@ fn a_hook_that_runs_is_told_of_before_it_ends() {
     let said = "2 hooks run still, until ";
     assert!(why_shown.contains(said), "{why_shown}");
     assert!(why_shown.contains("not answered yet\n"), "{why_shown}");
-    // Nothing was decided yet, and no hook has failed: what runs is what there is to tell of.
+    // Nothing is decided yet, and no hook has failed: only the running hook is shown.
     let bare: Value = serde_json::from_slice(&bare.stdout).expect("JSON");
     assert_eq!(bare["event_id"], *id, "{bare:#}");
     assert_eq!(of_another_session.status.code(), Some(3));
@@ -104,29 +104,28 @@ fn a_hook_that_runs_is_told_of_before_it_ends() {
 }
 
 #[test]
-fn and_so_it_is_without_a_daemon() {
-    let yard = Yard::new();
-    fs::write(yard.world.path("config.toml"), HOOKS).expect("a config");
-    let mut shim = yard.world.shim("PostToolUse");
-    shim.env("BECKET_NO_DAEMON", "1");
+fn a_running_hook_is_listed_without_a_daemon() {
+    let world = RunWorld::new();
+    fs::write(world.path("config.toml"), HOOKS).expect("a config");
+    let shim = world.standalone_shim("PostToolUse");
     let mut shim = start(shim);
     let began = Instant::now();
     let mut stdin = shim.stdin.take().expect("stdin");
-    let event = yard.event(OTHER);
+    let event = world.event(OTHER);
     stdin.write_all(event.as_bytes()).expect("an event");
     drop(stdin);
-    let begun = ["began", "began-behind"].map(|name| yard.project.join(name));
+    let begun = ["began", "began-behind"].map(|name| world.project.join(name));
     let all = || begun.iter().all(|path| path.exists()).then_some(());
     let runs = wait::until(PATIENCE, all);
     let recent = || {
-        let mut recent = yard.verb(&["recent", "--json"]);
+        let mut recent = world.verb(&["recent", "--json"]);
         let output = recent.env("BECKET_NO_DAEMON", "1").output();
         serde_json::from_slice::<Value>(&output.expect("becket runs").stdout).expect("JSON")
     };
     // A hook may run before its file is written.
     let running = pairs([("behind", "running"), ("waits", "running")]);
     let early = wait::until(PATIENCE, || (outcomes(&recent()) == running).then_some(()));
-    fs::write(yard.project.join("go"), "").expect("a file");
+    fs::write(world.project.join("go"), "").expect("a file");
     let called = finish(shim, began, PATIENCE);
     runs.expect("they run");
     assert!(early.is_some(), "{:#}", recent());

@@ -1,5 +1,5 @@
-//! The layers of the config that are no file: `BECKET_*` variables and `--set` on the command line. No
-//! variable of a session relaxes how its events are judged.
+//! The config layers that are not files: `BECKET_*` variables and `--set` on the command line. No variable
+//! of a session relaxes the rules for its events.
 
 use std::fs;
 use std::process::Output;
@@ -14,12 +14,12 @@ fn secret() -> String {
     format!("{}_{}", "ghp", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8")
 }
 
-/// A session's id, by its number.
+/// Returns a session id by number.
 fn id(number: u8) -> String {
     format!("7541ef66-cab1-4f90-8d34-c3e60bef32{number:02}")
 }
 
-/// A world with this for the user's config.
+/// Creates a world with this user config.
 fn world(config: &str) -> World {
     let world = World::new();
     fs::create_dir_all(&world.becket_home).expect("a home");
@@ -27,7 +27,7 @@ fn world(config: &str) -> World {
     world
 }
 
-/// An event of a session, from a Claude Code with this in its environment.
+/// Sends an event of a session, from a Claude Code with these variables.
 fn send(world: &World, session: u8, event: &str, variables: &[(&str, &str)]) -> Called {
     let payload = json!({
         "session_id": id(session),
@@ -40,7 +40,7 @@ fn send(world: &World, session: u8, event: &str, variables: &[(&str, &str)]) -> 
     call(shim, payload.to_string().as_bytes())
 }
 
-/// Of each event: its session, whose answer it got, and whether the secret can be read.
+/// Returns each event's session, who answered it, and whether the secret is readable.
 fn stored(world: &World) -> Vec<(String, String, bool)> {
     let text = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
     let rows = world.events().into_iter().map(|row| {
@@ -57,7 +57,7 @@ fn said(output: &Output) -> (Option<i32>, String) {
 }
 
 #[test]
-fn what_hooks_say_is_masked() {
+fn hook_output_is_masked() {
     let fails = format!("run = \"echo {} >&2; exit 1\"", secret());
     let world = world(&format!("[hooks.a]\non = \"Stop\"\n{fails}\n"));
     world.start_daemon();
@@ -70,7 +70,7 @@ fn what_hooks_say_is_masked() {
 }
 
 #[test]
-fn no_environment_relaxes_anything() {
+fn environment_variables_relax_nothing() {
     let world = world("");
     world.start_daemon();
     let relaxing = [
@@ -118,7 +118,7 @@ fn the_command_line_sets_a_key_for_one_command() {
 }
 
 #[test]
-fn a_wrong_word_on_the_command_line_is_refused_with_the_right_one() {
+fn an_unknown_key_on_the_command_line_is_refused_with_a_suggestion() {
     let world = world("");
     for (set, what, hint) in [
         (
@@ -149,7 +149,7 @@ fn a_wrong_word_on_the_command_line_is_refused_with_the_right_one() {
 }
 
 #[test]
-fn what_stays_goes_by_the_files() {
+fn verbs_that_write_or_start_something_refuse_set() {
     let world = world("");
     let set = "hooks.style.on=Notification";
     for verb in ["up", "init", "adopt", "trust", "daemon start"] {
@@ -169,7 +169,7 @@ fn what_stays_goes_by_the_files() {
 }
 
 #[test]
-fn what_claude_code_sends_is_taken_whatever_the_command_line_sets() {
+fn events_of_claude_code_are_taken_with_any_set_option() {
     let world = world("");
     let payload = json!({"session_id": id(1), "hook_event_name": "Stop"});
     for set in [&["--set", "mask.enabled=false"][..], &["--set=nonsense"]] {
@@ -189,7 +189,7 @@ fn what_claude_code_sends_is_taken_whatever_the_command_line_sets() {
 }
 
 #[test]
-fn a_daemon_that_is_told_to_be_brief_ends_itself() {
+fn a_daemon_ends_after_its_idle_time() {
     let world = world("[daemon]\nidle = \"1s\"\n");
     world.start_daemon();
     let pid = world.daemon_pid();
@@ -198,7 +198,7 @@ fn a_daemon_that_is_told_to_be_brief_ends_itself() {
 }
 
 #[test]
-fn a_variable_that_is_nearly_one_of_beckets_is_told() {
+fn a_misspelled_variable_is_reported() {
     let world = world("");
     let mut check = world.becket(["config", "check"]);
     let check = check.env("BECKET_MASK_ENABLE", "true").output();
@@ -210,7 +210,7 @@ fn a_variable_that_is_nearly_one_of_beckets_is_told() {
 }
 
 #[test]
-fn what_would_never_run_is_told() {
+fn config_check_reports_hooks_that_would_never_run() {
     let world = world(
         r#"
 [hooks.gone]
@@ -291,7 +291,7 @@ run = "$CLAUDE_PROJECT_DIR/gone.sh; true"
 }
 
 #[test]
-fn code_modules_and_verbs_are_no_missing_scripts() {
+fn inline_code_modules_and_shell_builtins_are_not_reported_as_missing_scripts() {
     let runs = [
         r#"["bash", "-lc", "cat src/x"]"#,
         r#""bash -euc 'cat src/x'""#,
@@ -344,7 +344,7 @@ fn the_author_of_a_project_checks_it_before_trusting_it() {
 }
 
 #[test]
-fn a_home_that_is_no_absolute_path_is_refused_and_never_by_the_shim() {
+fn verbs_refuse_a_relative_home_and_the_shim_does_not() {
     let world = world("");
     let relative = ("BECKET_HOME", "beckets/home");
     for verb in [
