@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use becket_tests::claude::{Claude, Home, Print, Scope};
-use becket_tests::model::{Kind, Model, Turn, say, tool};
+use becket_tests::claude::{Claude, Home, Print, SettingsScope};
+use becket_tests::model::{Model, RequestKind, Turn, say, tool};
 use becket_wire::rpc::DaemonStatus;
 use serde_json::{Value, json};
 
@@ -179,7 +179,7 @@ pub fn each_call(model: &Model, calls: usize, mut took: impl FnMut(usize, Durati
         model.wait_for("the next call", |requests| {
             let seen = requests
                 .iter()
-                .filter(|request| matches!(request.kind, Kind::Turn { .. }));
+                .filter(|request| matches!(request.kind, RequestKind::Turn { .. }));
             (seen.count() > request).then_some(())
         });
         let now = Instant::now();
@@ -208,7 +208,7 @@ pub fn register(world: &World, home: &Home, registered: &str) -> Result<()> {
             String::from_utf8_lossy(&done.stderr)
         );
     }
-    let mut settings = home.settings(Scope::User);
+    let mut settings = home.settings(SettingsScope::User);
     // The status line is no hook, and print mode does not show it.
     if let Some(settings) = settings.as_object_mut() {
         settings.remove("statusLine");
@@ -222,7 +222,7 @@ pub fn register(world: &World, home: &Home, registered: &str) -> Result<()> {
     if changed == 0 {
         bail!("becket init registered nothing");
     }
-    home.set_settings(Scope::User, &settings);
+    home.set_settings(SettingsScope::User, &settings);
     Ok(())
 }
 
