@@ -419,7 +419,7 @@ fn one_in_full() {
         duplicate_of: None,
         payload: Some(br#"{"tool_input": {"command": "cargo test --workspace"}}"#.to_vec()),
     };
-    insta::assert_snapshot!(plain(&full(&asks(), "", &[event], &look(100))), @"
+    insta::assert_snapshot!(plain(&details(&asks(), "", &[event], &look(100))), @"
     ◆ waiting  Find the flaky login test
 
     What it does

@@ -62,7 +62,7 @@ fn where_a_hook_answers_claude_code_waits() {
     };
     let text = register("", &late).unwrap();
     let different = inspect(&text, &waits).unwrap();
-    assert_eq!(different.count(State::Different), 1, "doctor finds it");
+    assert_eq!(different.count(EntryState::Different), 1, "doctor finds it");
     let repaired = register(&text, &waits).unwrap();
     assert_eq!(repaired, make_synchronous(&text, &waits).unwrap());
     let asynchronous = |text: &str| text.matches(r#""async": true"#).count();
@@ -71,7 +71,9 @@ fn where_a_hook_answers_claude_code_waits() {
         r#""Notification", "--from", "settings", "--home", "/home/user/.becket"], "timeout": 600}"#
     ));
     assert_eq!(
-        inspect(&repaired, &waits).unwrap().count(State::Different),
+        inspect(&repaired, &waits)
+            .unwrap()
+            .count(EntryState::Different),
         0
     );
     assert_eq!(

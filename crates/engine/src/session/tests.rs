@@ -504,7 +504,8 @@ fn a_prompt_that_becket_answers_gives_no_title() {
         assert_eq!(play.main(), "working", "as with every prompt");
     }
     play.at_time("UserPromptSubmit prompt=fix session_title=Fixing", 20);
-    Line::of_payload(switch("/hook:enable lint"), 30).play(|moment| play.session.apply(moment));
+    TestEvent::of_payload(switch("/hook:enable lint"), 30)
+        .play(|moment| play.session.apply(moment));
     let fixing = (Some("Fixing".to_owned()), Some("fix".to_owned()));
     assert_eq!(named(&play), fixing);
     // Only becket's own commands are: whatever else begins with a slash reaches the model.
