@@ -183,7 +183,7 @@ impl Check {
     /// Runs the check. An error means that the tool could not do its work.
     pub fn run(&self, call: &BuiltinCall<'_>) -> Result<Vec<Problem>, String> {
         make_folder(call.memory, 0o700)
-            .map_err(|error| format!("make {}: {error}", call.memory.display()))?;
+            .map_err(|error| format!("could not make {}: {error}", call.memory.display()))?;
         let said = capture(&self.program, &self.args, &self.folder)
             .map_err(|error| format!("{} did not start: {error}", self.program.display()))?;
         self.judge(&said, call.project)

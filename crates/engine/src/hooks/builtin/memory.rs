@@ -1,4 +1,4 @@
-//! The data that a built-in stores about a session, in a folder of its own. A failed write is ignored: a hook
+//! The data that a built-in stores about a session, in a folder of its own. A hook goes on if a write fails: it
 //! repeats itself rather than fail.
 
 use std::collections::BTreeMap;
@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use becket_wire::event::Event;
 use becket_wire::place::fnv1a;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::BuiltinCall;
@@ -45,8 +46,21 @@ fn write(folder: &Path, name: &str, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// The most bytes of a stored list of problems. A larger file is not becket's.
-const MOST: u64 = 4 << 20;
+/// The most bytes of a stored value. A larger file is not becket's.
+const MOST: u64 = 16 << 20;
+
+/// Reads a stored value. Returns none if it cannot be read.
+pub fn read_json<T: DeserializeOwned>(file: &Path) -> Option<T> {
+    let file = Snapshot::read(file, MOST).ok()?;
+    serde_json::from_slice(file.bytes()?).ok()
+}
+
+/// Stores a value in place of the one before.
+pub fn write_json(file: &Path, value: &impl Serialize) -> io::Result<()> {
+    make_folder(file.parent().unwrap_or(file), 0o700)?;
+    let file = Snapshot::read(file, MOST)?;
+    file.replace(&serde_json::to_vec(value)?, 0o600).map(drop)
+}
 
 /// The problems that an agent was told of at the last check, each with the number of times.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,9 +72,7 @@ pub struct KnownProblems {
 impl KnownProblems {
     /// Reads the problems that an agent was told of. An unreadable file counts as empty.
     pub fn read(memory: &Path, agent: Option<&str>, about: &str) -> Self {
-        let bytes = Snapshot::read(&place(memory, agent, about), MOST);
-        let bytes = bytes.ok().and_then(|file| file.bytes().map(<[u8]>::to_vec));
-        let known = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let known = read_json(&place(memory, agent, about));
         known
             .filter(|known: &Self| known.about == about)
             .unwrap_or_default()
@@ -100,10 +112,7 @@ impl KnownProblems {
         about: &str,
         now: &[Problem],
     ) -> io::Result<()> {
-        let known = Self::of(about, now);
-        make_folder(memory, 0o700)?;
-        let file = Snapshot::read(&place(memory, agent, about), MOST)?;
-        file.replace(&serde_json::to_vec(&known)?, 0o600).map(drop)
+        write_json(&place(memory, agent, about), &Self::of(about, now))
     }
 }
 

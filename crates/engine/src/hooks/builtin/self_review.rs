@@ -85,7 +85,7 @@ fn reason(call: &BuiltinCall<'_>, changed: &[&PathBuf]) -> String {
         .map(|question| format!("- {question}\n"))
         .collect();
     format!(
-        "Baseline you stop, look once more at what you changed ({}{more}):\n{asked}\
+        "Before you stop, look once more at what you changed ({}{more}):\n{asked}\
          Fix what you find. If all is well, say so in a line.",
         named.join(", ")
     )

@@ -8,7 +8,7 @@ use memchr::memmem;
 /// The size in bytes up to which a file is read.
 pub const LARGEST: usize = 4 << 20;
 
-/// The syntax of comments and strings in a syntax.
+/// The syntax of comments and strings in a language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Syntax {
     /// TypeScript and JavaScript, with templates and regular expressions.
