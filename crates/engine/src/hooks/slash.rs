@@ -389,7 +389,7 @@ fn built_in(typed: &str) -> Option<String> {
 }
 
 fn several(verb: SlashVerb, typed: &str, names: &[&str]) -> String {
-    let mut text = format!("🤔 Multiple hooks match '{}':\n", said(typed));
+    let mut text = format!("🤔 Multiple hooks match '{}':\n", shortened(typed));
     for name in names {
         // Writing into a String does not fail.
         let _ = writeln!(text, "  - {name}");
@@ -398,7 +398,7 @@ fn several(verb: SlashVerb, typed: &str, names: &[&str]) -> String {
 }
 
 fn no_match(verb: SlashVerb, typed: &str, nearest: Option<&str>, list: &str) -> String {
-    let typed = said(typed);
+    let typed = shortened(typed);
     let mut text = format!("❌ No hook found matching '{typed}'\n");
     let built_in = built_in(&typed);
     match (&built_in, nearest) {
@@ -464,7 +464,7 @@ fn lines(hooks: &[&Hook], shown: impl Fn(&Hook) -> Option<HookState>) -> String 
 }
 
 /// Shortens typed text to repeat it in a message.
-fn said(typed: &str) -> String {
+fn shortened(typed: &str) -> String {
     let typed = one_line(typed);
     match typed.char_indices().nth(TYPED) {
         Some((end, _)) => format!("{}…", &typed[..end]),

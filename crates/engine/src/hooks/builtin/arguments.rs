@@ -170,7 +170,7 @@ pub fn walk(folder: &Path, visit: &mut impl FnMut(&Path)) {
 mod tests_of_arguments {
     use super::*;
 
-    fn said(words: Option<Vec<OsString>>) -> Option<String> {
+    fn joined(words: Option<Vec<OsString>>) -> Option<String> {
         let words: Vec<_> = words?
             .into_iter()
             .map(|word| word.into_string().unwrap())
@@ -197,7 +197,7 @@ mod tests_of_arguments {
             ("build.rs", None),
         ] {
             assert_eq!(
-                said(module(&place(file), Path::new("/p"))).as_deref(),
+                joined(module(&place(file), Path::new("/p"))).as_deref(),
                 wanted,
                 "{file}"
             );
@@ -206,7 +206,7 @@ mod tests_of_arguments {
         let it = folder.path().join("tests/it");
         fs::create_dir_all(&it).unwrap();
         fs::write(it.join("main.rs"), "").unwrap();
-        let module = |name: &str| said(module(&it.join(name), folder.path()));
+        let module = |name: &str| joined(module(&it.join(name), folder.path()));
         assert_eq!(module("buy.rs").as_deref(), Some("--test it buy::"));
         assert_eq!(module("main.rs").as_deref(), Some("--test it"));
     }
@@ -225,7 +225,7 @@ mod tests_of_arguments {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "").unwrap();
         }
-        let tests = |name: &str| said(tests(&[folder.path().join(name)], folder.path()));
+        let tests = |name: &str| joined(tests(&[folder.path().join(name)], folder.path()));
         assert_eq!(
             tests("shop/price.py").as_deref(),
             Some("shop/price_test.py tests/test_price.py")

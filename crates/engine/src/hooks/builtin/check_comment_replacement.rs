@@ -72,7 +72,7 @@ fn run(call: &BuiltinCall<'_>) -> Output {
     if found.is_empty() {
         return Output::silence();
     }
-    let told = found.iter().take(TOLD).map(|found| {
+    let listed = found.iter().take(TOLD).map(|found| {
         let lines = match found.lost {
             1 => "a line".to_owned(),
             lost => format!("{lost} lines"),
@@ -82,9 +82,9 @@ fn run(call: &BuiltinCall<'_>) -> Output {
             quoted(&found.comment)
         )
     });
-    let told: String = told.collect();
+    let listed: String = listed.collect();
     feedback(format!(
-        "This edit of {} puts a comment where code was:\n{told}\
+        "This edit of {} puts a comment where code was:\n{listed}\
          If the code is still needed, bring it back whole: a comment does not stand for it. If it is \
          not, delete it and say nothing: what was there is in the history. If the comment says \
          something that the reader of the code needs, go on.",

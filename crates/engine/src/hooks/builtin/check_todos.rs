@@ -47,14 +47,14 @@ fn run(call: &BuiltinCall<'_>) -> Output {
         return Output::silence();
     }
     // The same open items are reported once.
-    let told = open.iter().fold(String::new(), |mut told, item| {
-        let _ = writeln!(told, "{} {}", item.status, item.text);
-        told
+    let listed = open.iter().fold(String::new(), |mut listed, item| {
+        let _ = writeln!(listed, "{} {}", item.status, item.text);
+        listed
     });
-    if memory::is_known(call.memory, "open", &told) {
+    if memory::is_known(call.memory, "open", &listed) {
         return Output::silence();
     }
-    memory::keep(call.memory, "open", &told);
+    memory::keep(call.memory, "open", &listed);
     turn.go_on(reason(&open))
 }
 
@@ -191,17 +191,17 @@ impl TodoList {
         }
     }
 
-    fn result(&mut self, block: &Value, said: &Value) {
+    fn result(&mut self, block: &Value, response: &Value) {
         let id = block["tool_use_id"].as_str().unwrap_or_default();
         let Some((name, input)) = self.calls.remove(id) else {
             return;
         };
-        if block["is_error"] == true || said["success"] == false {
+        if block["is_error"] == true || response["success"] == false {
             return;
         }
         match &*name {
             WRITE => self.write(&input),
-            CREATE => self.create(&input, said),
+            CREATE => self.create(&input, response),
             _ => self.update(&input),
         }
         self.has_tasks = name != WRITE;
@@ -216,10 +216,10 @@ impl TodoList {
         self.todos = todos.collect();
     }
 
-    fn create(&mut self, input: &Value, said: &Value) {
-        let subject = [&said["task"]["subject"], &input["subject"]];
+    fn create(&mut self, input: &Value, response: &Value) {
+        let subject = [&response["task"]["subject"], &input["subject"]];
         let subject = subject.into_iter().find(|subject| subject.is_string());
-        let Some(key) = key(&said["task"]["id"]) else {
+        let Some(key) = key(&response["task"]["id"]) else {
             return;
         };
         let item = TodoItem {
@@ -346,9 +346,9 @@ mod tests {
             text: text.to_owned(),
             status: "pending".to_owned(),
         };
-        let said = reason(&vec![item(&"é\n".repeat(500)); 25]);
-        assert!(said.contains("- and 5 more\n"), "{said}");
-        assert!(said.len() < 20 * 450, "{}", said.len());
+        let response = reason(&vec![item(&"é\n".repeat(500)); 25]);
+        assert!(response.contains("- and 5 more\n"), "{response}");
+        assert!(response.len() < 20 * 450, "{}", response.len());
     }
 
     fn open(lines: &[Value]) -> Vec<(String, String)> {
@@ -364,9 +364,9 @@ mod tests {
         json!({"type": "assistant", "message": {"content": [block]}})
     }
 
-    fn result(id: &str, said: &Value) -> Value {
+    fn result(id: &str, response: &Value) -> Value {
         let block = json!({"type": "tool_result", "tool_use_id": id, "content": "ok"});
-        json!({"type": "user", "message": {"content": [block]}, "toolUseResult": said})
+        json!({"type": "user", "message": {"content": [block]}, "toolUseResult": response})
     }
 
     fn wrote(id: &str, todos: &[(&str, &str)]) -> [Value; 2] {
@@ -379,10 +379,10 @@ mod tests {
     }
 
     fn made(id: &str, task: &str) -> [Value; 2] {
-        let said = json!({"task": {"id": task, "subject": task}});
+        let response = json!({"task": {"id": task, "subject": task}});
         [
             call(id, CREATE, &json!({"subject": task})),
-            result(id, &said),
+            result(id, &response),
         ]
     }
 

@@ -144,13 +144,13 @@ fn claimed(call: &BuiltinCall<'_>, event: u64, problems: &[Problem]) -> Option<V
     let mut rows: Vec<String> = text.lines().map(str::to_owned).collect();
     let mut kept = Vec::new();
     for problem in problems {
-        let told = format!("{event:016x} {:016x} ", problem.hash());
+        let row_start = format!("{event:016x} {:016x} ", problem.hash());
         let by_another = rows
             .iter()
-            .filter_map(|row| row.strip_prefix(&told))
+            .filter_map(|row| row.strip_prefix(&row_start))
             .any(|hook| hook != call.hook.name);
         if !by_another {
-            rows.push(told + call.hook.name);
+            rows.push(row_start + call.hook.name);
             kept.push(problem.clone());
         }
     }
