@@ -58,12 +58,11 @@ pub fn admit(
     };
     if let Action::Run(program) = &hook.action {
         let cwd = resolved(cwd);
-        if let Some(untrusted) = &untrusted {
-            if names_file_in(program, untrusted, untrusted)
-                || names_file_in(program, &cwd, untrusted)
-            {
-                return Err(UNTRUSTED_FILE);
-            }
+        if let Some(untrusted) = &untrusted
+            && (names_file_in(program, untrusted, untrusted)
+                || names_file_in(program, &cwd, untrusted))
+        {
+            return Err(UNTRUSTED_FILE);
         }
         if let Some(approved) = &hook.approved {
             let root = resolved(approved.project());

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_has_no_stdin_and_knows_that_nobody_looks() {
+    fn a_tool_has_no_stdin_and_gets_ci_and_no_color() {
         assert_eq!(sh("cat; echo $CI $NO_COLOR").stdout, "true 1\n");
     }
 

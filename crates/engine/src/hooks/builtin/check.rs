@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_nobody_can_read_is_told_by_its_end() {
+    fn unreadable_output_of_a_command_is_reported_by_its_end() {
         let check = check(Format::Any, CheckKind::Test);
         let problems = check
             .judge(&output(1, "it is wrong\n"), Path::new("/p"))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use becket_wire::Output;
 use becket_wire::event::EventName;
 
-use super::edit::{Edited, Step, feedback, quoted};
+use super::edit::{EditStep, Edited, feedback, quoted};
 use super::source::{LineKind, Syntax, lines};
 use super::{BuiltIn, BuiltinCall};
 
@@ -101,7 +101,7 @@ struct ReplacedCode {
 }
 
 /// Returns the comment that replaced code in one step of an edit.
-fn replaced(step: &Step, syntax: Syntax) -> Option<ReplacedCode> {
+fn replaced(step: &EditStep, syntax: Syntax) -> Option<ReplacedCode> {
     let (before, after) = (lines(&step.before, syntax), lines(&step.after, syntax));
     let (old, new) = differing(&before, &after);
     let code_left = count(new, LineKind::Code);

@@ -12,7 +12,7 @@ use becket_wire::event::EventName;
 use memchr::memmem;
 use serde_json::Value;
 
-use super::turn::Turn;
+use super::turn::EndedTurn;
 use super::{BuiltIn, BuiltinCall, memory};
 use crate::transcript::LONGEST_LINE;
 
@@ -35,7 +35,7 @@ const TOLD: usize = 20;
 const LONGEST: usize = 200;
 
 fn run(call: &BuiltinCall<'_>) -> Output {
-    let Some(turn) = Turn::read(call.payload).filter(Turn::is_final) else {
+    let Some(turn) = EndedTurn::read(call.payload).filter(EndedTurn::is_final) else {
         return Output::silence();
     };
     let list = turn.transcript.as_deref().map(read);
@@ -114,13 +114,13 @@ pub struct TodoList {
     calls: HashMap<String, (String, Value)>,
     todos: Vec<TodoItem>,
     /// The tasks in the order of their numbers.
-    tasks: BTreeMap<(u64, String), Task>,
+    tasks: BTreeMap<(u64, String), TodoTask>,
     /// True if a task, and not a todo, was changed last.
     has_tasks: bool,
 }
 
 #[derive(Debug)]
-struct Task {
+struct TodoTask {
     item: TodoItem,
     /// True if the task is given to another agent.
     owned: bool,
@@ -226,7 +226,7 @@ impl TodoList {
             text: subject.map(text).unwrap_or_default(),
             status: "pending".to_owned(),
         };
-        self.tasks.insert(key, Task { item, owned: false });
+        self.tasks.insert(key, TodoTask { item, owned: false });
     }
 
     fn update(&mut self, input: &Value) {

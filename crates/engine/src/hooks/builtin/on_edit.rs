@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_fails_is_told_to_nobody_but_the_log() {
+    fn a_tool_that_fails_is_reported_in_the_log_only() {
         let mut world = World::new("test-changed");
         world.write("a.txt", "\n");
         for (command, why) in [

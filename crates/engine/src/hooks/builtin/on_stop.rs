@@ -15,7 +15,7 @@ use super::memory::claim;
 use super::on_edit::{counted, failed, lines};
 use super::report::{self, Problem, Severity};
 use super::tool::ToolSearch;
-use super::turn::Turn;
+use super::turn::EndedTurn;
 use crate::program;
 
 /// The number of folders of one language that are checked, if the session works above all of them.
@@ -27,7 +27,7 @@ pub fn run(call: &BuiltinCall<'_>, kind: CheckKind) -> Output {
         Err(error) => return failed(&[error.to_string()]),
     };
     // An agent that waits for an answer or for background work, or was kept going already, may stop.
-    let turn = Turn::read(call.payload);
+    let turn = EndedTurn::read(call.payload);
     if turn.as_ref().is_some_and(|turn| !turn.is_final()) {
         return Output::silence();
     }
@@ -50,7 +50,7 @@ pub fn run(call: &BuiltinCall<'_>, kind: CheckKind) -> Output {
     for check in &checks {
         match check.run(call) {
             Ok(problems) => {
-                reported.push_str(&report_errors(call, check, &event, problems, &mut hashes))
+                reported.push_str(&report_errors(call, check, &event, problems, &mut hashes));
             }
             Err(why) => troubles.push(why),
         }

@@ -340,7 +340,7 @@ see https://example.com:443/a.b: there
     }
 
     #[test]
-    fn what_nobody_can_read_is_told_by_its_end() {
+    fn unreadable_output_is_reported_by_its_end() {
         let stdout: String = (0..100).map(|line| format!("line {line}\n\n")).collect();
         let output = Captured {
             stdout,

@@ -10,7 +10,7 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use super::changed::{self, Baseline, ProjectState};
 use super::source::Syntax;
-use super::turn::Turn;
+use super::turn::EndedTurn;
 use super::{BuiltIn, BuiltinCall, memory};
 
 pub const HOOK: BuiltIn = BuiltIn {
@@ -46,7 +46,7 @@ const QUESTIONS: [&str; 9] = [
 ];
 
 fn run(call: &BuiltinCall<'_>) -> Output {
-    let Some(turn) = Turn::read(call.payload) else {
+    let Some(turn) = EndedTurn::read(call.payload) else {
         return Output::silence();
     };
     // An agent that asks or waits is not done: its changes are reviewed when it is.
