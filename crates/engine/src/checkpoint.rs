@@ -22,6 +22,7 @@ use jiff::tz::TimeZone;
 use rustix::fs::{Access, access};
 use tempfile::TempDir;
 
+use crate::join_first;
 use crate::trust::hash_of;
 pub use git::{Git, GitError};
 
@@ -112,18 +113,10 @@ fn folder(session: Option<&str>) -> String {
 }
 
 fn message(request: &CheckpointRequest<'_>, files: &[OsString], skipped: &[String]) -> String {
-    let named: Vec<String> = files
-        .iter()
-        .take(NAMED)
-        .map(|file| visible(&file.to_string_lossy()))
-        .collect();
-    let more = match files.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let names = files.iter().map(|file| visible(&file.to_string_lossy()));
     let about = match files {
         [] => "as committed".to_owned(),
-        _ => format!("{}{more}", named.join(", ")),
+        _ => join_first(names, NAMED),
     };
     let event = visible(request.event);
     let mut text = format!("{event}: {about}\n\n");

@@ -10,7 +10,7 @@ use becket_wire::event::{Event, EventName};
 use super::edit::{Edited, feedback, line_of, quoted};
 use super::memory::{KnownProblems, claim};
 use super::on_edit::still_there;
-use super::report::{self, Problem, Severity};
+use super::report::{self, Problem};
 use super::source::code;
 use super::{BuiltIn, BuiltinCall};
 
@@ -73,9 +73,7 @@ fn problems(places: &[(usize, &str)], text: &str, file: &Path) -> Vec<Problem> {
     let problems = places.iter().map(|(at, snippet)| Problem {
         file: Some(file.to_path_buf()),
         line: u32::try_from(line_of(text, *at)).unwrap_or(u32::MAX),
-        column: 0,
-        severity: Severity::Error,
-        text: format!("no-explicit-any: {snippet}"),
+        ..Problem::error(format!("no-explicit-any: {snippet}"))
     });
     problems.collect()
 }

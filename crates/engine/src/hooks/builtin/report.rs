@@ -10,6 +10,7 @@ use becket_wire::place::fnv1a;
 
 use super::capture::Captured;
 use super::language::Format;
+use crate::join_first;
 
 /// The bounds of one report: the number of problems, the bytes of each, and the bytes of all.
 const MOST: usize = 10;
@@ -73,13 +74,7 @@ pub fn last_words(output: &Captured) -> Option<Problem> {
         .filter(|line| !line.trim().is_empty())
         .collect();
     let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
-    (!last.is_empty()).then(|| Problem {
-        file: None,
-        line: 0,
-        column: 0,
-        severity: Severity::Error,
-        text: last.join("\n"),
-    })
+    (!last.is_empty()).then(|| Problem::error(last.join("\n")))
 }
 
 /// Puts the worst problems first and keeps those that fit into one list. Returns how many do not.
@@ -110,6 +105,17 @@ pub fn list(problems: &[Problem], more: usize, cwd: &Path) -> String {
 const ANY: [&str; 3] = ["no-explicit-any", "noExplicitAny", "Unexpected any"];
 
 impl Problem {
+    /// Makes an error without a place.
+    pub fn error(text: String) -> Self {
+        Self {
+            file: None,
+            line: 0,
+            column: 0,
+            severity: Severity::Error,
+            text,
+        }
+    }
+
     /// Returns a hash that is the same for every tool that reports this problem.
     pub fn hash(&self) -> u64 {
         let file = self.file.as_ref();
@@ -174,12 +180,7 @@ pub fn places(problems: &[Problem], cwd: &Path) -> String {
             places.push(place);
         }
     }
-    let more = places.len().saturating_sub(MOST);
-    places.truncate(MOST);
-    match more {
-        0 => places.join(", "),
-        more => format!("{} and {more} more", places.join(", ")),
-    }
+    join_first(places.into_iter(), MOST)
 }
 
 /// Cuts a text at its end, which matters least.

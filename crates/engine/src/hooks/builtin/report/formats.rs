@@ -262,8 +262,7 @@ fn at(suite: &Value, text: String, line: u32, column: u32) -> Problem {
         file: path(&suite["name"]),
         line,
         column,
-        severity: Severity::Error,
-        text,
+        ..Problem::error(text)
     }
 }
 
@@ -352,7 +351,7 @@ fn cargo_test(name: &str, output: &[&str]) -> Problem {
         .collect();
     Problem {
         text: format!("{name}: {}", output.join("\n")),
-        ..place.unwrap_or(nowhere())
+        ..place.unwrap_or_else(|| Problem::error(String::new()))
     }
 }
 
@@ -394,8 +393,7 @@ pub(super) fn pytest(stdout: &str) -> Vec<Problem> {
         problems.push(Problem {
             file: Some(file.into()),
             line: place.as_ref().map_or(0, |place| place.line),
-            text: format!("{name}: {output}"),
-            ..nowhere()
+            ..Problem::error(format!("{name}: {output}"))
         });
     }
     problems
@@ -434,10 +432,7 @@ pub(super) fn go(stdout: &str, stderr: &str) -> Vec<Problem> {
     let mut lines = stdout.lines().peekable();
     while let Some(line) = lines.next() {
         if let Some(panic) = line.strip_prefix("panic: ") {
-            problems.push(Problem {
-                text: format!("panic: {panic}"),
-                ..nowhere()
-            });
+            problems.push(Problem::error(format!("panic: {panic}")));
             continue;
         }
         let Some(name) = line.trim_start().strip_prefix("--- FAIL: ") else {
@@ -455,20 +450,7 @@ pub(super) fn go(stdout: &str, stderr: &str) -> Vec<Problem> {
             continue;
         }
         let output: Vec<_> = output.into_iter().take(LINES).collect();
-        problems.push(Problem {
-            text: format!("{name}: {}", output.join("\n")),
-            ..nowhere()
-        });
+        problems.push(Problem::error(format!("{name}: {}", output.join("\n"))));
     }
     problems
-}
-
-fn nowhere() -> Problem {
-    Problem {
-        file: None,
-        line: 0,
-        column: 0,
-        severity: Severity::Error,
-        text: String::new(),
-    }
 }
