@@ -38,7 +38,7 @@ pub enum Attempt {
 }
 
 impl Snapshot {
-    /// Reads at most `limit` bytes; a larger file, or one that is no file, is an error.
+    /// Reads at most `limit` bytes; a larger file, or a path that is not a regular file, is an error.
     pub fn read(asked: &Path, limit: u64) -> io::Result<Self> {
         let path = resolve(asked)?;
         // If the file is replaced between the two steps, the write finds it out.

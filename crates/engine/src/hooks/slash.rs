@@ -322,9 +322,9 @@ pub fn answer(event: EventName, lines: &str) -> Answer {
 }
 
 /// The width of the column of names; longer names widen it.
-const NAME: usize = 20;
+const NAME_WIDTH: usize = 20;
 /// The number of typed characters that a message repeats.
-const TYPED: usize = 80;
+const LONGEST_TYPED: usize = 80;
 
 fn disabled(hook: &str) -> String {
     format!("🔒 Disabled {hook} for this session")
@@ -462,7 +462,7 @@ fn list(hooks: &[&Hook], switches: &Switches, agent: Option<&str>) -> String {
 
 fn lines(hooks: &[&Hook], shown: impl Fn(&Hook) -> Option<HookState>) -> String {
     let longest = hooks.iter().map(|hook| hook.name.chars().count()).max();
-    let width = longest.unwrap_or(0).max(NAME);
+    let width = longest.unwrap_or(0).max(NAME_WIDTH);
     let mut text = String::new();
     for hook in hooks {
         let description = one_line(&hook.description);
@@ -478,7 +478,7 @@ fn lines(hooks: &[&Hook], shown: impl Fn(&Hook) -> Option<HookState>) -> String 
 /// Shortens typed text to repeat it in a message.
 fn shortened(typed: &str) -> String {
     let typed = one_line(typed);
-    match typed.char_indices().nth(TYPED) {
+    match typed.char_indices().nth(LONGEST_TYPED) {
         Some((end, _)) => format!("{}…", &typed[..end]),
         None => typed,
     }

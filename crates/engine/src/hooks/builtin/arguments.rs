@@ -73,43 +73,24 @@ fn module(file: &Path, folder: &Path) -> Option<Vec<OsString>> {
     let near = file.strip_prefix(folder).ok()?;
     let stem = near.with_extension("");
     let parts: Vec<&str> = stem.iter().filter_map(|part| part.to_str()).collect();
-    let mut args: Vec<&str> = Vec::new();
-    let filter = match &*parts {
-        ["src", "bin", ..] => {
-            args.push("--bins");
-            None
-        }
-        ["src", inside @ ..] => {
-            args.push("--tests");
-            module_filter(inside)
-        }
-        ["tests", name] => {
-            args.extend(["--test", name]);
-            None
-        }
+    let (args, inside): (&[&str], &[&str]) = match &*parts {
+        ["src", "bin", ..] => (&["--bins"], &[]),
+        ["src", inside @ ..] => (&["--tests"], inside),
+        ["tests", name] => (&["--test", name], &[]),
         ["tests", name, inside @ ..]
             if folder.join("tests").join(name).join("main.rs").is_file() =>
         {
-            args.extend(["--test", name]);
-            module_filter(inside)
+            (&["--test", name], inside)
         }
-        ["tests", ..] => {
-            args.push("--tests");
-            None
-        }
+        ["tests", ..] => (&["--tests"], &[]),
         _ => return None,
     };
-    let args = args.into_iter().map(OsString::from);
-    Some(args.chain(filter.map(OsString::from)).collect())
-}
-
-/// Returns the filter for the tests of a module; none for the root of a crate.
-fn module_filter(parts: &[&str]) -> Option<String> {
-    let own = match parts {
+    let module = match inside {
         [above @ .., "mod" | "lib" | "main"] => above,
-        parts => parts,
+        inside => inside,
     };
-    (!own.is_empty()).then(|| format!("{}::", own.join("::")))
+    let filter = (!module.is_empty()).then(|| format!("{}::", module.join("::")).into());
+    Some(args.iter().map(OsString::from).chain(filter).collect())
 }
 
 /// Returns the test files of Python files: `test_x.py` or `x_test.py` for `x.py`.

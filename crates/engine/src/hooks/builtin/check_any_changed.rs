@@ -27,7 +27,7 @@ pub const HOOK: BuiltIn = BuiltIn {
 
 const ANY: &str = "any";
 /// The number of lines that are listed; the rest is counted.
-const TOLD: usize = 10;
+const MOST_LISTED: usize = 10;
 
 fn run(call: &BuiltinCall<'_>) -> Output {
     let edited = Edited::read(call.payload, call.cwd);
@@ -100,7 +100,7 @@ fn tell(
     }
     let mut lines: Vec<u32> = new.iter().map(|problem| problem.line).collect();
     lines.dedup();
-    let places = lines.iter().take(TOLD).map(|line| {
+    let places = lines.iter().take(MOST_LISTED).map(|line| {
         let code = text.lines().nth(*line as usize - 1).unwrap_or_default();
         let place = if edited.whole {
             format!("{}:{line}", edited.path)
@@ -110,7 +110,7 @@ fn tell(
         format!("- {place}: {}\n", quoted(code))
     });
     let places: String = places.collect();
-    let more = match lines.len().saturating_sub(TOLD) {
+    let more = match lines.len().saturating_sub(MOST_LISTED) {
         0 => String::new(),
         more => format!("- and {more} more\n"),
     };

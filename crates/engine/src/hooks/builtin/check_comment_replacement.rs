@@ -21,7 +21,7 @@ pub const HOOK: BuiltIn = BuiltIn {
 };
 
 /// The number of comments that are listed.
-const TOLD: usize = 5;
+const MOST_LISTED: usize = 5;
 
 /// Words of comments that stand for code, in small letters and with dots as three characters.
 const ELISIONS: &[&str] = &[
@@ -72,7 +72,7 @@ fn run(call: &BuiltinCall<'_>) -> Output {
     if found.is_empty() {
         return Output::silence();
     }
-    let listed = found.iter().take(TOLD).map(|found| {
+    let listed = found.iter().take(MOST_LISTED).map(|found| {
         let lines = match found.lost {
             1 => "a line".to_owned(),
             lost => format!("{lost} lines"),

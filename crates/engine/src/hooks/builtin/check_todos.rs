@@ -30,7 +30,7 @@ pub const HOOK: BuiltIn = BuiltIn {
 /// The number of bytes at the end of a transcript that are read. A list that was last changed before is ignored.
 const TAIL: u64 = 64 << 20;
 /// The number of items that are listed.
-const TOLD: usize = 20;
+const MOST_LISTED: usize = 20;
 /// The number of characters of an item that are shown.
 const LONGEST: usize = 200;
 
@@ -59,16 +59,19 @@ fn run(call: &BuiltinCall<'_>) -> Output {
 }
 
 fn reason(open: &[TodoItem]) -> String {
-    let lines = open.iter().take(TOLD).map(|item| match &*item.status {
-        "pending" => format!("- {}\n", one_line(&item.text)),
-        status => format!(
-            "- {} ({})\n",
-            one_line(&item.text),
-            one_line(&status.replace('_', " "))
-        ),
-    });
+    let lines = open
+        .iter()
+        .take(MOST_LISTED)
+        .map(|item| match &*item.status {
+            "pending" => format!("- {}\n", one_line(&item.text)),
+            status => format!(
+                "- {} ({})\n",
+                one_line(&item.text),
+                one_line(&status.replace('_', " "))
+            ),
+        });
     let lines: String = lines.collect();
-    let more = match open.len().saturating_sub(TOLD) {
+    let more = match open.len().saturating_sub(MOST_LISTED) {
         0 => String::new(),
         more => format!("- and {more} more\n"),
     };

@@ -22,7 +22,7 @@ pub const HOOK: BuiltIn = BuiltIn {
 };
 
 /// The number of parameters that are listed.
-const TOLD: usize = 10;
+const MOST_LISTED: usize = 10;
 
 fn run(call: &BuiltinCall<'_>) -> Output {
     let Some(edited) = Edited::read(call.payload, call.cwd) else {
@@ -40,7 +40,7 @@ fn run(call: &BuiltinCall<'_>) -> Output {
     if found.is_empty() {
         return Output::silence();
     }
-    let listed = found.iter().take(TOLD).map(|(signature, name)| {
+    let listed = found.iter().take(MOST_LISTED).map(|(signature, name)| {
         let of = match &*signature.name {
             "" => "a function".to_owned(),
             name => format!("`{name}`"),

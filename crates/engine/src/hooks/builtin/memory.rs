@@ -62,7 +62,7 @@ pub fn write_json(file: &Path, value: &impl Serialize) -> io::Result<()> {
     file.replace(&serde_json::to_vec(value)?, 0o600).map(drop)
 }
 
-/// The problems that an agent was told of at the last check, each with the number of times.
+/// The problems that were reported to an agent at the last check, each with the number of times.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownProblems {
     about: String,
@@ -70,7 +70,7 @@ pub struct KnownProblems {
 }
 
 impl KnownProblems {
-    /// Reads the problems that an agent was told of. An unreadable file counts as empty.
+    /// Reads the problems that were reported to an agent. An unreadable file counts as empty.
     pub fn read(memory: &Path, agent: Option<&str>, about: &str) -> Self {
         let known = read_json(&place(memory, agent, about));
         known
@@ -118,9 +118,9 @@ impl KnownProblems {
 
 /// The file that lists which hook reported which problem at which event. It lies beside the folders of a session's
 /// hooks.
-const TOLD: &str = "told";
+const REPORTED: &str = "told";
 /// The number of rows that are kept.
-const MOST_TOLD: usize = 500;
+const MOST_REPORTED: usize = 500;
 const LOCK_WAIT: Duration = Duration::from_secs(1);
 
 /// Keeps those problems that no other hook reports at this event. A mistake that several tools find is so reported
@@ -137,7 +137,7 @@ pub fn claim(call: &BuiltinCall<'_>, event: &Event, problems: Vec<Problem>) -> V
 }
 
 fn claimed(call: &BuiltinCall<'_>, event: u64, problems: &[Problem]) -> Option<Vec<Problem>> {
-    let file = call.memory.parent()?.join(TOLD);
+    let file = call.memory.parent()?.join(REPORTED);
     make_folder(file.parent()?, 0o700).ok()?;
     let mut lock = replace::lock(&file, LOCK_WAIT).ok()?;
     let text = fs::read_to_string(&file).unwrap_or_default();
@@ -154,7 +154,7 @@ fn claimed(call: &BuiltinCall<'_>, event: u64, problems: &[Problem]) -> Option<V
             kept.push(problem.clone());
         }
     }
-    let newest = rows.split_off(rows.len().saturating_sub(MOST_TOLD));
+    let newest = rows.split_off(rows.len().saturating_sub(MOST_REPORTED));
     lock.set_len(0).ok()?;
     lock.write_all((newest.join("\n") + "\n").as_bytes()).ok()?;
     Some(kept)
