@@ -20,9 +20,10 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use rustix::fs::{Access, access};
-use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
+use crate::join_first;
+use crate::trust::hash_of;
 pub use git::{Git, GitError};
 
 /// The prefix of the refs of all checkpoints.
@@ -107,31 +108,15 @@ fn folder(session: Option<&str>) -> String {
     match session {
         None => "person".to_owned(),
         Some(id) if parse_uuid(id).is_some() => id[..LENGTH].to_ascii_lowercase(),
-        Some(id) => {
-            let hash = Sha256::digest(id.as_bytes());
-            hash.iter()
-                .take(LENGTH / 2)
-                .fold(String::from("x"), |mut text, byte| {
-                    let _ = write!(text, "{byte:02x}");
-                    text
-                })
-        }
+        Some(id) => format!("x{}", &hash_of(id.as_bytes())[..LENGTH]),
     }
 }
 
 fn message(request: &CheckpointRequest<'_>, files: &[OsString], skipped: &[String]) -> String {
-    let named: Vec<String> = files
-        .iter()
-        .take(NAMED)
-        .map(|file| visible(&file.to_string_lossy()))
-        .collect();
-    let more = match files.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let names = files.iter().map(|file| visible(&file.to_string_lossy()));
     let about = match files {
         [] => "as committed".to_owned(),
-        _ => format!("{}{more}", named.join(", ")),
+        _ => join_first(names, NAMED),
     };
     let event = visible(request.event);
     let mut text = format!("{event}: {about}\n\n");
@@ -355,9 +340,7 @@ fn pathspecs(left_out: &[OsString]) -> Vec<u8> {
 
 /// Replaces characters that a terminal would not show.
 fn visible(text: &str) -> String {
-    text.chars()
-        .map(|c| if is_hidden(c) { '�' } else { c })
-        .collect()
+    text.replace(is_hidden, "�")
 }
 
 /// The format of the time in the name of a checkpoint: names sort by time.

@@ -9,14 +9,14 @@ const LONGEST: u64 = 8 << 10;
 
 /// The branch and the linked worktree of a folder, as far as there are any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Git {
+pub struct Checkout {
     /// None outside a repository, and where no branch is checked out.
     pub branch: Option<String>,
     /// The name of the linked worktree; none in the main one.
     pub worktree: Option<String>,
 }
 
-impl Git {
+impl Checkout {
     /// Returns the branch and the worktree of the nearest work tree that a folder is in.
     pub fn of(folder: &Path) -> Self {
         folder.ancestors().find_map(Self::read).unwrap_or_default()
@@ -76,7 +76,7 @@ mod tests {
         write("tables/.git/HEAD", "ref: refs/heads/.invalid\n");
         write("plain/file", "");
         let git = |path: &str| {
-            let found = Git::of(&folder.path().join(path));
+            let found = Checkout::of(&folder.path().join(path));
             format!("{:?} {:?}", found.branch, found.worktree)
         };
         assert_eq!(git("app/src"), r#"Some("fix/login") None"#);

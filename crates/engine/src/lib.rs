@@ -35,3 +35,12 @@ pub use stamp::open_regular;
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
+
+/// Joins the first `most` items with commas, and counts the rest: `a, b and 3 more`.
+pub(crate) fn join_first(mut items: impl Iterator<Item = String>, most: usize) -> String {
+    let first: Vec<String> = items.by_ref().take(most).collect();
+    match items.count() {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
+}

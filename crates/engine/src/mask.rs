@@ -48,12 +48,12 @@ pub struct Masked<'a> {
 #[derive(Debug, Error)]
 pub enum MaskError {
     #[error(
-        "the name {0:?} of a mask pattern has other characters than a-z, 0-9, '-' and '_', or more than 32"
+        "the name \"{}\" of a mask pattern has other characters than a-z, 0-9, '-' and '_', or more than 32", .0.escape_debug()
     )]
     Name(String),
-    #[error("the mask pattern {name:?} is not a regex: {source}")]
+    #[error("the mask pattern \"{}\" is not a regex: {source}", .name.escape_debug())]
     Pattern { name: String, source: regex::Error },
-    #[error("the mask pattern {0:?} matches the empty text")]
+    #[error("the mask pattern \"{}\" matches the empty text", .0.escape_debug())]
     Empty(String),
 }
 

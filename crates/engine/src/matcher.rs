@@ -201,7 +201,7 @@ impl Paths {
 
     /// Returns true if a file matches. Symlinks are not followed; `..` is resolved in the text.
     pub fn matches(&self, file: &Path, project: &Path) -> bool {
-        let (file, project) = (plain(file), plain(project));
+        let (file, project) = (normalized(file), normalized(project));
         let Ok(file) = file.strip_prefix(&project) else {
             return false;
         };
@@ -249,16 +249,16 @@ fn compile(glob: &str, pattern: &str) -> Result<GlobMatcher, String> {
 }
 
 /// Resolves `.` and `..` in the text of a path.
-fn plain(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
+pub(crate) fn normalized(path: &Path) -> PathBuf {
+    let mut normalized = PathBuf::new();
     for part in path.components() {
         match part {
             Component::CurDir => {}
-            Component::ParentDir => drop(plain.pop()),
-            part => plain.push(part),
+            Component::ParentDir => drop(normalized.pop()),
+            part => normalized.push(part),
         }
     }
-    plain
+    normalized
 }
 
 /// The fields of a tool input that name a file.

@@ -30,46 +30,44 @@ type Voice<'a> = (Option<&'a str>, &'a Answer);
 /// agree are quoted. Of several changes the one that is declared last is used, and becket's own after all
 /// others; but paths to watch are added up, and a flag that one hook sets stays set. Where an agent may not stop,
 /// only the answers that stop it reach the terminal. Changes that the event does not take are dropped.
-pub fn merge(event: &EventName, own: Answer, said: &[HookAnswer]) -> MergedAnswer {
-    if said.is_empty() && own.event() == event {
+pub fn merge(event: &EventName, own: Answer, answers: &[HookAnswer]) -> MergedAnswer {
+    if answers.is_empty() && own.event() == event {
         return MergedAnswer {
             answer: own,
             by: None,
         };
     }
-    let hooks = said
-        .iter()
-        .map(|said| (Some(said.hook.as_str()), &said.answer));
+    let hooks = answers.iter().map(|one| (Some(&*one.hook), &one.answer));
     let voices: Vec<Voice<'_>> = std::iter::once((None, &own))
         .chain(hooks)
         .filter(|(_, answer)| answer.event() == event)
         .collect();
-    let mut answer = Answer::silent(event.clone());
+    let mut merged = Answer::silent(event.clone());
     if let Some(opinion) = opinion(&voices) {
-        drop(answer.give(opinion));
+        drop(merged.give(opinion));
     }
-    change(&mut answer, &voices);
+    change(&mut merged, &voices);
     let ends: Vec<_> = (voices.iter())
-        .filter_map(|(hook, said)| Some((*hook, Some(said.stopped()?))))
+        .filter_map(|(hook, answer)| Some((*hook, Some(answer.stopped()?))))
         .collect();
     if !ends.is_empty() {
-        answer.stop(joined(&ends));
+        merged.stop(joined(&ends));
     }
-    let goes_on = answer.blocks_stop();
-    for (hook, said) in &voices {
-        for context in said.contexts() {
-            drop(answer.add_context(named(*hook, context)));
+    let goes_on = merged.blocks_stop();
+    for (hook, answer) in &voices {
+        for context in answer.contexts() {
+            drop(merged.add_context(named(*hook, context)));
         }
-        for message in said.messages() {
-            answer.tell(named(*hook, message));
+        for message in answer.messages() {
+            merged.tell(named(*hook, message));
         }
         // A hook that would let it stop signals an end that does not come.
-        if !goes_on || said.blocks_stop() {
-            answer.ring(said.terminal());
+        if !goes_on || answer.blocks_stop() {
+            merged.ring(answer.terminal());
         }
     }
-    let by = by(&answer, &voices);
-    MergedAnswer { answer, by }
+    let by = by(&merged, &voices);
+    MergedAnswer { answer: merged, by }
 }
 
 /// Turns an ask into a denial for a session without a user.
@@ -95,36 +93,36 @@ pub(crate) fn weight(opinion: &Opinion) -> u8 {
 }
 
 fn opinion(voices: &[Voice<'_>]) -> Option<Opinion> {
-    let opinions = voices.iter().filter_map(|(_, said)| said.opinion());
+    let opinions = voices.iter().filter_map(|(_, answer)| answer.opinion());
     let strongest = opinions.max_by_key(|opinion| weight(opinion))?;
     let reasons: Vec<_> = (voices.iter())
-        .filter(|(_, said)| agrees(said, strongest))
-        .map(|(hook, said)| (*hook, said.opinion().and_then(Opinion::reason)))
+        .filter(|(_, answer)| agrees(answer, strongest))
+        .map(|(hook, answer)| (*hook, answer.opinion().and_then(Opinion::reason)))
         .collect();
     Some(strongest.clone().with_reason(joined(&reasons)))
 }
 
-fn agrees(said: &Answer, opinion: &Opinion) -> bool {
-    said.opinion().map(Opinion::name) == Some(opinion.name())
+fn agrees(answer: &Answer, opinion: &Opinion) -> bool {
+    answer.opinion().map(Opinion::name) == Some(opinion.name())
 }
 
-fn change(answer: &mut Answer, voices: &[Voice<'_>]) {
+fn change(merged: &mut Answer, voices: &[Voice<'_>]) {
     // A change that comes with a permission, or with an answer to a server, is used only with that opinion.
     let bound = matches!(
-        answer.event(),
+        merged.event(),
         EventName::PermissionRequest | EventName::Elicitation | EventName::ElicitationResult
     );
     let (own, hooks): (Vec<_>, Vec<_>) = voices.iter().partition(|(hook, _)| hook.is_none());
-    for (_, said) in hooks.into_iter().chain(own) {
-        let lost = said.opinion().map(Opinion::name) != answer.opinion().map(Opinion::name);
+    for (_, answer) in hooks.into_iter().chain(own) {
+        let lost = answer.opinion().map(Opinion::name) != merged.opinion().map(Opinion::name);
         if bound && lost {
             continue;
         }
-        for change in said.changes() {
-            let mut before = answer.changes().iter();
+        for change in answer.changes() {
+            let mut before = merged.changes().iter();
             let before = before.find(|before| before.key() == change.key());
             let change = both(before, change);
-            drop(answer.change(change));
+            drop(merged.change(change));
         }
     }
 }
@@ -150,15 +148,15 @@ fn both(before: Option<&Change>, change: &Change) -> Change {
 }
 
 /// Returns the hooks whose answers make the decision.
-fn by(answer: &Answer, voices: &[Voice<'_>]) -> Option<String> {
-    let (decision, _) = answer.decision()?;
-    let is_part = |(_, said): &&Voice<'_>| match decision {
-        "stop" => said.stopped().is_some(),
-        "change" => !said.changes().is_empty(),
-        "context" => !said.contexts().is_empty(),
-        "message" => !said.messages().is_empty(),
-        "terminal" => !said.terminal().is_empty(),
-        _ => said.opinion().map(Opinion::name) == Some(decision),
+fn by(merged: &Answer, voices: &[Voice<'_>]) -> Option<String> {
+    let (decision, _) = merged.decision()?;
+    let is_part = |(_, answer): &&Voice<'_>| match decision {
+        "stop" => answer.stopped().is_some(),
+        "change" => !answer.changes().is_empty(),
+        "context" => !answer.contexts().is_empty(),
+        "message" => !answer.messages().is_empty(),
+        "terminal" => !answer.terminal().is_empty(),
+        _ => answer.opinion().map(Opinion::name) == Some(decision),
     };
     let hooks: Option<Vec<&str>> = voices
         .iter()

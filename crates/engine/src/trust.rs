@@ -18,6 +18,7 @@ pub(crate) use pin::hash_of;
 pub use pin::{PinChange, PinChangeKind, Pins, Refusal, pinned_text, pins_of};
 pub use store::{Approval, TrustStore, TrustStoreError, change, key_of};
 
+use crate::join_first;
 use crate::stamp::{FileStamp, is_settled};
 use pin::{CollectedPins, FOLDER, collect};
 
@@ -64,16 +65,14 @@ impl Project {
 
     /// Lists the changed files for a message. Names come from the project, so special characters are escaped.
     fn changed_files(&self) -> String {
-        let named = self.changes.iter().take(NAMED);
-        let named: Vec<String> = named.map(|path| path.escape_debug().to_string()).collect();
-        let rest = match self.changes.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        if named.is_empty() {
+        if self.changes.is_empty() {
             return String::new();
         }
-        format!(" ({}{rest} changed)", named.join(", "))
+        let names = self
+            .changes
+            .iter()
+            .map(|path| path.escape_debug().to_string());
+        format!(" ({} changed)", join_first(names, NAMED))
     }
 
     /// Returns true if `becket trust` accepts it: a folder with a `.git`, or with a `.becket/` of its own.

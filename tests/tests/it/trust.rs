@@ -294,7 +294,10 @@ fn a_changed_guarding_hook_is_reported_and_denies_if_it_fails_closed() {
         let denied = send("PreToolUse").stdout;
         assert_eq!(denied.contains("\"deny\""), fail == "closed", "{denied}");
         let why = text(&world.output(&["why"]));
-        assert!(why.contains("what it starts has changed"), "{why}");
+        assert!(
+            why.contains("the files that it starts have changed"),
+            "{why}"
+        );
         let told = send("UserPromptSubmit").stdout;
         assert!(told.contains("scripts/guard.sh changed"), "{told}");
         assert!(told.contains("do not run: no-apply."), "{told}");

@@ -122,7 +122,7 @@ fn in_the_middle_of_a_conflict() {
 }
 
 #[test]
-fn while_somebody_holds_the_lock() {
+fn a_checkpoint_is_made_while_another_process_holds_the_index_lock() {
     let repo = Repo::with_commit();
     repo.write("a", "changed");
     repo.write(".git/index.lock", "");

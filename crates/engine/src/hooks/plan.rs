@@ -295,7 +295,7 @@ impl AwaitedResults<'_> {
     ) -> (Verdict, Vec<RunRow>) {
         let Self { plan, mut results } = self;
         results.sort_by_key(|result| plan.hooks.iter().position(|hook| hook.name == result.hook));
-        let (mut rows, mut said) = (Vec::new(), Vec::new());
+        let (mut rows, mut answers) = (Vec::new(), Vec::new());
         for result in results {
             let answer = result.answer(&plan.event);
             let mut row = plan.row_with(&result, &answer);
@@ -308,13 +308,13 @@ impl AwaitedResults<'_> {
                 rows.push(row);
             }
             let hook = result.hook;
-            said.extend(answer.ok().map(|answer| HookAnswer { hook, answer }));
+            answers.extend(answer.ok().map(|answer| HookAnswer { hook, answer }));
         }
-        let mut merged = merge(&plan.event, own.answer().clone(), &said);
+        let mut merged = merge(&plan.event, own.answer().clone(), &answers);
         if let Some(input) = changed_input(&merged.answer) {
             if let Some(payload) = with_input(&plan.payload, input) {
                 own = own.and_of_the_result(judge(&payload));
-                merged = merge(&plan.event, own.answer().clone(), &said);
+                merged = merge(&plan.event, own.answer().clone(), &answers);
             } else {
                 // An input that cannot be judged does not go out.
                 merged.answer.leave(Change::Input(Rest::new()).key());

@@ -129,28 +129,33 @@ impl SlashReply {
 /// Runs a slash command. It may wait for a lock, and writes a file.
 pub fn act(verb: SlashVerb, argument: &str, context: &SlashContext<'_>) -> SlashReply {
     if argument == ALL && verb != SlashVerb::Status && !context.hooks.is_empty() {
-        return joined(context.hooks.iter().map(|hook| one(verb, hook, context)));
+        return join_replies(
+            context
+                .hooks
+                .iter()
+                .map(|hook| act_on_hook(verb, hook, context)),
+        );
     }
     let words = distinct(name::words(argument), context);
     if let [] | [_] = words[..] {
-        return act_on(verb, words.first().unwrap_or(&""), context);
+        return act_on_name(verb, words.first().unwrap_or(&""), context);
     }
     // Words of which none is a name are read as one name.
     if !words.iter().any(|word| is_known(word, context)) {
-        return act_on(verb, argument.trim(), context);
+        return act_on_name(verb, argument.trim(), context);
     }
     let (clear, unclear): (Vec<&str>, Vec<&str>) =
         words.iter().partition(|word| is_clear(verb, word, context));
     // Either all of them are clear, or nothing is done.
     let meant = if unclear.is_empty() { &clear } else { &unclear };
-    let reply = joined(meant.iter().map(|word| act_on(verb, word, context)));
+    let reply = join_replies(meant.iter().map(|word| act_on_name(verb, word, context)));
     reply.and((!unclear.is_empty()).then(|| NOTHING_CHANGED.to_owned()))
 }
 
-fn joined(reply: impl Iterator<Item = SlashReply>) -> SlashReply {
-    let reply: Vec<SlashReply> = reply.collect();
-    let lines: Vec<&str> = reply.iter().map(|it| &*it.lines).collect();
-    let exit = reply.iter().map(|it| it.exit).max().unwrap_or(0);
+fn join_replies(replies: impl Iterator<Item = SlashReply>) -> SlashReply {
+    let replies: Vec<SlashReply> = replies.collect();
+    let lines: Vec<&str> = replies.iter().map(|reply| &*reply.lines).collect();
+    let exit = replies.iter().map(|reply| reply.exit).max().unwrap_or(0);
     SlashReply::new(lines.join("\n"), exit)
 }
 
@@ -186,18 +191,22 @@ fn is_clear(verb: SlashVerb, word: &str, context: &SlashContext<'_>) -> bool {
     }
 }
 
+fn all_hooks<'a>(context: &SlashContext<'a>) -> Vec<&'a Hook> {
+    context.hooks.iter().map(AsRef::as_ref).collect()
+}
+
 fn names_of<'a>(context: &SlashContext<'a>) -> impl Iterator<Item = &'a str> + use<'a> {
     context.hooks.iter().map(|hook| hook.name.as_str())
 }
 
-fn act_on(verb: SlashVerb, argument: &str, context: &SlashContext<'_>) -> SlashReply {
+fn act_on_name(verb: SlashVerb, argument: &str, context: &SlashContext<'_>) -> SlashReply {
     let found = name::find(argument, names_of(context));
     if let (Match::None { .. }, Some(guard)) = (&found, guard(argument, context)) {
         return SlashReply::new(is_guard(guard), 3);
     }
     match found {
         _ if argument.is_empty() => with_switches(context, |switches| {
-            let hooks: Vec<&Hook> = context.hooks.iter().map(AsRef::as_ref).collect();
+            let hooks = all_hooks(context);
             let listed = match verb {
                 SlashVerb::Status => status(&hooks, switches, context.agent_type),
                 _ => usage(verb, &hooks, switches, context.agent_type),
@@ -208,7 +217,7 @@ fn act_on(verb: SlashVerb, argument: &str, context: &SlashContext<'_>) -> SlashR
             let Some(hook) = context.hooks.iter().find(|hook| hook.name == name) else {
                 return SlashReply::new(nothing_configured(), 3);
             };
-            one(verb, hook, context)
+            act_on_hook(verb, hook, context)
         }
         Match::Several(names) if verb == SlashVerb::Status => with_switches(context, |switches| {
             let meant = context.hooks.iter().map(AsRef::as_ref);
@@ -219,7 +228,7 @@ fn act_on(verb: SlashVerb, argument: &str, context: &SlashContext<'_>) -> SlashR
         }),
         Match::Several(names) => SlashReply::new(several(verb, argument, &names), 2),
         Match::None { nearest } => with_switches(context, |switches| {
-            let hooks: Vec<&Hook> = context.hooks.iter().map(AsRef::as_ref).collect();
+            let hooks = all_hooks(context);
             let list = list(&hooks, switches, context.agent_type);
             SlashReply::new(no_match(verb, argument, nearest, &list), 3)
         }),
@@ -227,17 +236,20 @@ fn act_on(verb: SlashVerb, argument: &str, context: &SlashContext<'_>) -> SlashR
 }
 
 /// Reads the switches for a message to the user. A damaged file is set aside, and the message says so.
-fn with_switches(context: &SlashContext<'_>, tell: impl Fn(&Switches) -> SlashReply) -> SlashReply {
+fn with_switches(
+    context: &SlashContext<'_>,
+    reply: impl Fn(&Switches) -> SlashReply,
+) -> SlashReply {
     let aside = switch::set_aside(context.place, context.session);
     let read = Switches::read(context.place, context.session);
     let trouble = match aside {
         Ok(aside) => aside.as_deref().map(set_aside),
         Err(error) => Some(trouble(&error)),
     };
-    tell(&read.switches).and(trouble)
+    reply(&read.switches).and(trouble)
 }
 
-fn one(verb: SlashVerb, hook: &Hook, context: &SlashContext<'_>) -> SlashReply {
+fn act_on_hook(verb: SlashVerb, hook: &Hook, context: &SlashContext<'_>) -> SlashReply {
     if verb == SlashVerb::Status {
         return with_switches(context, |switches| {
             SlashReply::new(status(&[hook], switches, context.agent_type), 0)
@@ -260,12 +272,12 @@ fn one(verb: SlashVerb, hook: &Hook, context: &SlashContext<'_>) -> SlashReply {
         _ => switch::disable(place, session, &hook.name, cwd),
     };
     match switched {
-        Ok(switched) => tell(verb, hook, &switched),
+        Ok(switched) => switched_reply(verb, hook, &switched),
         Err(error) => SlashReply::new(failed(verb, &hook.name, &error), 1),
     }
 }
 
-fn tell(verb: SlashVerb, hook: &Hook, switched: &SwitchOutcome) -> SlashReply {
+fn switched_reply(verb: SlashVerb, hook: &Hook, switched: &SwitchOutcome) -> SlashReply {
     let line = match (verb, switched.changed) {
         (SlashVerb::Enable, true) => enabled(&hook.name),
         (SlashVerb::Enable, false) => not_disabled(&hook.name),
@@ -310,9 +322,9 @@ pub fn answer(event: EventName, lines: &str) -> Answer {
 }
 
 /// The width of the column of names; longer names widen it.
-const NAME: usize = 20;
+const NAME_WIDTH: usize = 20;
 /// The number of typed characters that a message repeats.
-const TYPED: usize = 80;
+const LONGEST_TYPED: usize = 80;
 
 fn disabled(hook: &str) -> String {
     format!("🔒 Disabled {hook} for this session")
@@ -389,7 +401,7 @@ fn built_in(typed: &str) -> Option<String> {
 }
 
 fn several(verb: SlashVerb, typed: &str, names: &[&str]) -> String {
-    let mut text = format!("🤔 Multiple hooks match '{}':\n", said(typed));
+    let mut text = format!("🤔 Multiple hooks match '{}':\n", shortened(typed));
     for name in names {
         // Writing into a String does not fail.
         let _ = writeln!(text, "  - {name}");
@@ -398,7 +410,7 @@ fn several(verb: SlashVerb, typed: &str, names: &[&str]) -> String {
 }
 
 fn no_match(verb: SlashVerb, typed: &str, nearest: Option<&str>, list: &str) -> String {
-    let typed = said(typed);
+    let typed = shortened(typed);
     let mut text = format!("❌ No hook found matching '{typed}'\n");
     let built_in = built_in(&typed);
     match (&built_in, nearest) {
@@ -450,7 +462,7 @@ fn list(hooks: &[&Hook], switches: &Switches, agent: Option<&str>) -> String {
 
 fn lines(hooks: &[&Hook], shown: impl Fn(&Hook) -> Option<HookState>) -> String {
     let longest = hooks.iter().map(|hook| hook.name.chars().count()).max();
-    let width = longest.unwrap_or(0).max(NAME);
+    let width = longest.unwrap_or(0).max(NAME_WIDTH);
     let mut text = String::new();
     for hook in hooks {
         let description = one_line(&hook.description);
@@ -464,9 +476,9 @@ fn lines(hooks: &[&Hook], shown: impl Fn(&Hook) -> Option<HookState>) -> String 
 }
 
 /// Shortens typed text to repeat it in a message.
-fn said(typed: &str) -> String {
+fn shortened(typed: &str) -> String {
     let typed = one_line(typed);
-    match typed.char_indices().nth(TYPED) {
+    match typed.char_indices().nth(LONGEST_TYPED) {
         Some((end, _)) => format!("{}…", &typed[..end]),
         None => typed,
     }

@@ -269,7 +269,7 @@ fn a_hook_with_paths_hears_of_those_files_only() {
 }
 
 #[test]
-fn a_batch_concerns_whoever_one_of_its_calls_concerns() {
+fn a_batch_concerns_each_hook_that_one_of_its_calls_concerns() {
     let on = &[EventName::PostToolBatch];
     let batch = r#"{"hook_event_name": "PostToolBatch", "cwd": "/p", "tool_calls": [
         {"tool_name": "Read", "tool_input": {"file_path": "/p/a.md"}}, 7,

@@ -195,7 +195,7 @@ fn whose_decision_it_is() {
 }
 
 #[test]
-fn where_nobody_attends_a_question_is_a_no() {
+fn without_a_user_an_ask_is_a_denial() {
     for (reason, told) in [
         (
             "sure?",
@@ -399,7 +399,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_allowed_that_nobody_allowed((event, own, said) in any_case()) {
+    fn nothing_is_allowed_that_no_answer_allows((event, own, said) in any_case()) {
         let all = opinions(&own, &said);
         let merged = merge(&event, own, &said);
         match merged.answer.opinion() {

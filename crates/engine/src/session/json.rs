@@ -6,7 +6,7 @@ use becket_wire::effort::EffortBrief;
 use becket_wire::session::{AgentRow, SessionRow};
 use serde::Serialize;
 
-use crate::git::Git;
+use crate::git::Checkout;
 
 /// The JSON of one session. Unknown values are null. Of a Claude Code without hooks only the process is known.
 #[derive(Debug, Serialize)]
@@ -78,7 +78,9 @@ struct Agent<'a> {
 /// the core thread.
 pub fn json(row: &SessionRow) -> Json<'_> {
     let cwd = row.cwd.as_deref().filter(|_| row.ended_at.is_none());
-    let git = cwd.map(|cwd| Git::of(Path::new(cwd))).unwrap_or_default();
+    let git = cwd
+        .map(|cwd| Checkout::of(Path::new(cwd)))
+        .unwrap_or_default();
     let figures = &row.figures;
     let model = row.model.as_deref().or(figures.model_id.as_deref());
     Json {

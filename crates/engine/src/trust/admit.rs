@@ -20,7 +20,8 @@ const UNTRUSTED_FILE: &str =
     "its command names a file of this project, which is not trusted: see `becket trust`";
 const UNPINNED_FILE: &str =
     "in this folder its command names another file than the one that was approved";
-const CHANGED: &str = "what it starts has changed, and was not approved so: see `becket trust`";
+const CHANGED: &str =
+    "the files that it starts have changed since they were approved: see `becket trust`";
 
 /// The variable in which Claude Code tells its hooks the project.
 const PROJECT: &str = "CLAUDE_PROJECT_DIR";
@@ -41,7 +42,7 @@ const FUNCTION: &[u8] = b"BASH_FUNC_";
 ///
 /// In a project that is not trusted, the entries of `PATH` inside it are dropped, and no relative
 /// path in the user's own hook may name a file of it. A hook that an approved project names starts
-/// only while that is as it was approved, and `CLAUDE_PROJECT_DIR` is that project.
+/// only while the approved files are unchanged, and `CLAUDE_PROJECT_DIR` is that project.
 pub fn admit(
     hook: &Hook,
     environment: &Environment,
@@ -58,12 +59,11 @@ pub fn admit(
     };
     if let Action::Run(program) = &hook.action {
         let cwd = resolved(cwd);
-        if let Some(untrusted) = &untrusted {
-            if names_file_in(program, untrusted, untrusted)
-                || names_file_in(program, &cwd, untrusted)
-            {
-                return Err(UNTRUSTED_FILE);
-            }
+        if let Some(untrusted) = &untrusted
+            && (names_file_in(program, untrusted, untrusted)
+                || names_file_in(program, &cwd, untrusted))
+        {
+            return Err(UNTRUSTED_FILE);
         }
         if let Some(approved) = &hook.approved {
             let root = resolved(approved.project());

@@ -2,8 +2,9 @@
 //! known by name, and the programs that a file starts in turn are not followed.
 
 use std::collections::BTreeSet;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
+use crate::matcher::normalized;
 use crate::process::Program;
 
 /// The spellings of the project folder in a command line, and of the folder that it runs in.
@@ -86,15 +87,7 @@ fn place(word: &str, folder: &Path, project: &Path) -> PathBuf {
         (_, Some(rest)) => folder.join(rest),
         _ => folder.join(word),
     };
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => drop(plain.pop()),
-            part => plain.push(part),
-        }
-    }
-    plain
+    normalized(&path)
 }
 
 /// Returns the rest of a word that begins with a variable.

@@ -90,28 +90,18 @@ impl Pins {
 
     /// Returns the differences to an earlier state, by path.
     pub fn changes_since(&self, before: &Self) -> Vec<PinChange> {
-        let gone = before.0.keys().filter(|path| !self.names(path));
-        let mut changes: Vec<PinChange> = gone
-            .map(|path| PinChange::new(path, PinChangeKind::Gone))
-            .collect();
-        for (path, pin) in &self.0 {
-            match before.0.get(path) {
-                None => changes.push(PinChange::new(path, PinChangeKind::New)),
-                Some(old) if old != pin => {
-                    changes.push(PinChange::new(path, PinChangeKind::Changed));
-                }
-                Some(_) => {}
-            }
-        }
-        changes.sort_by(|one, other| one.path.cmp(&other.path));
-        changes
-    }
-}
-
-impl PinChange {
-    fn new(path: &str, kind: PinChangeKind) -> Self {
-        let path = path.to_owned();
-        Self { path, kind }
+        let paths: BTreeSet<&String> = before.0.keys().chain(self.0.keys()).collect();
+        let changes = paths.into_iter().filter_map(|path| {
+            let kind = match (before.0.get(path), self.0.get(path)) {
+                (None, _) => PinChangeKind::New,
+                (_, None) => PinChangeKind::Gone,
+                (old, new) if old != new => PinChangeKind::Changed,
+                _ => return None,
+            };
+            let path = path.clone();
+            Some(PinChange { path, kind })
+        });
+        changes.collect()
     }
 }
 

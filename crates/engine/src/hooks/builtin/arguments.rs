@@ -73,43 +73,24 @@ fn module(file: &Path, folder: &Path) -> Option<Vec<OsString>> {
     let near = file.strip_prefix(folder).ok()?;
     let stem = near.with_extension("");
     let parts: Vec<&str> = stem.iter().filter_map(|part| part.to_str()).collect();
-    let mut args: Vec<&str> = Vec::new();
-    let filter = match &*parts {
-        ["src", "bin", ..] => {
-            args.push("--bins");
-            None
-        }
-        ["src", inside @ ..] => {
-            args.push("--tests");
-            module_filter(inside)
-        }
-        ["tests", name] => {
-            args.extend(["--test", name]);
-            None
-        }
+    let (args, inside): (&[&str], &[&str]) = match &*parts {
+        ["src", "bin", ..] => (&["--bins"], &[]),
+        ["src", inside @ ..] => (&["--tests"], inside),
+        ["tests", name] => (&["--test", name], &[]),
         ["tests", name, inside @ ..]
             if folder.join("tests").join(name).join("main.rs").is_file() =>
         {
-            args.extend(["--test", name]);
-            module_filter(inside)
+            (&["--test", name], inside)
         }
-        ["tests", ..] => {
-            args.push("--tests");
-            None
-        }
+        ["tests", ..] => (&["--tests"], &[]),
         _ => return None,
     };
-    let args = args.into_iter().map(OsString::from);
-    Some(args.chain(filter.map(OsString::from)).collect())
-}
-
-/// Returns the filter for the tests of a module; none for the root of a crate.
-fn module_filter(parts: &[&str]) -> Option<String> {
-    let own = match parts {
+    let module = match inside {
         [above @ .., "mod" | "lib" | "main"] => above,
-        parts => parts,
+        inside => inside,
     };
-    (!own.is_empty()).then(|| format!("{}::", own.join("::")))
+    let filter = (!module.is_empty()).then(|| format!("{}::", module.join("::")).into());
+    Some(args.iter().map(OsString::from).chain(filter).collect())
 }
 
 /// Returns the test files of Python files: `test_x.py` or `x_test.py` for `x.py`.
@@ -170,7 +151,7 @@ pub fn walk(folder: &Path, visit: &mut impl FnMut(&Path)) {
 mod tests_of_arguments {
     use super::*;
 
-    fn said(words: Option<Vec<OsString>>) -> Option<String> {
+    fn joined(words: Option<Vec<OsString>>) -> Option<String> {
         let words: Vec<_> = words?
             .into_iter()
             .map(|word| word.into_string().unwrap())
@@ -197,7 +178,7 @@ mod tests_of_arguments {
             ("build.rs", None),
         ] {
             assert_eq!(
-                said(module(&place(file), Path::new("/p"))).as_deref(),
+                joined(module(&place(file), Path::new("/p"))).as_deref(),
                 wanted,
                 "{file}"
             );
@@ -206,7 +187,7 @@ mod tests_of_arguments {
         let it = folder.path().join("tests/it");
         fs::create_dir_all(&it).unwrap();
         fs::write(it.join("main.rs"), "").unwrap();
-        let module = |name: &str| said(module(&it.join(name), folder.path()));
+        let module = |name: &str| joined(module(&it.join(name), folder.path()));
         assert_eq!(module("buy.rs").as_deref(), Some("--test it buy::"));
         assert_eq!(module("main.rs").as_deref(), Some("--test it"));
     }
@@ -225,7 +206,7 @@ mod tests_of_arguments {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "").unwrap();
         }
-        let tests = |name: &str| said(tests(&[folder.path().join(name)], folder.path()));
+        let tests = |name: &str| joined(tests(&[folder.path().join(name)], folder.path()));
         assert_eq!(
             tests("shop/price.py").as_deref(),
             Some("shop/price_test.py tests/test_price.py")

@@ -37,10 +37,9 @@ pub fn capture(program: &Path, args: &[OsString], folder: &Path) -> io::Result<C
         ..Bounds::default()
     };
     let done = run_command(&mut tool, b"", &bounds)?;
-    let text = |bytes: &[u8]| plain(&String::from_utf8_lossy(bytes));
     Ok(Captured {
-        stdout: text(&done.stdout),
-        stderr: text(&done.stderr),
+        stdout: plain(&String::from_utf8_lossy(&done.stdout)),
+        stderr: plain(&String::from_utf8_lossy(&done.stderr)),
         code: done.status.and_then(|status| status.code()),
         cut: done.dropped > 0,
     })
@@ -82,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_has_no_stdin_and_knows_that_nobody_looks() {
+    fn a_tool_has_no_stdin_and_gets_ci_and_no_color() {
         assert_eq!(sh("cat; echo $CI $NO_COLOR").stdout, "true 1\n");
     }
 

@@ -11,10 +11,10 @@ use becket_wire::place::fnv1a;
 use serde::{Deserialize, Serialize};
 
 use super::arguments::walk;
+use super::memory::{read_json, write_json};
 use crate::checkpoint::{Git, GitError, changes};
-use crate::replace::{Snapshot, store};
 
-const MOST: u64 = 16 << 20;
+
 /// The number of changed files that are kept of a state. With more, the rest counts as changed at every stop.
 const MOST_FILES: usize = 50_000;
 
@@ -73,9 +73,7 @@ pub enum Baseline {
 impl Baseline {
     /// Reads the state at this agent's last stop. Without one, uses the time when its transcript was created.
     pub fn read(memory: &Path, agent: Option<&str>, transcript: Option<&Path>) -> Self {
-        let bytes = Snapshot::read(&place(memory, agent), MOST);
-        let bytes = bytes.ok().and_then(|file| file.bytes().map(<[u8]>::to_vec));
-        if let Some(state) = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()) {
+        if let Some(state) = read_json(&place(memory, agent)) {
             return Self::Stop(state);
         }
         let metadata = transcript.and_then(|path| fs::metadata(path).ok());
@@ -85,9 +83,9 @@ impl Baseline {
     }
 }
 
-/// From now on, this is the last stop.
+/// Stores a state as that of the last stop.
 pub fn remember(memory: &Path, agent: Option<&str>, state: &ProjectState) -> io::Result<()> {
-    store(&place(memory, agent), &serde_json::to_vec(state)?, MOST)
+    write_json(&place(memory, agent), state)
 }
 
 fn place(memory: &Path, agent: Option<&str>) -> PathBuf {

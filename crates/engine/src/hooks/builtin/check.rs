@@ -183,18 +183,18 @@ impl Check {
     /// Runs the check. An error means that the tool could not do its work.
     pub fn run(&self, call: &BuiltinCall<'_>) -> Result<Vec<Problem>, String> {
         make_folder(call.memory, 0o700)
-            .map_err(|error| format!("make {}: {error}", call.memory.display()))?;
-        let said = capture(&self.program, &self.args, &self.folder)
+            .map_err(|error| format!("could not make {}: {error}", call.memory.display()))?;
+        let output = capture(&self.program, &self.args, &self.folder)
             .map_err(|error| format!("{} did not start: {error}", self.program.display()))?;
-        self.judge(&said, call.project)
+        self.judge(&output, call.project)
     }
 
-    fn judge(&self, said: &Captured, project: &Path) -> Result<Vec<Problem>, String> {
+    fn judge(&self, output: &Captured, project: &Path) -> Result<Vec<Problem>, String> {
         let base = match self.format {
             Format::Cargo | Format::CargoTest => workspace(&self.folder, project),
             _ => &self.folder,
         };
-        let mut problems = report::read(self.format, said, base);
+        let mut problems = report::read(self.format, output, base);
         let read = problems.len();
         // A type checker fails for wrong types only; other remarks of a compiler are the linter's work.
         let worst = if self.kind == CheckKind::Lint {
@@ -203,27 +203,27 @@ impl Check {
             Severity::Error
         };
         problems.retain(|problem| problem.severity <= worst);
-        match said.code {
+        match output.code {
             Some(0) => Ok(problems),
             // pytest exits with 5 if it finds no tests.
             Some(5) if self.format == Format::Pytest => Ok(Vec::new()),
             // The shell found no such program, or could not run it.
-            Some(126 | 127) | None => Err(self.failed(said)),
+            Some(126 | 127) | None => Err(self.failed(output)),
             Some(_) if read > 0 => Ok(problems),
             Some(_) if self.format == Format::Any => {
-                Ok(report::last_words(said).into_iter().collect())
+                Ok(report::last_words(output).into_iter().collect())
             }
-            Some(_) => Err(self.failed(said)),
+            Some(_) => Err(self.failed(output)),
         }
     }
 
-    fn failed(&self, said: &Captured) -> String {
-        let mut lines = said.stderr.lines().chain(said.stdout.lines());
+    fn failed(&self, output: &Captured) -> String {
+        let mut lines = output.stderr.lines().chain(output.stdout.lines());
         let first = lines
             .find(|line| !line.trim().is_empty())
             .unwrap_or_default();
         let first: String = first.trim().chars().take(300).collect();
-        match said.code {
+        match output.code {
             Some(code) => format!("{} ended with {code}: {first}", self.by),
             None => format!("{} was killed: {first}", self.by),
         }
@@ -294,7 +294,7 @@ mod tests {
         }
     }
 
-    fn said(code: i32, stdout: &str) -> Captured {
+    fn output(code: i32, stdout: &str) -> Captured {
         Captured {
             stdout: stdout.to_owned(),
             code: Some(code),
@@ -335,8 +335,8 @@ mod tests {
                 &Program::Shell(line.to_owned()),
                 std::slice::from_ref(&name),
             );
-            let said = capture(&program, &args, folder.path()).unwrap();
-            assert_eq!(said.stdout, format!("{}\n", name.display()), "{line}");
+            let output = capture(&program, &args, folder.path()).unwrap();
+            assert_eq!(output.stdout, format!("{}\n", name.display()), "{line}");
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         let words = ["echo", "{files}", "{file}x"].map(str::to_owned);
@@ -348,13 +348,13 @@ mod tests {
     #[test]
     fn what_a_tool_does_when_it_cannot_work_is_no_problem_of_the_code() {
         let judge =
-            |format, kind, said: &Captured| check(format, kind).judge(said, Path::new("/p"));
-        let crash = said(2, "Oops! no configuration\n");
+            |format, kind, output: &Captured| check(format, kind).judge(output, Path::new("/p"));
+        let crash = output(2, "Oops! no configuration\n");
         let why = judge(Format::EslintJson, CheckKind::Lint, &crash).unwrap_err();
         assert_eq!(why, "tool ended with 2: Oops! no configuration");
         let killed = Captured {
             code: None,
-            ..said(0, "")
+            ..output(0, "")
         };
         assert_eq!(
             judge(Format::Lines, CheckKind::Lint, &killed).unwrap_err(),
@@ -362,32 +362,36 @@ mod tests {
         );
         // pytest without tests.
         assert_eq!(
-            judge(Format::Pytest, CheckKind::Test, &said(5, "no tests ran\n")),
+            judge(
+                Format::Pytest,
+                CheckKind::Test,
+                &output(5, "no tests ran\n")
+            ),
             Ok(Vec::new())
         );
-        assert!(judge(Format::Pytest, CheckKind::Test, &said(4, "usage\n")).is_err());
+        assert!(judge(Format::Pytest, CheckKind::Test, &output(4, "usage\n")).is_err());
         // The shell's words for a program that is not there.
         assert!(
             judge(
                 Format::Any,
                 CheckKind::Lint,
-                &said(127, "sh: x: not found\n")
+                &output(127, "sh: x: not found\n")
             )
             .is_err()
         );
     }
 
     #[test]
-    fn a_command_that_nobody_can_read_is_told_by_its_end() {
+    fn unreadable_output_of_a_command_is_reported_by_its_end() {
         let check = check(Format::Any, CheckKind::Test);
         let problems = check
-            .judge(&said(1, "it is wrong\n"), Path::new("/p"))
+            .judge(&output(1, "it is wrong\n"), Path::new("/p"))
             .unwrap();
         assert_eq!(problems.len(), 1);
         assert_eq!(&problems[0].file, &None);
         assert_eq!(&*problems[0].text, "it is wrong");
         assert_eq!(
-            check.judge(&said(0, "it is right\n"), Path::new("/p")),
+            check.judge(&output(0, "it is right\n"), Path::new("/p")),
             Ok(Vec::new())
         );
     }
@@ -397,7 +401,7 @@ mod tests {
         let text = "a.rs:1:1: warning: w\na.rs:2:1: error: e\na.rs:2:1: note: n\n";
         let count = |kind| {
             check(Format::Lines, kind)
-                .judge(&said(1, text), Path::new("/p"))
+                .judge(&output(1, text), Path::new("/p"))
                 .unwrap()
                 .len()
         };
@@ -406,7 +410,7 @@ mod tests {
             [1, 2, 1]
         );
         // It fails for what is not told: that is no crash.
-        let notes = said(1, "a.rs:1:1: warning: w\n");
+        let notes = output(1, "a.rs:1:1: warning: w\n");
         assert_eq!(
             check(Format::Lines, CheckKind::Typecheck).judge(&notes, Path::new("/p")),
             Ok(Vec::new())

@@ -9,8 +9,8 @@ use becket_wire::event::{Event, EventName};
 
 use super::edit::{Edited, feedback, line_of, quoted};
 use super::memory::{KnownProblems, claim};
-use super::on_edit::still;
-use super::report::{self, Problem, Severity};
+use super::on_edit::still_there;
+use super::report::{self, Problem};
 use super::source::code;
 use super::{BuiltIn, BuiltinCall};
 
@@ -27,7 +27,7 @@ pub const HOOK: BuiltIn = BuiltIn {
 
 const ANY: &str = "any";
 /// The number of lines that are listed; the rest is counted.
-const TOLD: usize = 10;
+const MOST_LISTED: usize = 10;
 
 fn run(call: &BuiltinCall<'_>) -> Output {
     let edited = Edited::read(call.payload, call.cwd);
@@ -53,25 +53,27 @@ fn run(call: &BuiltinCall<'_>) -> Output {
     );
     let (same, renamed) = KnownProblems::of(&edited.path, &before).split(&rest);
     let (_, gone) = KnownProblems::of(&edited.path, &rest).split(&before);
-    let (mut still, _) = known.split(&same);
+    let (mut still_there, _) = known.split(&same);
     // A reported `any` that now has another name before it is not fixed.
-    let (told_before, _) = known.split(&[&*same, &gone].concat());
-    still.extend(renamed.into_iter().take(told_before.len() - still.len()));
-    let told = [&*new, &still].concat();
+    let (reported_before, _) = known.split(&[&*same, &gone].concat());
+    still_there.extend(
+        renamed
+            .into_iter()
+            .take(reported_before.len() - still_there.len()),
+    );
+    let reported = [&*new, &still_there].concat();
     // Without a stored list the same is reported again.
-    let _ = KnownProblems::write(call.memory, agent, &edited.path, &told);
-    let (new, still) = (claim(call, &event, new), claim(call, &event, still));
-    tell(&new, &still, &edited, &after, call)
+    let _ = KnownProblems::write(call.memory, agent, &edited.path, &reported);
+    let (new, still_there) = (claim(call, &event, new), claim(call, &event, still_there));
+    tell(&new, &still_there, &edited, &after, call)
 }
 
 /// Makes one problem for each `any`, in the words that linters use.
 fn problems(places: &[(usize, &str)], text: &str, file: &Path) -> Vec<Problem> {
-    let problems = places.iter().map(|(at, with)| Problem {
+    let problems = places.iter().map(|(at, snippet)| Problem {
         file: Some(file.to_path_buf()),
         line: u32::try_from(line_of(text, *at)).unwrap_or(u32::MAX),
-        column: 0,
-        severity: Severity::Error,
-        text: format!("no-explicit-any: {with}"),
+        ..Problem::error(format!("no-explicit-any: {snippet}"))
     });
     problems.collect()
 }
@@ -83,22 +85,22 @@ fn tell(
     text: &str,
     call: &BuiltinCall<'_>,
 ) -> Output {
-    let still = match old {
+    let still_there = match old {
         [] => String::new(),
         old => {
             let places = report::places(old, call.cwd);
-            format!("{}: {places}\n", still(old, "`any`", ""))
+            format!("{}: {places}\n", still_there(old, "`any`", ""))
         }
     };
     if new.is_empty() {
-        return match &*still {
+        return match &*still_there {
             "" => Output::silence(),
-            still => feedback(still.trim_end().to_owned()),
+            still_there => feedback(still_there.trim_end().to_owned()),
         };
     }
     let mut lines: Vec<u32> = new.iter().map(|problem| problem.line).collect();
     lines.dedup();
-    let places = lines.iter().take(TOLD).map(|line| {
+    let places = lines.iter().take(MOST_LISTED).map(|line| {
         let code = text.lines().nth(*line as usize - 1).unwrap_or_default();
         let place = if edited.whole {
             format!("{}:{line}", edited.path)
@@ -108,12 +110,12 @@ fn tell(
         format!("- {place}: {}\n", quoted(code))
     });
     let places: String = places.collect();
-    let more = match lines.len().saturating_sub(TOLD) {
+    let more = match lines.len().saturating_sub(MOST_LISTED) {
         0 => String::new(),
         more => format!("- and {more} more\n"),
     };
     feedback(format!(
-        "This edit brings a new `any`, which switches type checking off:\n{places}{more}{still}\
+        "This edit brings a new `any`, which switches type checking off:\n{places}{more}{still_there}\
          Give it the type that it has. If that is not known, take `unknown` and narrow it where it \
          is used; if it depends on the caller, take a type parameter; for an object of any shape, \
          `Record<string, unknown>`."
@@ -129,19 +131,21 @@ fn is_typescript(path: &str) -> bool {
 
 /// Returns those of `now` that are not in `old`. One that was only renamed or moved is not new.
 fn new_ones<'a>(old: &[(usize, &str)], now: &[(usize, &'a str)]) -> Vec<(usize, &'a str)> {
-    let brought = now.len().saturating_sub(old.len());
+    let added = now.len().saturating_sub(old.len());
     let mut known: HashMap<&str, usize> = HashMap::new();
-    for (_, with) in old {
-        *known.entry(with).or_default() += 1;
+    for (_, snippet) in old {
+        *known.entry(snippet).or_default() += 1;
     }
-    let new = now.iter().filter(|(_, with)| match known.get_mut(with) {
-        Some(left) if *left > 0 => {
-            *left -= 1;
-            false
-        }
-        _ => true,
-    });
-    new.take(brought).copied().collect()
+    let new = now
+        .iter()
+        .filter(|(_, snippet)| match known.get_mut(snippet) {
+            Some(left) if *left > 0 => {
+                *left -= 1;
+                false
+            }
+            _ => true,
+        });
+    new.take(added).copied().collect()
 }
 
 /// Returns every `any` that is a type: its place, and the code from the word before it on.
@@ -304,12 +308,15 @@ mod tests {
     #[test]
     fn a_new_any_is_told_with_its_line() {
         let file = "let a = 1;\nlet b = 2;\n";
-        let said = says(&edit("/p/a.ts", file, "b = 2", "b: any = 2")).unwrap();
-        assert!(said.contains("- a.ts:2: let b: any = 2;\n"), "{said}");
-        assert!(said.contains("`unknown`"), "{said}");
-        assert!(!said.contains("more"), "{said}");
-        let said = says(&write("/p/a.ts", None, "export const a: any = 1;")).unwrap();
-        assert!(said.contains("- a.ts:1:"), "{said}");
+        let feedback = says(&edit("/p/a.ts", file, "b = 2", "b: any = 2")).unwrap();
+        assert!(
+            feedback.contains("- a.ts:2: let b: any = 2;\n"),
+            "{feedback}"
+        );
+        assert!(feedback.contains("`unknown`"), "{feedback}");
+        assert!(!feedback.contains("more"), "{feedback}");
+        let feedback = says(&write("/p/a.ts", None, "export const a: any = 1;")).unwrap();
+        assert!(feedback.contains("- a.ts:1:"), "{feedback}");
     }
 
     #[test]
@@ -326,8 +333,8 @@ mod tests {
         assert!(says(&edit("a.ts", file, "b: string", "b: any")).is_some());
         assert!(silent(&HOOK, &write("a.ts", Some(file), file)));
         let more = format!("{file}let c: any;\n");
-        let said = says(&write("a.tsx", Some(file), &more)).unwrap();
-        assert_eq!(said.matches("\n- ").count(), 1, "{said}");
+        let feedback = says(&write("a.tsx", Some(file), &more)).unwrap();
+        assert_eq!(feedback.matches("\n- ").count(), 1, "{feedback}");
     }
 
     #[test]
@@ -339,8 +346,8 @@ mod tests {
             blocked(&output).unwrap_or_default()
         };
         let one = "const f = (a: any, b: any): any => a as any;\n";
-        let said = says(&write("/p/a.ts", None, one));
-        assert_eq!(said.matches("a as any").count(), 1, "{said}");
+        let feedback = says(&write("/p/a.ts", None, one));
+        assert_eq!(feedback.matches("a as any").count(), 1, "{feedback}");
         // The failed fix: nothing new, and nothing better.
         let two = format!("{one}f(1, 2);\n");
         assert_eq!(
@@ -348,12 +355,12 @@ mod tests {
             "4 `any`s told before are still there: a.ts:1"
         );
         let three = format!("{two}let c: any;\n");
-        let said = says(&write("/p/a.ts", Some(&two), &three));
+        let feedback = says(&write("/p/a.ts", Some(&two), &three));
         assert!(
-            said.contains("\n4 `any`s told before are still there: a.ts:1\n"),
-            "{said}"
+            feedback.contains("\n4 `any`s told before are still there: a.ts:1\n"),
+            "{feedback}"
         );
-        assert!(said.contains("- a.ts:3: let c: any;\n"), "{said}");
+        assert!(feedback.contains("- a.ts:3: let c: any;\n"), "{feedback}");
         assert_eq!(
             says(&write("/p/a.ts", Some(&three), "let c: number;\n")),
             ""
@@ -382,10 +389,13 @@ mod tests {
             format!("{own}f(item: string) {{}}\n"),
             format!("{own}f() {{}}\n"),
         ];
-        let told: Vec<String> = texts.windows(2).map(|it| says(&it[0], &it[1])).collect();
-        let still = "1 `any` told before is still there: a.ts:2";
-        assert!(told[0].contains("- a.ts:2: f(data: any) {}\n"), "{told:?}");
-        assert_eq!(told[1..], [still, still, "", ""]);
+        let reported: Vec<String> = texts.windows(2).map(|it| says(&it[0], &it[1])).collect();
+        let still_there = "1 `any` told before is still there: a.ts:2";
+        assert!(
+            reported[0].contains("- a.ts:2: f(data: any) {}\n"),
+            "{reported:?}"
+        );
+        assert_eq!(reported[1..], [still_there, still_there, "", ""]);
     }
 
     #[test]
@@ -422,15 +432,15 @@ mod tests {
     #[test]
     fn a_piece_is_told_without_its_line() {
         let input = json!({"file_path": "a.ts", "old_string": "b", "new_string": "b as any"});
-        let said = says(&posted("Edit", &input, None)).unwrap();
-        assert!(said.contains("- a.ts: b as any\n"), "{said}");
+        let feedback = says(&posted("Edit", &input, None)).unwrap();
+        assert!(feedback.contains("- a.ts: b as any\n"), "{feedback}");
     }
 
     #[test]
     fn only_typescript_and_not_too_much() {
         assert!(silent(&HOOK, &write("a.js", None, "let a: any;")));
         let many = "let a: any;\n".repeat(30);
-        let said = says(&write("a.ts", None, &many)).unwrap();
-        assert!(said.contains("- and 20 more\n"), "{said}");
+        let feedback = says(&write("a.ts", None, &many)).unwrap();
+        assert!(feedback.contains("- and 20 more\n"), "{feedback}");
     }
 }

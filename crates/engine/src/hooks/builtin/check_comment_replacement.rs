@@ -5,7 +5,7 @@ use std::time::Duration;
 use becket_wire::Output;
 use becket_wire::event::EventName;
 
-use super::edit::{Edited, Step, feedback, quoted};
+use super::edit::{EditStep, Edited, feedback, quoted};
 use super::source::{LineKind, Syntax, lines};
 use super::{BuiltIn, BuiltinCall};
 
@@ -21,7 +21,7 @@ pub const HOOK: BuiltIn = BuiltIn {
 };
 
 /// The number of comments that are listed.
-const TOLD: usize = 5;
+const MOST_LISTED: usize = 5;
 
 /// Words of comments that stand for code, in small letters and with dots as three characters.
 const ELISIONS: &[&str] = &[
@@ -72,7 +72,7 @@ fn run(call: &BuiltinCall<'_>) -> Output {
     if found.is_empty() {
         return Output::silence();
     }
-    let told = found.iter().take(TOLD).map(|found| {
+    let listed = found.iter().take(MOST_LISTED).map(|found| {
         let lines = match found.lost {
             1 => "a line".to_owned(),
             lost => format!("{lost} lines"),
@@ -82,9 +82,9 @@ fn run(call: &BuiltinCall<'_>) -> Output {
             quoted(&found.comment)
         )
     });
-    let told: String = told.collect();
+    let listed: String = listed.collect();
     feedback(format!(
-        "This edit of {} puts a comment where code was:\n{told}\
+        "This edit of {} puts a comment where code was:\n{listed}\
          If the code is still needed, bring it back whole: a comment does not stand for it. If it is \
          not, delete it and say nothing: what was there is in the history. If the comment says \
          something that the reader of the code needs, go on.",
@@ -101,7 +101,7 @@ struct ReplacedCode {
 }
 
 /// Returns the comment that replaced code in one step of an edit.
-fn replaced(step: &Step, syntax: Syntax) -> Option<ReplacedCode> {
+fn replaced(step: &EditStep, syntax: Syntax) -> Option<ReplacedCode> {
     let (before, after) = (lines(&step.before, syntax), lines(&step.after, syntax));
     let (old, new) = differing(&before, &after);
     let code_left = count(new, LineKind::Code);

@@ -12,7 +12,7 @@ use becket_wire::event::EventName;
 use memchr::memmem;
 use serde_json::Value;
 
-use super::turn::Turn;
+use super::turn::EndedTurn;
 use super::{BuiltIn, BuiltinCall, memory};
 use crate::transcript::LONGEST_LINE;
 
@@ -30,12 +30,12 @@ pub const HOOK: BuiltIn = BuiltIn {
 /// The number of bytes at the end of a transcript that are read. A list that was last changed before is ignored.
 const TAIL: u64 = 64 << 20;
 /// The number of items that are listed.
-const TOLD: usize = 20;
+const MOST_LISTED: usize = 20;
 /// The number of characters of an item that are shown.
 const LONGEST: usize = 200;
 
 fn run(call: &BuiltinCall<'_>) -> Output {
-    let Some(turn) = Turn::read(call.payload).filter(Turn::is_final) else {
+    let Some(turn) = EndedTurn::read(call.payload).filter(EndedTurn::is_final) else {
         return Output::silence();
     };
     let list = turn.transcript.as_deref().map(read);
@@ -47,28 +47,31 @@ fn run(call: &BuiltinCall<'_>) -> Output {
         return Output::silence();
     }
     // The same open items are reported once.
-    let told = open.iter().fold(String::new(), |mut told, item| {
-        let _ = writeln!(told, "{} {}", item.status, item.text);
-        told
+    let listed = open.iter().fold(String::new(), |mut listed, item| {
+        let _ = writeln!(listed, "{} {}", item.status, item.text);
+        listed
     });
-    if memory::is_known(call.memory, "open", &told) {
+    if memory::is_known(call.memory, "open", &listed) {
         return Output::silence();
     }
-    memory::keep(call.memory, "open", &told);
+    memory::keep(call.memory, "open", &listed);
     turn.go_on(reason(&open))
 }
 
 fn reason(open: &[TodoItem]) -> String {
-    let lines = open.iter().take(TOLD).map(|item| match &*item.status {
-        "pending" => format!("- {}\n", one_line(&item.text)),
-        status => format!(
-            "- {} ({})\n",
-            one_line(&item.text),
-            one_line(&status.replace('_', " "))
-        ),
-    });
+    let lines = open
+        .iter()
+        .take(MOST_LISTED)
+        .map(|item| match &*item.status {
+            "pending" => format!("- {}\n", one_line(&item.text)),
+            status => format!(
+                "- {} ({})\n",
+                one_line(&item.text),
+                one_line(&status.replace('_', " "))
+            ),
+        });
     let lines: String = lines.collect();
-    let more = match open.len().saturating_sub(TOLD) {
+    let more = match open.len().saturating_sub(MOST_LISTED) {
         0 => String::new(),
         more => format!("- and {more} more\n"),
     };
@@ -114,13 +117,13 @@ pub struct TodoList {
     calls: HashMap<String, (String, Value)>,
     todos: Vec<TodoItem>,
     /// The tasks in the order of their numbers.
-    tasks: BTreeMap<(u64, String), Task>,
+    tasks: BTreeMap<(u64, String), TodoTask>,
     /// True if a task, and not a todo, was changed last.
     has_tasks: bool,
 }
 
 #[derive(Debug)]
-struct Task {
+struct TodoTask {
     item: TodoItem,
     /// True if the task is given to another agent.
     owned: bool,
@@ -191,17 +194,17 @@ impl TodoList {
         }
     }
 
-    fn result(&mut self, block: &Value, said: &Value) {
+    fn result(&mut self, block: &Value, response: &Value) {
         let id = block["tool_use_id"].as_str().unwrap_or_default();
         let Some((name, input)) = self.calls.remove(id) else {
             return;
         };
-        if block["is_error"] == true || said["success"] == false {
+        if block["is_error"] == true || response["success"] == false {
             return;
         }
         match &*name {
             WRITE => self.write(&input),
-            CREATE => self.create(&input, said),
+            CREATE => self.create(&input, response),
             _ => self.update(&input),
         }
         self.has_tasks = name != WRITE;
@@ -216,17 +219,17 @@ impl TodoList {
         self.todos = todos.collect();
     }
 
-    fn create(&mut self, input: &Value, said: &Value) {
-        let subject = [&said["task"]["subject"], &input["subject"]];
+    fn create(&mut self, input: &Value, response: &Value) {
+        let subject = [&response["task"]["subject"], &input["subject"]];
         let subject = subject.into_iter().find(|subject| subject.is_string());
-        let Some(key) = key(&said["task"]["id"]) else {
+        let Some(key) = key(&response["task"]["id"]) else {
             return;
         };
         let item = TodoItem {
             text: subject.map(text).unwrap_or_default(),
             status: "pending".to_owned(),
         };
-        self.tasks.insert(key, Task { item, owned: false });
+        self.tasks.insert(key, TodoTask { item, owned: false });
     }
 
     fn update(&mut self, input: &Value) {
@@ -346,9 +349,9 @@ mod tests {
             text: text.to_owned(),
             status: "pending".to_owned(),
         };
-        let said = reason(&vec![item(&"é\n".repeat(500)); 25]);
-        assert!(said.contains("- and 5 more\n"), "{said}");
-        assert!(said.len() < 20 * 450, "{}", said.len());
+        let response = reason(&vec![item(&"é\n".repeat(500)); 25]);
+        assert!(response.contains("- and 5 more\n"), "{response}");
+        assert!(response.len() < 20 * 450, "{}", response.len());
     }
 
     fn open(lines: &[Value]) -> Vec<(String, String)> {
@@ -364,9 +367,9 @@ mod tests {
         json!({"type": "assistant", "message": {"content": [block]}})
     }
 
-    fn result(id: &str, said: &Value) -> Value {
+    fn result(id: &str, response: &Value) -> Value {
         let block = json!({"type": "tool_result", "tool_use_id": id, "content": "ok"});
-        json!({"type": "user", "message": {"content": [block]}, "toolUseResult": said})
+        json!({"type": "user", "message": {"content": [block]}, "toolUseResult": response})
     }
 
     fn wrote(id: &str, todos: &[(&str, &str)]) -> [Value; 2] {
@@ -379,10 +382,10 @@ mod tests {
     }
 
     fn made(id: &str, task: &str) -> [Value; 2] {
-        let said = json!({"task": {"id": task, "subject": task}});
+        let response = json!({"task": {"id": task, "subject": task}});
         [
             call(id, CREATE, &json!({"subject": task})),
-            result(id, &said),
+            result(id, &response),
         ]
     }
 

@@ -22,7 +22,7 @@ pub const HOOK: BuiltIn = BuiltIn {
 };
 
 /// The number of parameters that are listed.
-const TOLD: usize = 10;
+const MOST_LISTED: usize = 10;
 
 fn run(call: &BuiltinCall<'_>) -> Output {
     let Some(edited) = Edited::read(call.payload, call.cwd) else {
@@ -40,7 +40,7 @@ fn run(call: &BuiltinCall<'_>) -> Output {
     if found.is_empty() {
         return Output::silence();
     }
-    let told = found.iter().take(TOLD).map(|(signature, name)| {
+    let listed = found.iter().take(MOST_LISTED).map(|(signature, name)| {
         let of = match &*signature.name {
             "" => "a function".to_owned(),
             name => format!("`{name}`"),
@@ -48,9 +48,9 @@ fn run(call: &BuiltinCall<'_>) -> Output {
         let place = edited.place(&after, signature.at);
         format!("- {place}: `{name}` of {of} became `_{name}`\n")
     });
-    let told: String = told.collect();
+    let listed: String = listed.collect();
     feedback(format!(
-        "This edit renames parameters that are not used any more:\n{told}\
+        "This edit renames parameters that are not used any more:\n{listed}\
          An underscore only hides them. Remove the parameter, here and where it is called. If \
          the signature is prescribed (by an interface, a callback whose place counts), go on."
     ))

@@ -17,14 +17,14 @@ pub struct Edited {
     /// Relative to the folder in which the session works.
     pub path: String,
     pub syntax: Syntax,
-    pub steps: Vec<Step>,
+    pub steps: Vec<EditStep>,
     /// True if the texts are those of the whole file, so that lines can be counted.
     pub whole: bool,
 }
 
 /// One replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct EditStep {
     pub before: String,
     pub after: String,
 }
@@ -43,7 +43,7 @@ impl Edited {
         let original = original(response);
         let whole = original.is_some();
         let steps = match &*call.tool_name {
-            "Write" => vec![Step {
+            "Write" => vec![EditStep {
                 before: original?.to_owned(),
                 after: input["content"].as_str()?.to_owned(),
             }],
@@ -54,7 +54,7 @@ impl Edited {
             ),
             _ => return None,
         };
-        if steps.iter().any(Step::is_too_large) {
+        if steps.iter().any(EditStep::is_too_large) {
             return None;
         }
         let file = cwd.join(path);
@@ -86,7 +86,7 @@ impl Edited {
     }
 }
 
-impl Step {
+impl EditStep {
     fn is_too_large(&self) -> bool {
         self.before.len().max(self.after.len()) > LARGEST
     }
@@ -100,7 +100,7 @@ fn original(response: &Value) -> Option<&str> {
     }
 }
 
-fn steps(edits: &[&Value], original: Option<&str>) -> Vec<Step> {
+fn steps(edits: &[&Value], original: Option<&str>) -> Vec<EditStep> {
     let mut now = original.map(str::to_owned);
     let mut steps = Vec::new();
     for edit in edits {
@@ -125,7 +125,7 @@ fn steps(edits: &[&Value], original: Option<&str>) -> Vec<Step> {
         if original.is_some() {
             now = Some(after.clone());
         }
-        steps.push(Step { before, after });
+        steps.push(EditStep { before, after });
     }
     steps
 }

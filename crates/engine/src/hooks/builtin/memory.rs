@@ -1,4 +1,4 @@
-//! The data that a built-in stores about a session, in a folder of its own. A failed write is ignored: a hook
+//! The data that a built-in stores about a session, in a folder of its own. A hook goes on if a write fails: it
 //! repeats itself rather than fail.
 
 use std::collections::BTreeMap;
@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use becket_wire::event::Event;
 use becket_wire::place::fnv1a;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::BuiltinCall;
@@ -45,10 +46,21 @@ fn write(folder: &Path, name: &str, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// The most bytes of a stored list of problems. A larger file is not becket's.
-const MOST: u64 = 4 << 20;
+/// The most bytes of a stored value. A larger file is not becket's.
+const MOST: u64 = 16 << 20;
 
-/// The problems that an agent was told of at the last check, each with the number of times.
+/// Reads a stored value. Returns none if it cannot be read.
+pub fn read_json<T: DeserializeOwned>(file: &Path) -> Option<T> {
+    let file = Snapshot::read(file, MOST).ok()?;
+    serde_json::from_slice(file.bytes()?).ok()
+}
+
+/// Stores a value in place of the one before.
+pub fn write_json(file: &Path, value: &impl Serialize) -> io::Result<()> {
+    replace::store(file, &serde_json::to_vec(value)?, MOST)
+}
+
+/// The problems that were reported to an agent at the last check, each with the number of times.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownProblems {
     about: String,
@@ -56,11 +68,9 @@ pub struct KnownProblems {
 }
 
 impl KnownProblems {
-    /// Reads the problems that an agent was told of. An unreadable file counts as empty.
+    /// Reads the problems that were reported to an agent. An unreadable file counts as empty.
     pub fn read(memory: &Path, agent: Option<&str>, about: &str) -> Self {
-        let bytes = Snapshot::read(&place(memory, agent, about), MOST);
-        let bytes = bytes.ok().and_then(|file| file.bytes().map(<[u8]>::to_vec));
-        let known = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let known = read_json(&place(memory, agent, about));
         known
             .filter(|known: &Self| known.about == about)
             .unwrap_or_default()
@@ -100,16 +110,15 @@ impl KnownProblems {
         about: &str,
         now: &[Problem],
     ) -> io::Result<()> {
-        let known = serde_json::to_vec(&Self::of(about, now))?;
-        replace::store(&place(memory, agent, about), &known, MOST)
+        write_json(&place(memory, agent, about), &Self::of(about, now))
     }
 }
 
 /// The file that lists which hook reported which problem at which event. It lies beside the folders of a session's
 /// hooks.
-const TOLD: &str = "told";
+const REPORTED: &str = "told";
 /// The number of rows that are kept.
-const MOST_TOLD: usize = 500;
+const MOST_REPORTED: usize = 500;
 const LOCK_WAIT: Duration = Duration::from_secs(1);
 
 /// Keeps those problems that no other hook reports at this event. A mistake that several tools find is so reported
@@ -126,24 +135,24 @@ pub fn claim(call: &BuiltinCall<'_>, event: &Event, problems: Vec<Problem>) -> V
 }
 
 fn claimed(call: &BuiltinCall<'_>, event: u64, problems: &[Problem]) -> Option<Vec<Problem>> {
-    let file = call.memory.parent()?.join(TOLD);
+    let file = call.memory.parent()?.join(REPORTED);
     make_folder(file.parent()?, 0o700).ok()?;
     let mut lock = replace::lock(&file, LOCK_WAIT).ok()?;
     let text = fs::read_to_string(&file).unwrap_or_default();
     let mut rows: Vec<String> = text.lines().map(str::to_owned).collect();
     let mut kept = Vec::new();
     for problem in problems {
-        let told = format!("{event:016x} {:016x} ", problem.hash());
+        let row_start = format!("{event:016x} {:016x} ", problem.hash());
         let by_another = rows
             .iter()
-            .filter_map(|row| row.strip_prefix(&told))
+            .filter_map(|row| row.strip_prefix(&row_start))
             .any(|hook| hook != call.hook.name);
         if !by_another {
-            rows.push(told + call.hook.name);
+            rows.push(row_start + call.hook.name);
             kept.push(problem.clone());
         }
     }
-    let newest = rows.split_off(rows.len().saturating_sub(MOST_TOLD));
+    let newest = rows.split_off(rows.len().saturating_sub(MOST_REPORTED));
     lock.set_len(0).ok()?;
     lock.write_all((newest.join("\n") + "\n").as_bytes()).ok()?;
     Some(kept)

@@ -40,20 +40,20 @@ pub fn run(call: &BuiltinCall<'_>, kind: CheckKind) -> Output {
         Ok(Some(program)) => (check::by_command(&program, &files, call, kind), Vec::new()),
         Ok(None) => check::of_files(&files, call, kind, &search),
     };
-    let (mut told, mut hashes) = (String::new(), BTreeSet::new());
+    let (mut reported, mut hashes) = (String::new(), BTreeSet::new());
     for check in &checks {
         match check.run(call) {
             Ok(problems) => {
-                let news = news(call, check, &event, problems, &mut hashes, &mut troubles);
-                told.push_str(&news);
+                let report = report_new(call, check, &event, problems, &mut hashes, &mut troubles);
+                reported.push_str(&report);
             }
             Err(why) => troubles.push(why),
         }
     }
-    if !told.is_empty() {
+    if !reported.is_empty() {
         return Output {
             stderr: lines(&troubles),
-            ..say(event.name(), &told)
+            ..say(event.name(), &reported)
         };
     }
     if troubles.is_empty() {
@@ -64,7 +64,7 @@ pub fn run(call: &BuiltinCall<'_>, kind: CheckKind) -> Output {
 
 /// Formats the problems that are new since the last check, and counts those that were reported before and are
 /// still there. Leaves out `hashes`: the problems that an earlier check of this event reported.
-fn news(
+fn report_new(
     call: &BuiltinCall<'_>,
     check: &Check,
     event: &Event,
@@ -75,23 +75,23 @@ fn news(
     let agent = event.common().agent_id.as_deref();
     let (mut old, mut new) = (Vec::new(), Vec::new());
     for (about, problems) in check.by_file(problems) {
-        let (still, fresh) = KnownProblems::read(call.memory, agent, &about).split(&problems);
-        old.extend(still);
+        let (still_there, fresh) = KnownProblems::read(call.memory, agent, &about).split(&problems);
+        old.extend(still_there);
         new.extend(fresh);
     }
     // One compiler error fails the tests of every file, so it is known from the last run.
     let last_run = (check.kind == CheckKind::Test).then(|| check.folder.to_string_lossy());
     if let Some(about) = &last_run {
-        let (still, fresh) = KnownProblems::read(call.memory, agent, about).split(&new);
-        old.extend(still);
+        let (still_there, fresh) = KnownProblems::read(call.memory, agent, about).split(&new);
+        old.extend(still_there);
         new = fresh;
     }
     // Problems that do not fit into the list are reported next time.
     let more = report::cut_off(&mut new, call.cwd);
-    let told = [&*old, &*new].concat();
-    let last_run = last_run.map(|about| (about.into_owned(), told.clone()));
-    for (about, told) in check.by_file(told).into_iter().chain(last_run) {
-        if let Err(error) = KnownProblems::write(call.memory, agent, &about, &told) {
+    let reported = [&*old, &*new].concat();
+    let last_run = last_run.map(|about| (about.into_owned(), reported.clone()));
+    for (about, reported) in check.by_file(reported).into_iter().chain(last_run) {
+        if let Err(error) = KnownProblems::write(call.memory, agent, &about, &reported) {
             troubles.push(format!("could not remember what was told: {error}"));
         }
     }
@@ -105,7 +105,7 @@ fn news(
         .iter()
         .map(|file| shown(file, call.cwd))
         .collect();
-    let (what, whose) = match check.kind {
+    let (noun, place) = match check.kind {
         CheckKind::Test => ("failure", format!("in the tests of {}", files.join(", "))),
         _ => ("problem", format!("in {}", files.join(", "))),
     };
@@ -113,38 +113,38 @@ fn news(
     match (&*new, &*old) {
         ([], []) => String::new(),
         ([], old) => {
-            let still = still(old, what, &format!(" {whose} ({by})"));
+            let still_there = still_there(old, noun, &format!(" {place} ({by})"));
             let places = report::places(old, call.cwd);
             match &*places {
-                "" => format!("{still}\n"),
-                places => format!("{still}: {places}\n"),
+                "" => format!("{still_there}\n"),
+                places => format!("{still_there}: {places}\n"),
             }
         }
         (new, old) => {
-            let count = counted(new.len() + more, &format!("new {what}"));
+            let count = counted(new.len() + more, &format!("new {noun}"));
             let list = report::list(new, more, call.cwd);
             let before = match old {
                 [] => String::new(),
-                old => still(old, what, "") + "\n",
+                old => still_there(old, noun, "") + "\n",
             };
-            format!("{count} {whose} ({by})\n{list}{before}")
+            format!("{count} {place} ({by})\n{list}{before}")
         }
     }
 }
 
 /// Formats "2 problems told before are still there".
-pub fn still(old: &[Problem], what: &str, whose: &str) -> String {
+pub fn still_there(old: &[Problem], noun: &str, place: &str) -> String {
     let (count, are) = (
-        counted(old.len(), what),
+        counted(old.len(), noun),
         if old.len() == 1 { "is" } else { "are" },
     );
-    format!("{count} told before {are} still there{whose}")
+    format!("{count} told before {are} still there{place}")
 }
 
-pub fn counted(count: usize, what: &str) -> String {
+pub fn counted(count: usize, noun: &str) -> String {
     match count {
-        1 => format!("1 {what}"),
-        _ => format!("{count} {what}s"),
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
     }
 }
 
@@ -287,7 +287,7 @@ mod tests {
         }
 
         /// What the model is told of an edit.
-        fn told(&self, file: &str) -> String {
+        fn reported(&self, file: &str) -> String {
             reason(&self.edit("Edit", file))
         }
     }
@@ -306,29 +306,29 @@ mod tests {
     fn only_what_is_new_is_told() {
         let world = World::new("lint-changed");
         world.write("a.txt", "fine\n");
-        assert_eq!(world.told("a.txt"), "");
+        assert_eq!(world.reported("a.txt"), "");
         world.write("a.txt", "fine\nWRONG one\n");
         assert_eq!(
-            world.told("a.txt"),
+            world.reported("a.txt"),
             "1 new problem in a.txt (its command)\na.txt:2: one"
         );
         // It moved.
         world.write("a.txt", "fine\nfine\nWRONG one\n");
         assert_eq!(
-            world.told("a.txt"),
+            world.reported("a.txt"),
             "1 problem told before is still there in a.txt (its command): a.txt:3"
         );
         world.write("a.txt", "WRONG one\nWRONG two\nWRONG three\n");
         assert_eq!(
-            world.told("a.txt"),
+            world.reported("a.txt"),
             "2 new problems in a.txt (its command)\na.txt:2: two\na.txt:3: three\n1 problem told before is still there"
         );
         // Fixed, then broken again.
         world.write("a.txt", "fine\n");
-        assert_eq!(world.told("a.txt"), "");
+        assert_eq!(world.reported("a.txt"), "");
         world.write("a.txt", "WRONG one\n");
         assert_eq!(
-            world.told("a.txt"),
+            world.reported("a.txt"),
             "1 new problem in a.txt (its command)\na.txt:1: one"
         );
     }
@@ -338,20 +338,20 @@ mod tests {
         let world = World::new("lint-changed");
         let wrong: String = (1..=13).map(|n| format!("WRONG {n}\n")).collect();
         world.write("a.txt", &wrong);
-        let told = world.told("a.txt");
+        let reported = world.reported("a.txt");
         assert!(
-            told.starts_with("13 new problems in a.txt (its command)\na.txt:1: 1\n"),
-            "{told}"
+            reported.starts_with("13 new problems in a.txt (its command)\na.txt:1: 1\n"),
+            "{reported}"
         );
-        assert!(told.ends_with("a.txt:10: 10\nand 3 more"), "{told}");
+        assert!(reported.ends_with("a.txt:10: 10\nand 3 more"), "{reported}");
         assert_eq!(
-            world.told("a.txt"),
+            world.reported("a.txt"),
             "3 new problems in a.txt (its command)\na.txt:11: 11\na.txt:12: 12\na.txt:13: 13\n10 problems told before are still there"
         );
-        let told = world.told("a.txt");
+        let reported = world.reported("a.txt");
         assert!(
-            told.starts_with("13 problems told before are still there"),
-            "{told}"
+            reported.starts_with("13 problems told before are still there"),
+            "{reported}"
         );
     }
 
@@ -365,16 +365,19 @@ mod tests {
             reason(&world.call_hook(hook, &payload))
         };
         world.write("a.txt", "WRONG one\n");
-        let told = edit(&world, "typecheck-changed", "1");
-        assert_eq!(told, "1 new problem in a.txt (its command)\na.txt:1: one");
+        let reported = edit(&world, "typecheck-changed", "1");
+        assert_eq!(
+            reported,
+            "1 new problem in a.txt (its command)\na.txt:1: one"
+        );
         assert_eq!(edit(&world, "lint-changed", "1"), "");
         assert_eq!(edit(&world, "test-changed", "1"), "");
         // The hook itself is not kept from it when the event is tried again.
         let again = edit(&world, "typecheck-changed", "1");
         assert!(again.contains("still there"), "{again}");
         // At the next edit it is there still, which one of them says.
-        let still = "1 problem told before is still there in a.txt (its command): a.txt:1";
-        assert_eq!(edit(&world, "lint-changed", "2"), still);
+        let still_there = "1 problem told before is still there in a.txt (its command): a.txt:1";
+        assert_eq!(edit(&world, "lint-changed", "2"), still_there);
         assert_eq!(edit(&world, "typecheck-changed", "2"), "");
         // What only another finds is told by that one.
         world.options = toml::from_str("command = 'echo a.txt:7: other; exit 1'").unwrap();
@@ -389,7 +392,11 @@ mod tests {
         let world = World::new("lint-changed");
         world.write("a.txt", "WRONG a\n");
         world.write("b.txt", "WRONG b\n");
-        assert!(world.told("a.txt").starts_with("1 new problem in a.txt"));
+        assert!(
+            world
+                .reported("a.txt")
+                .starts_with("1 new problem in a.txt")
+        );
         let call = |file: &str| json!({"tool_name": "Edit", "tool_input": {"file_path": file}});
         let calls = [call("a.txt"), call("b.txt")];
         let output = world.call(&json!({"hook_event_name": "PostToolBatch", "tool_calls": calls}));
@@ -409,11 +416,11 @@ mod tests {
         world.write("a.txt", "WRONG a\n");
         world.write("b.txt", "WRONG b\n");
         assert_eq!(
-            world.told("a.txt"),
+            world.reported("a.txt"),
             "1 new problem in a.txt (its command)\na.txt:1: a"
         );
         assert_eq!(
-            world.told("b.txt"),
+            world.reported("b.txt"),
             "1 new problem in b.txt (its command)\nb.txt:1: b"
         );
     }
@@ -457,40 +464,40 @@ mod tests {
         let call = |file: &str| json!({"tool_name": "Edit", "tool_input": {"file_path": file}});
         let calls = [call("a.txt"), call("b.txt")];
         let batch = json!({"hook_event_name": "PostToolBatch", "tool_calls": calls});
-        let told = |output: &Output| {
+        let reported = |output: &Output| {
             let value: Value = serde_json::from_slice(&output.stdout).unwrap();
-            let told = &value["hookSpecificOutput"]["additionalContext"];
-            told.as_str().unwrap().to_owned()
+            let reported = &value["hookSpecificOutput"]["additionalContext"];
+            reported.as_str().unwrap().to_owned()
         };
         assert_eq!(
-            told(&world.call(&batch)),
+            reported(&world.call(&batch)),
             "1 new failure in the tests of a.txt (its command)\na.txt:1: one"
         );
         assert_eq!(
-            told(&world.call(&batch)),
+            reported(&world.call(&batch)),
             "1 failure told before is still there in the tests of a.txt (its command): a.txt:1"
         );
         // The second check tells what only it finds.
         world.write("b.txt", "WRONG two\n");
-        let said = told(&world.call(&batch));
-        assert_eq!(said.matches("b.txt:1: two").count(), 1, "{said}");
+        let text = reported(&world.call(&batch));
+        assert_eq!(text.matches("b.txt:1: two").count(), 1, "{text}");
     }
 
     #[test]
     fn an_old_error_is_not_new_to_the_tests_of_another_file() {
         let world = compiler();
         world.write("a.txt", "WRONG one\n");
-        assert!(world.told("a.txt").starts_with("1 new failure"));
-        let still =
+        assert!(world.reported("a.txt").starts_with("1 new failure"));
+        let still_there =
             "1 failure told before is still there in the tests of b.txt (its command): a.txt:1";
-        assert_eq!(world.told("b.txt"), still);
-        assert_eq!(world.told("b.txt"), still);
+        assert_eq!(world.reported("b.txt"), still_there);
+        assert_eq!(world.reported("b.txt"), still_there);
         // Fixed, then broken again, seen from the other file.
         world.write("a.txt", "fine\n");
-        assert_eq!(world.told("b.txt"), "");
+        assert_eq!(world.reported("b.txt"), "");
         world.write("a.txt", "WRONG one\n");
         assert_eq!(
-            world.told("b.txt"),
+            world.reported("b.txt"),
             "1 new failure in the tests of b.txt (its command)\na.txt:1: one"
         );
     }
@@ -519,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_fails_is_told_to_nobody_but_the_log() {
+    fn a_tool_that_fails_is_reported_in_the_log_only() {
         let mut world = World::new("test-changed");
         world.write("a.txt", "\n");
         for (command, why) in [
@@ -556,16 +563,19 @@ mod tests {
         &json!({"hook_event_name": "PostToolBatch", "tool_calls": [call("a.txt"), call("b.txt")]}),
     );
         let value: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let told = value["hookSpecificOutput"]["additionalContext"]
+        let reported = value["hookSpecificOutput"]["additionalContext"]
             .as_str()
             .unwrap();
         for file in ["a.txt", "b.txt"] {
-            assert!(told.contains(&format!("\nfailed for {file}")), "{told}");
+            assert!(
+                reported.contains(&format!("\nfailed for {file}")),
+                "{reported}"
+            );
         }
         assert_eq!(
-            told.matches("1 new failure in the tests of ").count(),
+            reported.matches("1 new failure in the tests of ").count(),
             2,
-            "{told}"
+            "{reported}"
         );
     }
 }

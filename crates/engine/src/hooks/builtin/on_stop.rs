@@ -15,7 +15,7 @@ use super::memory::claim;
 use super::on_edit::{counted, failed, lines};
 use super::report::{self, Problem, Severity};
 use super::tool::ToolSearch;
-use super::turn::Turn;
+use super::turn::EndedTurn;
 use crate::program;
 
 /// The number of folders of one language that are checked, if the session works above all of them.
@@ -27,7 +27,7 @@ pub fn run(call: &BuiltinCall<'_>, kind: CheckKind) -> Output {
         Err(error) => return failed(&[error.to_string()]),
     };
     // An agent that waits for an answer or for background work, or was kept going already, may stop.
-    let turn = Turn::read(call.payload);
+    let turn = EndedTurn::read(call.payload);
     if turn.as_ref().is_some_and(|turn| !turn.is_final()) {
         return Output::silence();
     }
@@ -46,10 +46,12 @@ pub fn run(call: &BuiltinCall<'_>, kind: CheckKind) -> Output {
         Ok(Some(program)) => (check::by_command(&program, &[], call, kind), Vec::new()),
         Ok(None) => checks(&changed, call, kind, &search),
     };
-    let (mut told, mut hashes) = (String::new(), BTreeSet::new());
+    let (mut reported, mut hashes) = (String::new(), BTreeSet::new());
     for check in &checks {
         match check.run(call) {
-            Ok(problems) => told.push_str(&fails(call, check, &event, problems, &mut hashes)),
+            Ok(problems) => {
+                reported.push_str(&report_errors(call, check, &event, problems, &mut hashes));
+            }
             Err(why) => troubles.push(why),
         }
     }
@@ -57,7 +59,8 @@ pub fn run(call: &BuiltinCall<'_>, kind: CheckKind) -> Output {
     if let Err(error) = changed::remember(call.memory, agent, &now) {
         troubles.push(format!("could not remember this stop: {error}"));
     }
-    let refusal = (!told.is_empty()).then(|| Answer::refusal(event.name(), told.trim_end()));
+    let refusal =
+        (!reported.is_empty()).then(|| Answer::refusal(event.name(), reported.trim_end()));
     match refusal.flatten() {
         Some(answer) => Output {
             stderr: lines(&troubles),
@@ -70,7 +73,7 @@ pub fn run(call: &BuiltinCall<'_>, kind: CheckKind) -> Output {
 
 /// Formats the errors of a check, if there are any. A warning fails nothing. Leaves out `hashes`: the problems that
 /// an earlier check of this event reported, since crates of one workspace report the same.
-fn fails(
+fn report_errors(
     call: &BuiltinCall<'_>,
     check: &Check,
     event: &Event,
@@ -245,13 +248,16 @@ mod tests {
         let world = World::new();
         world.write("WRONG\n");
         let stop = json!({"prompt_id": "1"});
-        let told = "1 problem (its command)\n./a.rs:1:WRONG";
-        assert_eq!(blocked(&world.stop_for("typecheck-project", &stop)), told);
+        let reported = "1 problem (its command)\n./a.rs:1:WRONG";
+        assert_eq!(
+            blocked(&world.stop_for("typecheck-project", &stop)),
+            reported
+        );
         assert!(world.stop(&stop).is_silent());
         assert_eq!(world.runs(), 2);
         // A stop of another prompt.
         world.write("WRONG\n");
-        assert_eq!(blocked(&world.stop(&json!({"prompt_id": "2"}))), told);
+        assert_eq!(blocked(&world.stop(&json!({"prompt_id": "2"}))), reported);
     }
 
     #[test]
@@ -269,9 +275,9 @@ mod tests {
             let tsc = world.folder.path().join("p").join(tsc);
             fs::set_permissions(tsc, fs::Permissions::from_mode(0o755)).unwrap();
         }
-        let told = blocked(&world.stop_for("typecheck-project", &json!({})));
-        assert_eq!(told.matches("error TS1: no").count(), 1, "{told}");
-        assert_eq!(told.matches("1 problem").count(), 1, "{told}");
+        let reported = blocked(&world.stop_for("typecheck-project", &json!({})));
+        assert_eq!(reported.matches("error TS1: no").count(), 1, "{reported}");
+        assert_eq!(reported.matches("1 problem").count(), 1, "{reported}");
     }
 
     #[test]

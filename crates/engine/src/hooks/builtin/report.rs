@@ -10,6 +10,7 @@ use becket_wire::place::fnv1a;
 
 use super::capture::Captured;
 use super::language::Format;
+use crate::join_first;
 
 /// The bounds of one report: the number of problems, the bytes of each, and the bytes of all.
 const MOST: usize = 10;
@@ -39,18 +40,18 @@ pub enum Severity {
 }
 
 /// Reads the problems in the output of a tool. Files are relative to `base`.
-pub fn read(format: Format, said: &Captured, base: &Path) -> Vec<Problem> {
-    let both = format!("{}\n{}", said.stdout, said.stderr);
+pub fn read(format: Format, output: &Captured, base: &Path) -> Vec<Problem> {
+    let both = format!("{}\n{}", output.stdout, output.stderr);
     let mut problems = match format {
         Format::Lines | Format::Cargo => formats::colons(&both),
         Format::Parens => formats::parens(&both),
-        Format::GitHub => formats::github(&said.stdout),
-        Format::EslintJson => formats::eslint(&said.stdout),
-        Format::PyrightJson => formats::pyright(&said.stdout),
-        Format::JestJson => formats::jest(&said.stdout),
-        Format::CargoTest => formats::cargo(&said.stdout, &said.stderr),
-        Format::Pytest => formats::pytest(&said.stdout),
-        Format::GoTest => formats::go(&said.stdout, &said.stderr),
+        Format::GitHub => formats::github(&output.stdout),
+        Format::EslintJson => formats::eslint(&output.stdout),
+        Format::PyrightJson => formats::pyright(&output.stdout),
+        Format::JestJson => formats::jest(&output.stdout),
+        Format::CargoTest => formats::cargo(&output.stdout, &output.stderr),
+        Format::Pytest => formats::pytest(&output.stdout),
+        Format::GoTest => formats::go(&output.stdout, &output.stderr),
         Format::Any => formats::any(&both),
     };
     for problem in &mut problems {
@@ -66,35 +67,29 @@ pub fn read(format: Format, said: &Captured, base: &Path) -> Vec<Problem> {
 }
 
 /// Makes a problem of the end of the output, for a tool that fails without a readable problem.
-pub fn last_words(said: &Captured) -> Option<Problem> {
-    let text = format!("{}\n{}", said.stdout.trim_end(), said.stderr.trim_end());
+pub fn last_words(output: &Captured) -> Option<Problem> {
+    let text = format!("{}\n{}", output.stdout.trim_end(), output.stderr.trim_end());
     let lines: Vec<_> = text
         .lines()
         .filter(|line| !line.trim().is_empty())
         .collect();
     let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
-    (!last.is_empty()).then(|| Problem {
-        file: None,
-        line: 0,
-        column: 0,
-        severity: Severity::Error,
-        text: last.join("\n"),
-    })
+    (!last.is_empty()).then(|| Problem::error(last.join("\n")))
 }
 
 /// Puts the worst problems first and keeps those that fit into one list. Returns how many do not.
 pub fn cut_off(problems: &mut Vec<Problem>, cwd: &Path) -> usize {
     problems.sort_by_key(|problem| problem.severity);
-    let (all, mut length, mut told) = (problems.len(), 0, 0);
+    let (all, mut length, mut listed) = (problems.len(), 0, 0);
     for problem in problems.iter().take(MOST) {
         length += problem.entry(cwd).len();
-        if told > 0 && length > ALL {
+        if listed > 0 && length > ALL {
             break;
         }
-        told += 1;
+        listed += 1;
     }
-    problems.truncate(told);
-    all - told
+    problems.truncate(listed);
+    all - listed
 }
 
 /// Formats problems for a person or a model, and the count of those that were cut off.
@@ -110,6 +105,17 @@ pub fn list(problems: &[Problem], more: usize, cwd: &Path) -> String {
 const ANY: [&str; 3] = ["no-explicit-any", "noExplicitAny", "Unexpected any"];
 
 impl Problem {
+    /// Makes an error without a place.
+    pub fn error(text: String) -> Self {
+        Self {
+            file: None,
+            line: 0,
+            column: 0,
+            severity: Severity::Error,
+            text,
+        }
+    }
+
     /// Returns a hash that is the same for every tool that reports this problem.
     pub fn hash(&self) -> u64 {
         let file = self.file.as_ref();
@@ -174,12 +180,7 @@ pub fn places(problems: &[Problem], cwd: &Path) -> String {
             places.push(place);
         }
     }
-    let more = places.len().saturating_sub(MOST);
-    places.truncate(MOST);
-    match more {
-        0 => places.join(", "),
-        more => format!("{} and {more} more", places.join(", ")),
-    }
+    join_first(places.into_iter(), MOST)
 }
 
 /// Cuts a text at its end, which matters least.
@@ -196,13 +197,13 @@ mod tests {
     use super::*;
 
     fn recorded(format: Format, stdout: &str, stderr: &str) -> String {
-        let said = Captured {
+        let output = Captured {
             stdout: stdout.to_owned(),
             stderr: stderr.to_owned(),
             code: Some(1),
             cut: false,
         };
-        cut_list(read(format, &said, Path::new("/p")))
+        cut_list(read(format, &output, Path::new("/p")))
     }
 
     fn cut_list(mut problems: Vec<Problem>) -> String {
@@ -291,8 +292,8 @@ see https://example.com:443/a.b: there
     fn json_is_found_among_what_tests_print() {
         let report = r#"{"testResults":[{"name":"/p/a.test.js","status":"failed","message":"no","assertionResults":[]}]}"#;
         let printed = format!("hello\n{{not json}}\n{{\"a\":1}}\n{report}\nbye\n");
-        let told = recorded(Format::JestJson, &printed, "");
-        assert_eq!(told, "a.test.js: the file could not be run: no\n");
+        let listed = recorded(Format::JestJson, &printed, "");
+        assert_eq!(listed, "a.test.js: the file could not be run: no\n");
         for garbage in ["", "[", "{}", "null", "\"x\"", "[1]"] {
             for format in [Format::EslintJson, Format::PyrightJson, Format::JestJson] {
                 assert_eq!(recorded(format, garbage, ""), "", "{garbage}");
@@ -312,20 +313,20 @@ see https://example.com:443/a.b: there
 
     #[test]
     fn a_long_list_is_cut() {
-        let told = cut_list((1..=25).map(|line| problem(line, "wrong")).collect());
-        assert_eq!(told.lines().count(), 11, "{told}");
+        let listed = cut_list((1..=25).map(|line| problem(line, "wrong")).collect());
+        assert_eq!(listed.lines().count(), 11, "{listed}");
         assert!(
-            told.ends_with("src/a.ts:10: wrong\nand 15 more\n"),
-            "{told}"
+            listed.ends_with("src/a.ts:10: wrong\nand 15 more\n"),
+            "{listed}"
         );
 
         let long = "é".repeat(5_000);
-        let told = cut_list((1..=25).map(|line| problem(line, &long)).collect());
-        assert!(told.len() < ALL + 100, "{}", told.len());
+        let listed = cut_list((1..=25).map(|line| problem(line, &long)).collect());
+        assert!(listed.len() < ALL + 100, "{}", listed.len());
         assert!(
-            told.ends_with("and 20 more\n"),
+            listed.ends_with("and 20 more\n"),
             "{}",
-            &told[told.len() - 30..]
+            &listed[listed.len() - 30..]
         );
     }
 
@@ -340,16 +341,16 @@ see https://example.com:443/a.b: there
     }
 
     #[test]
-    fn what_nobody_can_read_is_told_by_its_end() {
+    fn unreadable_output_is_reported_by_its_end() {
         let stdout: String = (0..100).map(|line| format!("line {line}\n\n")).collect();
-        let said = Captured {
+        let output = Captured {
             stdout,
             stderr: "the end\n".to_owned(),
             ..Captured::default()
         };
-        let told = last_words(&said).unwrap().text;
-        assert!(told.starts_with("line 61\n"), "{told}");
-        assert!(told.ends_with("line 99\nthe end"), "{told}");
+        let listed = last_words(&output).unwrap().text;
+        assert!(listed.starts_with("line 61\n"), "{listed}");
+        assert!(listed.ends_with("line 99\nthe end"), "{listed}");
         assert_eq!(last_words(&Captured::default()), None);
     }
 }

@@ -10,8 +10,9 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use super::changed::{self, Baseline, ProjectState};
 use super::source::Syntax;
-use super::turn::Turn;
+use super::turn::EndedTurn;
 use super::{BuiltIn, BuiltinCall, memory};
+use crate::join_first;
 
 pub const HOOK: BuiltIn = BuiltIn {
     name: "self-review",
@@ -46,7 +47,7 @@ const QUESTIONS: [&str; 9] = [
 ];
 
 fn run(call: &BuiltinCall<'_>) -> Output {
-    let Some(turn) = Turn::read(call.payload) else {
+    let Some(turn) = EndedTurn::read(call.payload) else {
         return Output::silence();
     };
     // An agent that asks or waits is not done: its changes are reviewed when it is.
@@ -68,26 +69,18 @@ fn run(call: &BuiltinCall<'_>) -> Output {
 }
 
 fn reason(call: &BuiltinCall<'_>, changed: &[&PathBuf]) -> String {
-    let named: Vec<String> = changed
-        .iter()
-        .take(NAMED)
-        .map(|file| {
-            let file = file.strip_prefix(call.project).unwrap_or(file);
-            file.to_string_lossy().replace(is_hidden, "�")
-        })
-        .collect();
-    let more = match changed.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let names = changed.iter().map(|file| {
+        let file = file.strip_prefix(call.project).unwrap_or(file);
+        file.to_string_lossy().replace(is_hidden, "�")
+    });
     let asked: String = questions(call)
         .iter()
         .map(|question| format!("- {question}\n"))
         .collect();
     format!(
-        "Baseline you stop, look once more at what you changed ({}{more}):\n{asked}\
+        "Before you stop, look once more at what you changed ({}):\n{asked}\
          Fix what you find. If all is well, say so in a line.",
-        named.join(", ")
+        join_first(names, NAMED)
     )
 }
 

@@ -8,7 +8,7 @@ use memchr::memmem;
 /// The size in bytes up to which a file is read.
 pub const LARGEST: usize = 4 << 20;
 
-/// The syntax of comments and strings in a syntax.
+/// The syntax of comments and strings in a language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Syntax {
     /// TypeScript and JavaScript, with templates and regular expressions.
@@ -59,29 +59,29 @@ impl Syntax {
 
 /// The part of the source that a byte belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum SourcePart {
     Code,
     Comment,
     Text,
 }
 
 /// Returns the part of each byte.
-pub fn parts(text: &str, syntax: Syntax) -> Vec<Part> {
+pub fn parts(text: &str, syntax: Syntax) -> Vec<SourcePart> {
     scan(text.as_bytes(), syntax)
 }
 
 /// Returns the code alone, each byte at its place: comments are blank, strings are empty between their quotes.
 pub fn code(text: &str, syntax: Syntax) -> String {
     let parts = parts(text, syntax);
-    let is_text = |at: usize| parts.get(at) == Some(&Part::Text);
+    let is_text = |at: usize| parts.get(at) == Some(&SourcePart::Text);
     let mut code = String::with_capacity(text.len());
     for (at, c) in text.char_indices() {
         let is_edge = at == 0 || !is_text(at - 1) || !is_text(at + 1);
         let stays = match parts[at] {
             _ if c == '\n' => true,
-            Part::Code => true,
-            Part::Text => matches!(c, '"' | '\'' | '`') && is_edge,
-            Part::Comment => false,
+            SourcePart::Code => true,
+            SourcePart::Text => matches!(c, '"' | '\'' | '`') && is_edge,
+            SourcePart::Comment => false,
         };
         if stays {
             code.push(c);
@@ -111,7 +111,7 @@ pub fn lines(text: &str, syntax: Syntax) -> Vec<(LineKind, &str)> {
         let mut kind = LineKind::Blank;
         let mut only_braces = true;
         for (byte, part) in bytes.filter(|(byte, _)| !byte.is_ascii_whitespace()) {
-            if *part == Part::Comment {
+            if *part == SourcePart::Comment {
                 if kind == LineKind::Blank {
                     kind = LineKind::Comment;
                 }
@@ -131,7 +131,7 @@ pub fn lines(text: &str, syntax: Syntax) -> Vec<(LineKind, &str)> {
     found
 }
 
-fn scan(bytes: &[u8], syntax: Syntax) -> Vec<Part> {
+fn scan(bytes: &[u8], syntax: Syntax) -> Vec<SourcePart> {
     let mut scan = Scan {
         bytes,
         syntax,
@@ -150,7 +150,7 @@ struct Scan<'a> {
     bytes: &'a [u8],
     syntax: Syntax,
     at: usize,
-    parts: Vec<Part>,
+    parts: Vec<SourcePart>,
     /// The place of the last byte of code that is not a space.
     last: Option<usize>,
     /// The templates whose `${` is open, each with the number of braces that are open in it.
@@ -160,17 +160,17 @@ struct Scan<'a> {
 impl Scan<'_> {
     fn step(&mut self) {
         if let Some(length) = self.comment() {
-            self.take(Part::Comment, length);
+            self.take(SourcePart::Comment, length);
         } else if let Some(length) = self.raw() {
-            self.take(Part::Text, length);
+            self.take(SourcePart::Text, length);
         } else {
             self.quote_or_code();
         }
     }
 
-    fn take(&mut self, part: Part, length: usize) {
+    fn take(&mut self, part: SourcePart, length: usize) {
         let end = self.at.saturating_add(length).min(self.bytes.len());
-        if part == Part::Text {
+        if part == SourcePart::Text {
             self.last = end.checked_sub(1);
         }
         self.parts.resize(end, part);
@@ -262,20 +262,20 @@ impl Scan<'_> {
         let byte = self.bytes[self.at];
         let script = self.syntax == Syntax::Script;
         match byte {
-            b'"' => self.take(Part::Text, self.quoted(b'"')),
+            b'"' => self.take(SourcePart::Text, self.quoted(b'"')),
             b'\'' if self.syntax == Syntax::Rust => self.character(),
-            b'\'' => self.take(Part::Text, self.quoted(b'\'')),
+            b'\'' => self.take(SourcePart::Text, self.quoted(b'\'')),
             b'`' if script => {
-                self.take(Part::Text, 1);
+                self.take(SourcePart::Text, 1);
                 self.template();
             }
             b'/' if script && self.may_be_a_pattern() => match self.pattern() {
-                Some(length) => self.take(Part::Text, length),
+                Some(length) => self.take(SourcePart::Text, length),
                 None => self.code(),
             },
             b'}' if self.open.last() == Some(&0) => {
                 self.open.pop();
-                self.take(Part::Text, 1);
+                self.take(SourcePart::Text, 1);
                 self.template();
             }
             _ => self.code(),
@@ -294,7 +294,7 @@ impl Scan<'_> {
         if !byte.is_ascii_whitespace() {
             self.last = Some(self.at);
         }
-        self.take(Part::Code, 1);
+        self.take(SourcePart::Code, 1);
     }
 
     /// Returns the length of a quoted string. If it is not closed, it ends with its line, except in Rust.
@@ -325,7 +325,7 @@ impl Scan<'_> {
             escaped || str::from_utf8(&rest[1..from + close]).is_ok_and(|c| c.chars().count() == 1)
         };
         match close.filter(is_one) {
-            Some(close) => self.take(Part::Text, from + close + 1),
+            Some(close) => self.take(SourcePart::Text, from + close + 1),
             None => self.code(),
         }
     }
@@ -337,9 +337,9 @@ impl Scan<'_> {
         while let Some(&byte) = rest.get(at) {
             match byte {
                 b'\\' => at += 1,
-                b'`' => return self.take(Part::Text, at + 1),
+                b'`' => return self.take(SourcePart::Text, at + 1),
                 b'$' if rest.get(at + 1) == Some(&b'{') => {
-                    self.take(Part::Text, at + 2);
+                    self.take(SourcePart::Text, at + 2);
                     self.open.push(0);
                     return;
                 }
@@ -347,7 +347,7 @@ impl Scan<'_> {
             }
             at += 1;
         }
-        self.take(Part::Text, at);
+        self.take(SourcePart::Text, at);
     }
 
     /// Returns true if a slash may begin a regular expression: after a value it divides.
@@ -412,9 +412,9 @@ mod tests {
         let parts = parts(text, syntax);
         let mark = |(at, c): (usize, char)| match parts[at] {
             _ if c == '\n' => c,
-            Part::Code => c,
-            Part::Comment => 'c',
-            Part::Text => 't',
+            SourcePart::Code => c,
+            SourcePart::Comment => 'c',
+            SourcePart::Text => 't',
         };
         text.char_indices().map(mark).collect()
     }

@@ -176,7 +176,7 @@ impl ToolSearch<'_> {
             self.manager(language, Path::new(&folder.to_string())),
         ) {
             (ToolProgram::Manager, Some(manager)) => {
-                format!("{manager} is not on PATH; {folder} is its")
+                format!("{manager} is not on PATH; {folder} uses it")
             }
             (_, Some(manager)) => format!(
                 "{} is not installed; {folder} uses it, so run `{manager} install` there",

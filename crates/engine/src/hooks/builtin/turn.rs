@@ -8,7 +8,7 @@ use becket_wire::event::{Event, EventName, PermissionMode};
 
 /// A turn that ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Turn {
+pub struct EndedTurn {
     pub event: EventName,
     /// The subagent whose turn it was.
     pub agent: Option<String>,
@@ -26,7 +26,7 @@ pub struct Turn {
 /// The states of a background task that has ended.
 const OVER: [&str; 5] = ["completed", "failed", "killed", "stopped", "cancelled"];
 
-impl Turn {
+impl EndedTurn {
     /// Reads a Stop or a SubagentStop. Returns none for any other event.
     pub fn read(payload: &[u8]) -> Option<Self> {
         let event = Event::parse(payload).ok()?;
@@ -148,7 +148,7 @@ pub(super) mod tests {
     fn what_claude_code_really_sent() {
         macro_rules! recorded {
             ($name:literal) => {
-                Turn::read(include_bytes!(concat!(
+                EndedTurn::read(include_bytes!(concat!(
                     "../../../../wire/fixtures/",
                     $name,
                     ".json"
@@ -167,7 +167,7 @@ pub(super) mod tests {
 
     #[test]
     fn some_ends_are_none() {
-        let is_final = |fields: Value| Turn::read(&stop(&fields)).unwrap().is_final();
+        let is_final = |fields: Value| EndedTurn::read(&stop(&fields)).unwrap().is_final();
         assert!(is_final(json!({})));
         assert!(is_final(
             json!({"background_tasks": [{"status": "completed"}]})

@@ -124,7 +124,7 @@ fn what_a_person_wrote_is_kept() {
 }
 
 #[test]
-fn a_damaged_file_counts_as_empty_and_is_set_aside_by_who_writes() {
+fn a_damaged_file_counts_as_empty_and_is_set_aside_at_the_next_write() {
     let damaged: [&[u8]; 5] = [
         b"{\"disabledHooks\": [\"a\"",
         b"[]",

@@ -173,15 +173,15 @@ pub(super) fn eslint(text: &str) -> Vec<Problem> {
             } else {
                 "warning"
             };
-            let said = text_of(&message["message"]);
+            let text = text_of(&message["message"]);
             problems.push(Problem {
                 file: path(&file["filePath"]),
                 line,
                 column: integer(&message["column"]).unwrap_or(0),
                 severity,
                 text: match rule {
-                    Some(rule) => format!("{word}: {said} ({rule})"),
-                    None => format!("{word}: {said}"),
+                    Some(rule) => format!("{word}: {text} ({rule})"),
+                    None => format!("{word}: {text}"),
                 },
             });
         }
@@ -226,13 +226,15 @@ pub(super) fn jest(text: &str) -> Vec<Problem> {
         let before = problems.len();
         problems.extend(failed.map(|test| failed_test(suite, test)));
         if problems.len() == before && suite["status"] == "failed" {
-            let said = text_of(&suite["message"]);
+            let output = text_of(&suite["message"]);
             // jest prints a page of advice before the error.
-            let said = said.split_once("Details:").map_or(&*said, |(_, said)| said);
-            let said = first_lines(said);
+            let output = output
+                .split_once("Details:")
+                .map_or(&*output, |(_, output)| output);
+            let output = first_lines(output);
             problems.push(at(
                 suite,
-                format!("the file could not be run: {said}"),
+                format!("the file could not be run: {output}"),
                 0,
                 0,
             ));
@@ -242,14 +244,14 @@ pub(super) fn jest(text: &str) -> Vec<Problem> {
 }
 
 fn failed_test(suite: &Value, test: &Value) -> Problem {
-    let said = list(&test["failureMessages"]);
-    let said = said.first().map(text_of).unwrap_or_default();
+    let output = list(&test["failureMessages"]);
+    let output = output.first().map(text_of).unwrap_or_default();
     let name = text_of(&test["fullName"]);
     let file = text_of(&suite["name"]);
-    let (line, column) = place_in(&said, &file).unwrap_or_default();
+    let (line, column) = place_in(&output, &file).unwrap_or_default();
     at(
         suite,
-        format!("{name}: {}", first_lines(&said)),
+        format!("{name}: {}", first_lines(&output)),
         line,
         column,
     )
@@ -260,8 +262,7 @@ fn at(suite: &Value, text: String, line: u32, column: u32) -> Problem {
         file: path(&suite["name"]),
         line,
         column,
-        severity: Severity::Error,
-        text,
+        ..Problem::error(text)
     }
 }
 
@@ -322,33 +323,35 @@ pub(super) fn cargo(stdout: &str, stderr: &str) -> Vec<Problem> {
         let Some(name) = name else {
             continue;
         };
-        let mut said = Vec::new();
+        let mut output = Vec::new();
         while let Some(line) =
             lines.next_if(|line| !line.starts_with("---- ") && *line != "failures:")
         {
-            said.push(line);
+            output.push(line);
         }
-        problems.push(cargo_test(name, &said));
+        problems.push(cargo_test(name, &output));
     }
     problems
 }
 
-fn cargo_test(name: &str, said: &[&str]) -> Problem {
+fn cargo_test(name: &str, output: &[&str]) -> Problem {
     // "thread 'x' (123) panicked at src/price.rs:12:9:"
-    let panicked = said.iter().position(|line| line.contains(" panicked at "));
+    let panicked = output
+        .iter()
+        .position(|line| line.contains(" panicked at "));
     let place = panicked.and_then(|at| {
-        let (_, place) = said[at].split_once(" panicked at ")?;
+        let (_, place) = output[at].split_once(" panicked at ")?;
         colon_line(&format!("{place} "))
     });
     let from = panicked.map_or(0, |at| at + 1);
-    let said = said[from..].iter().copied();
-    let said: Vec<_> = said
+    let output = output[from..].iter().copied();
+    let output: Vec<_> = output
         .filter(|line| !line.trim().is_empty() && !line.starts_with("note: "))
         .take(LINES)
         .collect();
     Problem {
-        text: format!("{name}: {}", said.join("\n")),
-        ..place.unwrap_or(nowhere())
+        text: format!("{name}: {}", output.join("\n")),
+        ..place.unwrap_or_else(|| Problem::error(String::new()))
     }
 }
 
@@ -361,13 +364,13 @@ pub(super) fn pytest(stdout: &str) -> Vec<Problem> {
         .position(|line| line.contains("short test summary info"));
     let (bodies, summary) = lines.split_at(summary.unwrap_or(lines.len()));
     for line in summary {
-        let told = line
+        let failure = line
             .strip_prefix("FAILED ")
             .or_else(|| line.strip_prefix("ERROR "));
-        let Some(told) = told else {
+        let Some(failure) = failure else {
             continue;
         };
-        let id = told.split(" - ").next().unwrap_or(told);
+        let id = failure.split(" - ").next().unwrap_or(failure);
         let (file, test) = id.split_once("::").unwrap_or((id, ""));
         let body = body_of(bodies, file, test);
         let prefix = format!("{file}:");
@@ -377,10 +380,10 @@ pub(super) fn pytest(stdout: &str) -> Vec<Problem> {
             .filter_map(|line| colon_line(line))
             .next_back();
         let errors = body.iter().filter_map(|line| line.strip_prefix("E "));
-        let said: Vec<_> = errors.map(str::trim).take(LINES).collect();
-        let said = match told.split_once(" - ") {
-            Some((_, short)) if said.is_empty() => short.to_owned(),
-            _ => said.join("\n"),
+        let output: Vec<_> = errors.map(str::trim).take(LINES).collect();
+        let output = match failure.split_once(" - ") {
+            Some((_, short)) if output.is_empty() => short.to_owned(),
+            _ => output.join("\n"),
         };
         let name = if test.is_empty() {
             "the file could not be read"
@@ -390,8 +393,7 @@ pub(super) fn pytest(stdout: &str) -> Vec<Problem> {
         problems.push(Problem {
             file: Some(file.into()),
             line: place.as_ref().map_or(0, |place| place.line),
-            text: format!("{name}: {said}"),
-            ..nowhere()
+            ..Problem::error(format!("{name}: {output}"))
         });
     }
     problems
@@ -430,41 +432,25 @@ pub(super) fn go(stdout: &str, stderr: &str) -> Vec<Problem> {
     let mut lines = stdout.lines().peekable();
     while let Some(line) = lines.next() {
         if let Some(panic) = line.strip_prefix("panic: ") {
-            problems.push(Problem {
-                text: format!("panic: {panic}"),
-                ..nowhere()
-            });
+            problems.push(Problem::error(format!("panic: {panic}")));
             continue;
         }
         let Some(name) = line.trim_start().strip_prefix("--- FAIL: ") else {
             continue;
         };
         let name = name.split(" (").next().unwrap_or(name);
-        let mut said = Vec::new();
+        let mut output = Vec::new();
         while let Some(line) =
             lines.next_if(|line| line.starts_with(' ') && !line.contains("--- FAIL: "))
         {
-            said.push(line.trim());
+            output.push(line.trim());
         }
         // A test may fail only because a test inside it did.
-        if said.is_empty() && lines.peek().is_some_and(|line| line.contains("--- FAIL: ")) {
+        if output.is_empty() && lines.peek().is_some_and(|line| line.contains("--- FAIL: ")) {
             continue;
         }
-        let said: Vec<_> = said.into_iter().take(LINES).collect();
-        problems.push(Problem {
-            text: format!("{name}: {}", said.join("\n")),
-            ..nowhere()
-        });
+        let output: Vec<_> = output.into_iter().take(LINES).collect();
+        problems.push(Problem::error(format!("{name}: {}", output.join("\n"))));
     }
     problems
-}
-
-fn nowhere() -> Problem {
-    Problem {
-        file: None,
-        line: 0,
-        column: 0,
-        severity: Severity::Error,
-        text: String::new(),
-    }
 }
