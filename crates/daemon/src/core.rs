@@ -212,16 +212,16 @@ impl Core {
             Message::HooksFailed(seq) => self.hooks.give_up(seq),
             Message::HookEnded(runs) => self.runs.extend(runs),
             Message::CountSessions(reply) => drop(reply.send(self.registry.len())),
-            Message::Registry(mut asked) => {
+            Message::Registry(mut request) => {
                 self.commit();
                 if let RegistryRequest::Name {
                     title: Some(title), ..
-                } = &mut asked
+                } = &mut request
                 {
                     *title = self.configs.current(None).1.text(title);
                 }
                 let database = self.store.connection();
-                self.registry.answer(database, asked, now_ms());
+                self.registry.answer(database, request, now_ms());
             }
             Message::Effort(ask, prepared, done) => {
                 self.commit();
@@ -230,7 +230,7 @@ impl Core {
                 self.commit();
                 drop(done.send(told));
             }
-            Message::Inferred(found) => self.apply_inferences(found),
+            Message::Inferred(sessions) => self.apply_inferences(sessions),
             Message::Covered(sessions) => {
                 for (id, coverage) in sessions {
                     self.registry.set_coverage(&id, coverage);
@@ -332,8 +332,7 @@ impl Core {
         let (mut context, mut applied) = self.apply(&event, &mut record, at, on_time, now);
         if late {
             // The shim has gone standalone, or does so with this `Busy`.
-            let reply = move || drop(shim);
-            return self.group.push((record, Box::new(reply)));
+            return self.group.push((record, Box::new(move || drop(shim))));
         }
         context.judge_only = record.duplicate_of.is_some();
         context.change = applied.as_mut().and_then(|applied| applied.display.take());
@@ -502,12 +501,12 @@ impl Core {
                 frames.push((shim, frame));
             }
         }
-        let reply = move || {
+        let send: Reply = Box::new(move || {
             for (shim, frame) in frames {
                 shim.answer(frame);
             }
-        };
-        self.group.push((record, Box::new(reply)));
+        });
+        self.group.push((record, send));
     }
 }
 

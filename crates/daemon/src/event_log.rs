@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::connection::Connection;
 use crate::core::Message;
-use crate::lifecycle::closes;
+use crate::lifecycle::until_closing;
 use crate::serve::{Server, take_in};
 use crate::store::{self, OpenError};
 
@@ -16,7 +16,7 @@ use crate::store::{self, OpenError};
 const AHEAD: usize = 64;
 
 /// Sends the events that match a query. Returns false if the connection is to be closed.
-pub(crate) async fn events(
+pub(crate) async fn send_events(
     connection: &Connection,
     mut query: EventQuery,
     server: &Server,
@@ -25,7 +25,7 @@ pub(crate) async fn events(
     let mut feed = server.feed.subscribe();
     let mut running = take_in(server).await;
     if let Some(prefix) = &query.session {
-        match complete(server, prefix.clone()).await {
+        match complete_id(server, prefix.clone()).await {
             Ok(id) => query.session = Some(id),
             Err(told) => return connection.respond(&Response::Told(told)).await,
         }
@@ -47,7 +47,7 @@ pub(crate) async fn events(
         let next = tokio::select! {
             next = feed.recv() => next,
             () = connection.until_hang_up() => return false,
-            () = closes(&mut closing) => return connection.respond(&Response::Told(Told::Done)).await,
+            () = until_closing(&mut closing) => return connection.respond(&Response::Told(Told::Done)).await,
         };
         match next {
             Ok(row) => {
@@ -72,7 +72,8 @@ pub(crate) async fn events(
     }
 }
 
-struct Gone;
+/// The client closed the connection, or the log could not be read.
+struct Disconnected;
 
 /// Sends the events in the log. Leaves out, for followers, those whose hooks are `running`: they come by the feed,
 /// with their decision.
@@ -82,7 +83,7 @@ async fn send_past(
     server: &Server,
     running: &HashSet<i64>,
     shown: &mut Shown,
-) -> Result<(), Gone> {
+) -> Result<(), Disconnected> {
     let (rows, mut reading) = mpsc::channel(AHEAD);
     let (path, wanted) = (server.place.database(), query.clone());
     let inode = store::inode(&path);
@@ -106,7 +107,7 @@ async fn send_past(
                 // Only followers read several times, so only they may get a row twice.
                 let is_new = !query.follow || !running.contains(&row.seq) && shown.is_new(row.seq);
                 if is_new && !connection.respond(&Response::Row(Box::new(row))).await {
-                    return Err(Gone);
+                    return Err(Disconnected);
                 }
             }
             Err(why) => {
@@ -124,7 +125,7 @@ async fn send_past(
                     told.push_str("; it was set aside, and a new one begun");
                 }
                 connection.respond(&Response::Told(Told::No(told))).await;
-                return Err(Gone);
+                return Err(Disconnected);
             }
         }
     }
@@ -132,7 +133,7 @@ async fn send_past(
 }
 
 /// Completes the beginning of an id to the id of a session.
-async fn complete(server: &Server, prefix: String) -> Result<String, Told> {
+async fn complete_id(server: &Server, prefix: String) -> Result<String, Told> {
     let path = server.place.database();
     let wanted = prefix.clone();
     let found = tokio::task::spawn_blocking(move || match store::open_to_read(&path) {

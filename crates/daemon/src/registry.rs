@@ -187,14 +187,14 @@ impl Registry {
             live.session.nothing_after(now);
         }
         let before = live.session.shown();
-        let changed = live.session.apply(&moment) | chained.is_some();
+        let has_changed = live.session.apply(&moment) | chained.is_some();
         let display = Change::of(before, &live.session, moment.at);
-        if changed && moment.event == EventName::SessionEnd {
+        if has_changed && moment.event == EventName::SessionEnd {
             chained = self.chain_next(id);
         }
         let effort = self.worked(id, &moment, left);
         self.unwritten.insert(id.to_owned());
-        if changed || effort.is_some() {
+        if has_changed || effort.is_some() {
             self.changed.insert(id.to_owned());
         }
         Some(Applied {
@@ -250,9 +250,13 @@ impl Registry {
 
     /// Takes the sessions to write. If that fails, `return_unwritten` takes them back.
     pub(crate) fn take_unwritten(&mut self) -> Vec<StoredSession> {
-        let ids = std::mem::take(&mut self.unwritten);
-        let session = |id: String| StoredSession::new(&self.sessions.get(&id)?.session);
-        ids.into_iter().filter_map(session).collect()
+        let mut stored = Vec::new();
+        for id in std::mem::take(&mut self.unwritten) {
+            if let Some(live) = self.sessions.get(&id) {
+                stored.extend(StoredSession::new(&live.session));
+            }
+        }
+        stored
     }
 
     /// Takes back sessions and figures that could not be written, for the next commit.
@@ -283,19 +287,20 @@ impl Registry {
 
     /// Takes the figures of turns to write.
     pub(crate) fn take_figures(&mut self) -> Vec<TurnFigures> {
-        match std::mem::take(&mut self.figures_due) {
-            true => std::mem::take(&mut self.ended_turns),
-            false => Vec::new(),
+        if std::mem::take(&mut self.figures_due) {
+            std::mem::take(&mut self.ended_turns)
+        } else {
+            Vec::new()
         }
     }
 
     /// Sends views the sessions that changed since the last time.
     pub(crate) fn publish_changes(&mut self, now: i64) {
-        let news = std::mem::take(&mut self.changed);
+        let changed = std::mem::take(&mut self.changed);
         if self.changes.receiver_count() == 0 {
             return;
         }
-        for id in news {
+        for id in changed {
             if let Some(live) = self.sessions.get(&id) {
                 drop(self.changes.send(Arc::new(self.session_row(live, now))));
             }
@@ -408,10 +413,13 @@ impl Registry {
 
     /// Returns the processes of the live sessions.
     pub(crate) fn processes(&self) -> Vec<(String, Process)> {
-        let process = |(id, live): (&String, &LiveSession)| {
-            Some((id.clone(), (live.session.pid?, live.session.pid_start)))
-        };
-        self.live().filter_map(process).collect()
+        let mut processes = Vec::new();
+        for (id, LiveSession { session, .. }) in self.live() {
+            if let Some(pid) = session.pid {
+                processes.push((id.clone(), (pid, session.pid_start)));
+            }
+        }
+        processes
     }
 
     fn live(&self) -> impl Iterator<Item = (&String, &LiveSession)> {

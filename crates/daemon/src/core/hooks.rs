@@ -179,8 +179,10 @@ impl Core {
             slots: Arc::clone(&self.hooks.slots),
             entry: RunningHooks::enter(&self.hooks.running, seq, cancel, self.messages.clone()),
         });
-        let reply = move || WaitingShim::hold_for(hooks, hold, clients);
-        self.group.push((record, Box::new(reply)));
+        self.group.push((
+            record,
+            Box::new(move || WaitingShim::hold_for(hooks, hold, clients)),
+        ));
     }
 
     /// Commits the decision of the hooks, then answers.

@@ -17,14 +17,14 @@ impl Registry {
         if moment.event != EventName::SessionStart || !moment.envelope.pid_is_claude {
             return None;
         }
-        let found = match moment.head.source.as_deref() {
-            Some("clear") => self.cleared(id, moment).map(|prev| (prev, Chain::Clear)),
-            Some("fork") => self
-                .forked(database, id, moment.envelope.pid)
-                .map(|prev| (prev, Chain::Fork)),
-            _ => None,
+        let (prev, chain) = match moment.head.source.as_deref() {
+            Some("clear") => (self.cleared(id, moment)?, Chain::Clear),
+            Some("fork") => {
+                let pid = moment.envelope.pid;
+                (self.forked_from(database, id, pid)?, Chain::Fork)
+            }
+            _ => return None,
         };
-        let (prev, chain) = found?;
         let prev = self.sessions.get(&prev)?.session.clone();
         let live = self.sessions.get_mut(id)?;
         if live.session.prev_session_id.is_some() {
@@ -73,7 +73,7 @@ impl Registry {
     }
 
     /// Returns the session that Claude Code's command line resumes: the events of a fork do not name it.
-    fn forked(&mut self, database: &Connection, id: &str, pid: u32) -> Option<String> {
+    fn forked_from(&mut self, database: &Connection, id: &str, pid: u32) -> Option<String> {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
         let prev = resumed(&line)?;
         if prev == id {
