@@ -31,10 +31,7 @@ pub(crate) async fn send_events(
         }
     }
     let mut shown = Shown::of(&query);
-    if send_past(connection, &query, server, &running, &mut shown)
-        .await
-        .is_err()
-    {
+    if !send_past(connection, &query, server, &running, &mut shown).await {
         return false;
     }
     if !query.follow {
@@ -61,43 +58,38 @@ pub(crate) async fn send_events(
             Err(RecvError::Lagged(_)) => {
                 running = take_in(server).await;
                 query.after = Some(shown.after());
-                let sent = send_past(connection, &query, server, &running, &mut shown).await;
-                query.after = None;
-                if sent.is_err() {
+                if !send_past(connection, &query, server, &running, &mut shown).await {
                     return false;
                 }
+                query.after = None;
             }
             Err(RecvError::Closed) => return connection.respond(&Response::Told(Told::Done)).await,
         }
     }
 }
 
-/// The client closed the connection, or the log could not be read.
-struct Disconnected;
-
 /// Sends the events in the log. Leaves out, for followers, those whose hooks are `running`: they come by the feed,
-/// with their decision.
+/// with their decision. Returns false if the connection is to be closed.
 async fn send_past(
     connection: &Connection,
     query: &EventQuery,
     server: &Server,
     running: &HashSet<i64>,
     shown: &mut Shown,
-) -> Result<(), Disconnected> {
+) -> bool {
     let (rows, mut reading) = mpsc::channel(AHEAD);
     let (path, wanted) = (server.place.database(), query.clone());
     let inode = store::inode(&path);
     // A separate thread: a paused client must not block one of the threads that prepare events.
     std::thread::spawn(move || {
-        let found = match store::open_to_read(&path) {
+        let result = match store::open_to_read(&path) {
             Ok(Some(connection)) => store::find(&connection, &wanted, &mut |row| {
                 rows.blocking_send(Ok(row)).is_ok()
             }),
-            Ok(None) => Ok(()),
             Err(OpenError::Sqlite { why, .. }) => Err(why),
-            Err(_) => Ok(()),
+            Ok(None) | Err(_) => Ok(()),
         };
-        if let Err(why) = found {
+        if let Err(why) = result {
             drop(rows.blocking_send(Err(why)));
         }
     });
@@ -107,11 +99,11 @@ async fn send_past(
                 // Only followers read several times, so only they may get a row twice.
                 let is_new = !query.follow || !running.contains(&row.seq) && shown.is_new(row.seq);
                 if is_new && !connection.respond(&Response::Row(Box::new(row))).await {
-                    return Err(Disconnected);
+                    return false;
                 }
             }
             Err(why) => {
-                let mut told = format!("could not read the log: {why}");
+                let mut text = format!("could not read the log: {why}");
                 if store::is_damage(&why) {
                     let (done, set_aside) = oneshot::channel();
                     let why = why.to_string();
@@ -122,14 +114,14 @@ async fn send_past(
                             .await,
                     );
                     drop(set_aside.await);
-                    told.push_str("; it was set aside, and a new one begun");
+                    text.push_str("; it was set aside, and a new one begun");
                 }
-                connection.respond(&Response::Told(Told::No(told))).await;
-                return Err(Disconnected);
+                connection.respond(&Response::Told(Told::No(text))).await;
+                return false;
             }
         }
     }
-    Ok(())
+    true
 }
 
 /// Completes the beginning of an id to the id of a session.

@@ -7,6 +7,8 @@ use becket_wire::run::{FINE, RunRow, UNDER_WAY};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
+use super::queries::WhereClause;
+
 /// A run of a hook, and the tool of the event that it ran on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedRun {
@@ -94,31 +96,19 @@ pub fn runs(connection: &Connection, query: &RunQuery) -> rusqlite::Result<Vec<L
 }
 
 fn select(query: &RunQuery) -> (String, Vec<Value>) {
-    let mut wheres = vec!["1"];
-    let mut values: Vec<Value> = Vec::new();
-    let mut only = |condition, value: Value| {
-        wheres.push(condition);
-        values.push(value);
-    };
-    if let Some(hook) = &query.hook {
-        only("r.hook = ?", hook.clone().into());
-    }
-    if let Some(session) = &query.session {
-        only("r.session_id = ?", session.clone().into());
-    }
-    if let Some(since) = query.since {
-        only("r.at >= ?", since.into());
-    }
-    if let Some(event) = query.event {
-        only("r.event_id = ?", event.as_bytes().to_vec().into());
-    }
+    let mut clause = WhereClause::new();
+    clause.add("r.hook = ?", query.hook.clone());
+    clause.add("r.session_id = ?", query.session.clone());
+    clause.add("r.at >= ?", query.since);
+    let event = query.event.map(|event| event.as_bytes().to_vec());
+    clause.add("r.event_id = ?", event);
     let sql = format!(
         "SELECT {COLUMNS} FROM runs r LEFT JOIN events e ON e.id = r.event_id
          WHERE {} ORDER BY r.at DESC LIMIT {}",
-        wheres.join(" AND "),
+        clause.sql(),
         query.limit.map_or(-1, i64::from)
     );
-    (sql, values)
+    (sql, clause.values)
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<LoggedRun> {
