@@ -110,7 +110,7 @@ async fn send_past(
                     drop(
                         server
                             .core
-                            .send(Message::Damaged { inode, why, done })
+                            .send(Message::DatabaseDamaged { inode, why, done })
                             .await,
                     );
                     drop(set_aside.await);

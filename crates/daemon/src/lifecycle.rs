@@ -325,12 +325,12 @@ async fn supervise(server: &Server, options: &Options, ours: Option<u64>) -> Sto
             problems,
             processes,
             ended,
-            log_gone,
+            wal_gone,
         }) = tick(server).await
         else {
             return StopReason::Broken;
         };
-        if log_gone {
+        if wal_gone {
             warn!("the database's log was deleted or replaced: the next daemon opens it again");
             return StopReason::LogGone;
         }
@@ -364,7 +364,7 @@ fn compare_calls(server: &Server, ended: Vec<EndedSession>) {
             return;
         };
         let counted = transcript_calls::count_ended(&database, &ended);
-        drop(core.blocking_send(Message::Covered(counted)));
+        drop(core.blocking_send(Message::CallsCounted(counted)));
     });
 }
 
@@ -378,7 +378,7 @@ fn find_gone_processes(server: &Server, processes: Vec<(String, Process)>) {
         let mut gone = processes;
         gone.retain(|(_, process)| !is_alive(*process));
         if !gone.is_empty() {
-            drop(core.blocking_send(Message::Gone(gone)));
+            drop(core.blocking_send(Message::ProcessesGone(gone)));
         }
     });
 }

@@ -70,7 +70,7 @@ pub(crate) struct Registry {
 struct LiveSession {
     session: Session,
     /// The generation of the config that this session's user was told of.
-    told: Option<u64>,
+    config_told: Option<u64>,
     /// The reasons why something about it is not known.
     troubles: Vec<String>,
     turn: TurnUsage,
@@ -433,12 +433,12 @@ impl Registry {
     /// Returns true if this session's user was told of this generation of the config.
     pub(crate) fn knows_config(&self, id: &str, generation: u64) -> bool {
         let live = self.sessions.get(id);
-        live.is_some_and(|live| live.told == Some(generation))
+        live.is_some_and(|live| live.config_told == Some(generation))
     }
 
     pub(crate) fn mark_config_told(&mut self, id: &str, generation: u64) {
         if let Some(live) = self.sessions.get_mut(id) {
-            live.told = Some(generation);
+            live.config_told = Some(generation);
         }
     }
 

@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_than_a_frame_holds_is_cut_not_refused() {
+    fn sessions_beyond_one_frame_are_cut_off() {
         let row = SessionRow {
             title: Some("x".repeat(10 << 20)),
             ..SessionRow::default()

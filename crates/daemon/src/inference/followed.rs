@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said_once_it_should_be_there() {
+    fn a_missing_transcript_is_reported_after_a_while() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.jsonl");
         let mut followed = FollowedTranscript::default();
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_line_of_the_past_is_passed_over_however_long_it_is() {
+    fn a_partial_first_line_is_skipped() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.jsonl");
         let mut followed = FollowedTranscript::default();
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_never_waited_for() {
+    fn a_pipe_a_folder_or_a_device_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_line_names_the_session_that_it_goes_on_from() {
+    fn a_command_line_names_the_session_that_it_resumes() {
         let found = |line: &str| resumed(line.replace(' ', "\0").as_bytes());
         assert_eq!(
             found("claude --resume abc --fork-session"),

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_asked_for_comes_and_the_newest_of_it() {
+    fn a_query_finds_the_newest_runs_that_match() {
         let connection = Home::new().open();
         let elsewhere = RunRow {
             session_id: Some("other".into()),
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_run_in_the_background_takes_the_place_of_its_beginning() {
+    fn the_end_of_a_background_run_replaces_its_beginning() {
         let connection = Home::new().open();
         let begun = RunRow {
             outcome: UNDER_WAY.into(),
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_event_that_needs_telling_was_decided_failed_on_or_denied_in_vain() {
+    fn an_explainable_event_was_decided_or_had_a_failed_hook_or_ran_denied() {
         let connection = Home::new().open();
         let last = |session| last_explainable(&connection, session).unwrap();
         assert_eq!(last(None), None);
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_becket_says_itself_needs_no_telling() {
+    fn messages_of_becket_itself_are_not_explainable() {
         let connection = Home::new().open();
         let decided = |number: u32, answer: &str, by: Option<&str>| {
             let mut event = record(number.into(), number);

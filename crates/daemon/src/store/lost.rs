@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_event_counts_however_many_processes_count() {
+    fn events_lost_by_several_processes_all_count() {
         let home = tempfile::tempdir().unwrap();
         let place = Place::new(home.path());
         assert_eq!(counted(&place), 0);

@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn every_question_finds_what_it_asks_for() {
+    fn every_filter_finds_its_events() {
         let home = Home::new();
         let connection = log(&home);
         let all = EventQuery::default;
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_counted_and_the_newest_is_told() {
+    fn faults_are_counted_and_the_newest_is_returned() {
         let home = Home::new();
         let connection = log(&home);
         assert_eq!(faults(&connection, 7).unwrap(), None);

@@ -629,7 +629,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn any_interleaving_of_kills_and_intakes_gives_each_event_once(moves in moves()) {
+        fn any_interleaving_of_kills_and_intakes_stores_each_event_once(moves in moves()) {
             let mut daemon = Daemon::new();
             let mut sent = Sent::default();
             for step in moves {
@@ -697,7 +697,7 @@ mod tests {
     }
 
     #[test]
-    fn intake_is_in_order_of_id_and_tells_what_was_new() {
+    fn intake_is_in_order_of_id_and_returns_new_events() {
         let mut daemon = Daemon::new();
         for event in [3, 1, 2] {
             daemon.home.leave(event, &details(1, None));
@@ -752,7 +752,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_event_is_set_aside_and_holds_nothing_up() {
+    fn a_file_without_an_event_is_set_aside() {
         let mut daemon = Daemon::new();
         let place = daemon.home.place.clone();
         daemon.home.leave(1, &details(1, None));
@@ -833,7 +833,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_hear_once_how_an_event_was_decided() {
+    fn a_decision_reaches_its_session_once() {
         let stop = br#"{"hook_event_name":"Stop","session_id":"s"}"#;
         let block = || details(900, Some("block"));
         let twice = [details(900, None), details(950, None)];

@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_database_refuses_comes_by_the_spool() {
+    fn events_that_the_database_refuses_go_through_the_spool() {
         for (held_too, taken_in) in [(false, false), (true, false), (true, true)] {
             let Started {
                 home,
@@ -596,7 +596,7 @@ mod tests {
     }
 
     #[test]
-    fn what_neither_database_nor_spool_takes_is_counted() {
+    fn an_event_that_cannot_be_stored_is_counted_as_lost() {
         let Started {
             home,
             mut store,
@@ -613,7 +613,7 @@ mod tests {
     }
 
     #[test]
-    fn what_standalone_answered_stands_and_the_runs_are_told_all_the_same() {
+    fn the_answer_of_standalone_stays_and_the_daemons_runs_are_stored() {
         let Started {
             home,
             mut store,
@@ -678,7 +678,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_is_deleted_takes_nothing_with_it() {
+    fn no_event_is_lost_with_a_deleted_log() {
         let Started {
             home, mut store, ..
         } = start();

@@ -12,7 +12,7 @@ use tokio::runtime::Builder;
 
 use super::*;
 
-/// A tmux server with one pane, `%0`, and a pusher. None where there is no tmux.
+/// A tmux server with one pane, `%0`, and a pusher.
 struct Scene {
     terminal: Terminal,
     pusher: Pushing,
@@ -95,7 +95,7 @@ impl Scene {
             .tmux_says(&["show-options", "-gqv", "@becket"])
     }
 
-    /// Everything that the pane has of its own.
+    /// Returns the options that are set on the pane.
     fn options(&self) -> String {
         self.terminal.tmux_says(&["show-options", "-p", "-t", "%0"])
     }
@@ -113,8 +113,8 @@ impl Scene {
 }
 
 #[test]
-fn what_sessions_do_is_pushed() {
-    let Some(scene) = scene("what_sessions_do_is_pushed") else {
+fn the_states_of_sessions_are_pushed() {
+    let Some(scene) = scene("the_states_of_sessions_are_pushed") else {
         return;
     };
     scene.pusher.tell(SessionRow {
@@ -136,8 +136,8 @@ fn what_sessions_do_is_pushed() {
 }
 
 #[test]
-fn paint_is_taken_back_and_outlives_the_daemon() {
-    let Some(mut scene) = scene("paint_is_taken_back_and_outlives_the_daemon") else {
+fn colours_can_be_removed_and_outlive_the_daemon() {
+    let Some(mut scene) = scene("colours_can_be_removed_and_outlive_the_daemon") else {
         return;
     };
     let socket = scene.socket();
@@ -168,8 +168,8 @@ fn paint_is_taken_back_and_outlives_the_daemon() {
 }
 
 #[test]
-fn a_server_that_hangs_or_is_gone_holds_up_no_other() {
-    let name = "a_server_that_hangs_or_is_gone_holds_up_no_other";
+fn a_server_that_hangs_or_is_gone_blocks_no_other() {
+    let name = "a_server_that_hangs_or_is_gone_blocks_no_other";
     let (Some(stopped), Some(scene)) = (scene(name), scene(name)) else {
         return;
     };
@@ -207,7 +207,7 @@ fn a_server_that_hangs_or_is_gone_holds_up_no_other() {
 }
 
 #[test]
-fn only_what_differs_is_set() {
+fn only_options_that_differ_are_set() {
     let wanted = ServerDisplay {
         text: "!1".to_owned(),
         panes: [("%1", Display::Working), ("%2", Display::Attention)]
@@ -238,7 +238,7 @@ fn only_what_differs_is_set() {
 }
 
 #[test]
-fn counts_what_is_live_and_how_long_the_longest_waits() {
+fn the_tally_counts_live_sessions_and_the_longest_wait() {
     let row = |display, since| SessionRow {
         display,
         display_since: since,
