@@ -382,7 +382,7 @@ pub(super) fn database(world: &World) -> Vec<Check> {
         }
     };
     let size = std::fs::metadata(&path).map_or(0, |meta| meta.len());
-    let mut checks = vec![match store::count(&opened) {
+    let mut checks = vec![match store::count_events(&opened) {
         Ok(events) => Check::good(
             "database",
             format!(
@@ -509,13 +509,13 @@ fn failing_hooks(world: &World) -> Vec<Check> {
 /// The events that neither the database nor the spool took.
 fn lost_events(world: &World) -> Option<Check> {
     let place = &world.place;
-    let lost = lost::counted(place);
+    let lost = lost::total(place);
     let what = text::count(
         usize::try_from(lost).unwrap_or(usize::MAX),
         "event",
         "events",
     );
-    let files = lost::to_forget(place).into_iter();
+    let files = lost::files_to_delete(place).into_iter();
     let files: Vec<String> = files.map(|file| file.display().to_string()).collect();
     let what =
         format!("{what} could not be kept anywhere: the disk or the spool was full, or read-only");

@@ -319,7 +319,7 @@ impl Standalone<'_> {
         }
         if kept.is_err() && !self.place.spooled(event.envelope.id).exists() {
             // Where it cannot be counted either, stderr says that it is lost.
-            drop(lost::count(self.place, 1));
+            drop(lost::add(self.place, 1));
         }
         report(kept);
     }

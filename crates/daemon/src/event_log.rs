@@ -83,7 +83,7 @@ async fn send_past(
     // A separate thread: a paused client must not block one of the threads that prepare events.
     std::thread::spawn(move || {
         let result = match store::open_to_read(&path) {
-            Ok(Some(connection)) => store::find(&connection, &wanted, &mut |row| {
+            Ok(Some(connection)) => store::find_events(&connection, &wanted, &mut |row| {
                 rows.blocking_send(Ok(row)).is_ok()
             }),
             Err(OpenError::Sqlite { why, .. }) => Err(why),

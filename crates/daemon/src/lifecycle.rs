@@ -136,7 +136,7 @@ fn start(options: &Options) -> Result<ReadyDaemon, StartError> {
     let was_open = replace::close_to_others(place.home()).ok().flatten();
     let lock = lock::acquire(place, options.version)?;
     setup::begin_log(place);
-    store::lost::begin(place);
+    store::lost::make_file(place);
     info!(version = %options.version, pid = std::process::id(), "starting");
     if let Some(mode) = was_open {
         warn!("becket's home was open to others (mode {mode:o}): closed it");

@@ -347,7 +347,7 @@ async fn status(server: &Server) -> DaemonStatus {
     drop(server.core.send(Message::CountSessions(reply)).await);
     let database = server.place.database();
     let events = tokio::task::spawn_blocking(move || match store::open_to_read(&database) {
-        Ok(Some(connection)) => store::count(&connection).unwrap_or(0),
+        Ok(Some(connection)) => store::count_events(&connection).unwrap_or(0),
         _ => 0,
     });
     DaemonStatus {
@@ -358,7 +358,7 @@ async fn status(server: &Server) -> DaemonStatus {
         started_at: server.started_at,
         sessions: sessions.await.unwrap_or(0),
         events: events.await.unwrap_or(0),
-        counts: server.counters.counts(store::lost::counted(&server.place)),
+        counts: server.counters.counts(store::lost::total(&server.place)),
         troubles: server.counters.troubles(),
         ending: server.is_ending(),
     }

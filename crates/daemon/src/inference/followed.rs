@@ -48,7 +48,7 @@ impl FollowedTranscript {
             Err(why) if why.kind() == io::ErrorKind::NotFound => {
                 self.in_vain = self.in_vain.saturating_add(1);
                 let missing = self.seen || self.in_vain >= IN_VAIN;
-                let trouble = "its transcript is missing; what no event says is not known";
+                let trouble = "its transcript is missing: interrupts and failed turns may not show";
                 (Vec::new(), missing.then(|| trouble.to_owned()))
             }
             Err(why) => {

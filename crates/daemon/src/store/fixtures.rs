@@ -151,7 +151,7 @@ pub(super) fn rows(connection: &Connection) -> Vec<EventRow> {
 
 pub(super) fn found(connection: &Connection, query: &EventQuery) -> Vec<EventRow> {
     let mut rows = Vec::new();
-    super::find(connection, query, &mut |row| {
+    super::find_events(connection, query, &mut |row| {
         rows.push(row);
         true
     })

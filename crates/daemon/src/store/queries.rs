@@ -16,7 +16,7 @@ const COLUMNS: &str =
     e.fault, e.duplicate_of, d.answer, d.by, d.reason, p.encoding, p.body, d.effort";
 
 /// Calls `each` with the events that match a query, in order of (at, seq), until it returns false.
-pub fn find(
+pub fn find_events(
     connection: &Connection,
     query: &EventQuery,
     each: &mut dyn FnMut(EventRow) -> bool,
@@ -166,7 +166,7 @@ pub fn events_between(
 }
 
 /// Returns the number of events.
-pub fn count(connection: &Connection) -> rusqlite::Result<u64> {
+pub fn count_events(connection: &Connection) -> rusqlite::Result<u64> {
     connection
         .query_row("SELECT count(*) FROM events", [], |row| {
             row.get::<_, i64>(0)
@@ -504,6 +504,6 @@ mod tests {
         assert_eq!(two.fault, "the event is JSON, but not an object");
         assert_eq!(found(8).unwrap().count, 1);
         assert_eq!(found(9), None);
-        assert_eq!(count(&connection).unwrap(), 9);
+        assert_eq!(count_events(&connection).unwrap(), 9);
     }
 }

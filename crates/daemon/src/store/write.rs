@@ -311,7 +311,7 @@ impl Store {
                 error!(id = %record.id(), %why, "an event is lost: neither database nor spool takes it");
                 // The event of a completion was stored, or counted as lost, before.
                 if !record.is_completion
-                    && let Err(why) = lost::count(&self.place, 1)
+                    && let Err(why) = lost::add(&self.place, 1)
                 {
                     error!(%why, "the lost event could not be counted");
                 }
@@ -609,7 +609,7 @@ mod tests {
         keep(&mut store, held(1));
         decide(&mut store, decided(1));
         assert_eq!(counters.runs_lost.get(), 2);
-        assert_eq!(lost::counted(&home.place), 1);
+        assert_eq!(lost::total(&home.place), 1);
     }
 
     #[test]
