@@ -68,7 +68,7 @@ pub(crate) enum Message {
     Effort(Box<EffortAsk>, Prepared, oneshot::Sender<Told>),
     /// Take in the spool. Returns the numbers of the events whose hooks still run.
     TakeIn(oneshot::Sender<HashSet<i64>>),
-    /// Changes of sessions that no event tells of.
+    /// Changes of sessions that no event reports.
     Inferred(Vec<SessionInferences>),
     /// The number of calls of these sessions that guards saw.
     CallsCounted(Vec<(String, Coverage)>),
@@ -427,7 +427,7 @@ impl Core {
         });
     }
 
-    /// Records in the session what its effort told the agent.
+    /// Records the message of a session's effort to the agent.
     fn record_effort(
         &mut self,
         applied: Option<&Applied>,

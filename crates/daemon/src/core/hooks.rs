@@ -261,8 +261,8 @@ impl Core {
         self.group.push((record, Box::new(|| ())));
     }
 
-    /// Copies the switches of a session to the one that goes on from it, in another thread: that waits for a
-    /// lock and writes a file. The event that depends on them is decided after that.
+    /// Copies the switches of a session to the one that continues it, in another thread: that waits for a lock and
+    /// writes a file. The event that depends on them is decided after that.
     pub(super) fn follow_switches(&self, from: String, to: String, then: Option<OpenEvent>) {
         let (messages, place) = (self.messages.clone(), self.place.clone());
         tokio::task::spawn_blocking(move || {

@@ -1,4 +1,4 @@
-//! Changes of live state without an answer: the spool, inferences from transcripts, figures of the status line,
+//! Changes of live state that need no decision: events from the spool, inferences, figures of the status line, and
 //! notices.
 
 use becket_engine::notice::{self, Change, Notice};

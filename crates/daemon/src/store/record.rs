@@ -429,8 +429,8 @@ impl Decision {
         })
     }
 
-    /// Returns true if this answer makes an agent go on that wanted to stop. `"continue": false` ends the turn, even
-    /// beside a block.
+    /// Returns true if this answer keeps an agent working that wanted to stop. `"continue": false` ends the turn even
+    /// with a block.
     pub(super) fn blocks_stop(&self) -> bool {
         let output: Value = serde_json::from_str(&self.stdout).unwrap_or_default();
         self.answer == "block" && output["continue"] != Value::Bool(false)
