@@ -117,10 +117,10 @@ pub(crate) type Process = (u32, Option<u64>);
 impl Registry {
     /// Loads the live sessions, and those that ended within `KEPT_AFTER_END`.
     pub(crate) fn open(database: &Connection) -> Self {
-        let at_hand = now_ms() - KEPT_AFTER_END;
-        let mut ended = stored(database, SessionFilter::Ended(ENDED));
-        ended.retain(|session| session.ended_at.is_some_and(|end| end > at_hand));
-        let live = stored(database, SessionFilter::Live)
+        let since = now_ms() - KEPT_AFTER_END;
+        let mut ended = load_sessions(database, SessionFilter::Ended(ENDED));
+        ended.retain(|session| session.ended_at.is_some_and(|end| end > since));
+        let live = load_sessions(database, SessionFilter::Live)
             .into_iter()
             .take(MAX_SESSIONS);
         let sessions = live
@@ -141,7 +141,7 @@ impl Registry {
     }
 
     /// Applies one event to its session. `head` is of the masked payload. An event that Claude Code waits for has the
-    /// time when it was `heard`, which is the order of arrival. Other events, and those from the spool, have the time
+    /// time of its `arrival`, so these are in order of arrival. Other events, and those from the spool, have the time
     /// when they happened. Returns none if the event concerns no session.
     pub(crate) fn apply(
         &mut self,
@@ -149,7 +149,7 @@ impl Registry {
         head: &Head<'_>,
         envelope: &Envelope,
         project: Option<&str>,
-        heard: Option<Mark>,
+        arrival: Option<Mark>,
     ) -> Option<Applied> {
         let (Some(id), Some(event)) = (head.session_id.as_deref(), head.event.as_deref()) else {
             return None;
@@ -159,13 +159,13 @@ impl Registry {
         }
         let event = EventName::from(event);
         // An event of unknown name makes no session.
-        let makes = !matches!(event, EventName::Other(_) | EventName::SessionEnd);
+        let may_create = !matches!(event, EventName::Other(_) | EventName::SessionEnd);
         let happened = Mark {
             at: envelope.at,
             id: envelope.id,
         };
-        let heard = heard.filter(|_| !event.comes_late());
-        let Mark { at, id: mark } = heard.unwrap_or(happened);
+        let arrival = arrival.filter(|_| !event.comes_late());
+        let Mark { at, id: mark } = arrival.unwrap_or(happened);
         let moment = Moment {
             head,
             event,
@@ -175,15 +175,15 @@ impl Registry {
             project,
         };
         if !self.sessions.contains_key(id) {
-            self.admit(database, id, &moment, makes)?;
+            self.add_session(database, id, &moment, may_create)?;
         }
         let mut chained = self.chain(database, id, &moment);
         if moment.event == EventName::UserPromptSubmit {
             self.end_turn(id);
         }
-        let left = self.bind(database, id, &moment);
+        let from_last_window = self.bind(database, id, &moment);
         let live = self.sessions.get_mut(id)?;
-        if let Some(now) = heard {
+        if let Some(now) = arrival {
             live.session.nothing_after(now);
         }
         let before = live.session.shown();
@@ -192,7 +192,7 @@ impl Registry {
         if has_changed && moment.event == EventName::SessionEnd {
             chained = self.chain_next(id);
         }
-        let effort = self.worked(id, &moment, left);
+        let effort = self.worked(id, &moment, from_last_window);
         self.unwritten.insert(id.to_owned());
         if has_changed || effort.is_some() {
             self.changed.insert(id.to_owned());
@@ -443,16 +443,16 @@ impl Registry {
     }
 
     /// Loads a session from the database, or makes a new one if the event may make one.
-    fn admit(
+    fn add_session(
         &mut self,
         database: &Connection,
         id: &str,
         moment: &Moment<'_>,
-        makes: bool,
+        may_create: bool,
     ) -> Option<()> {
-        let session = match find(database, id) {
+        let session = match load_session(database, id) {
             Some(session) => session,
-            None if makes => Session::new(id, moment.at),
+            None if may_create => Session::new(id, moment.at),
             None => return None,
         };
         if self.sessions.len() >= self.room {
@@ -589,15 +589,15 @@ impl LiveSession {
     }
 }
 
-fn stored(database: &Connection, which: SessionFilter<'_>) -> Vec<Session> {
+fn load_sessions(database: &Connection, which: SessionFilter<'_>) -> Vec<Session> {
     store::sessions(database, which).unwrap_or_else(|why| {
         warn!(%why, "could not read sessions");
         Vec::new()
     })
 }
 
-fn find(database: &Connection, id: &str) -> Option<Session> {
-    let found = stored(database, SessionFilter::Like(id));
+fn load_session(database: &Connection, id: &str) -> Option<Session> {
+    let found = load_sessions(database, SessionFilter::Like(id));
     found.into_iter().find(|session| session.session_id == id)
 }
 

@@ -4,7 +4,7 @@ use becket_engine::session::{Chain, Moment};
 use becket_wire::event::EventName;
 use rusqlite::Connection;
 
-use super::{Registry, find};
+use super::{LiveSession, Registry, load_session};
 
 impl Registry {
     /// Chains a session that starts to the one that it continues. Returns both ids, the older first.
@@ -80,9 +80,9 @@ impl Registry {
             return None;
         }
         if !self.sessions.contains_key(&prev) {
-            let session = find(database, &prev)?;
+            let session = load_session(database, &prev)?;
             self.sessions
-                .insert(prev.clone(), super::LiveSession::new(session));
+                .insert(prev.clone(), LiveSession::new(session));
         }
         Some(prev)
     }

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use tokio::sync::broadcast;
 use tokio::sync::oneshot::Sender;
 
-use super::{LiveSession, Registry, stored};
+use super::{LiveSession, Registry, load_sessions};
 use crate::inference::{ActiveSession, LAST_REPLY};
 use crate::store::SessionFilter;
 
@@ -134,7 +134,7 @@ impl Registry {
 
     /// Completes the beginning of an id to the id of a session, and loads that session.
     fn complete_id(&mut self, database: &Connection, prefix: &str) -> Result<String, Told> {
-        for session in stored(database, SessionFilter::Like(prefix)) {
+        for session in load_sessions(database, SessionFilter::Like(prefix)) {
             let id = session.session_id.clone();
             let live = self.sessions.entry(id);
             live.or_insert_with(|| LiveSession::new(session));
