@@ -237,7 +237,7 @@ impl Core {
                 }
             }
             Message::ProcessesGone(sessions) => {
-                self.registry.end_gone_processes(&sessions, now_ms())
+                self.registry.end_gone_processes(&sessions, now_ms());
             }
             Message::TakeIn(reply) => match (self.take_in(), self.messages.upgrade()) {
                 // Group by group: events do not wait for the whole spool.

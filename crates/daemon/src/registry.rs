@@ -242,10 +242,12 @@ impl Registry {
         };
         let decided = record.decision_state();
         self.update_session(&id, |session| session.decided(&event, decided));
-        // After a subagent the main agent goes on. And a daemon has sent the notice of an event that it answered.
-        let is_told = record.source == Source::Alone && record.agent_id().is_none();
+        // A daemon has sent the notice of an event that it answered. And after a subagent the main agent goes on.
+        if record.source != Source::Alone || record.agent_id().is_some() {
+            return None;
+        }
         let ended = sent.saturating_add(record.took_us.unwrap_or(0) / 1000);
-        is_told.then(|| Change::of(before, &self.sessions.get(&id)?.session, ended))?
+        Change::of(before, &self.sessions.get(&id)?.session, ended)
     }
 
     /// Takes the sessions to write. If that fails, `return_unwritten` takes them back.

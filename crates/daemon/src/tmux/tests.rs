@@ -15,15 +15,15 @@ use super::*;
 /// A tmux server with one pane, `%0`, and a pusher.
 struct Scene {
     terminal: Terminal,
-    pusher: Pushing,
+    pusher: RunningPusher,
 }
 
-struct Pushing {
+struct RunningPusher {
     requests: mpsc::Sender<TmuxRequest>,
     failed: Arc<Counters>,
 }
 
-impl Pushing {
+impl RunningPusher {
     fn start() -> Self {
         let (requests, taking) = mpsc::channel(64);
         let failed = Arc::new(Counters::default());
@@ -35,7 +35,7 @@ impl Pushing {
         Self { requests, failed }
     }
 
-    fn tell(&self, row: SessionRow) {
+    fn update(&self, row: SessionRow) {
         let request = TmuxRequest::Session(Arc::new(row));
         self.requests.blocking_send(request).expect("a pusher");
     }
@@ -57,7 +57,7 @@ fn scene(name: &str) -> Option<Scene> {
     match Terminal::start(&command, &[], Path::new("/"), (80, 24)) {
         Ok(terminal) => Some(Scene {
             terminal,
-            pusher: Pushing::start(),
+            pusher: RunningPusher::start(),
         }),
         Err(why) => {
             skip(name, &why);
@@ -117,17 +117,17 @@ fn the_states_of_sessions_are_pushed() {
     let Some(scene) = scene("the_states_of_sessions_are_pushed") else {
         return;
     };
-    scene.pusher.tell(SessionRow {
+    scene.pusher.update(SessionRow {
         tmux_pane: Some("%9".to_owned()),
         ..scene.row("gone", Display::Working)
     });
-    scene.pusher.tell(scene.row("a", Display::Done));
+    scene.pusher.update(scene.row("a", Display::Done));
     scene.comes("done", || scene.options() == "@becket_state done");
-    scene.pusher.tell(scene.row("b", Display::Attention));
+    scene.pusher.update(scene.row("b", Display::Attention));
     scene.comes("attention", || scene.options() == "@becket_state waiting");
     assert_eq!(scene.text(), "◆1 ●1 ○1");
     for id in ["gone", "a", "b"] {
-        scene.pusher.tell(scene.ended(id));
+        scene.pusher.update(scene.ended(id));
     }
     scene.comes("nothing", || {
         scene.options().is_empty() && scene.text().is_empty()
@@ -146,20 +146,20 @@ fn colours_can_be_removed_and_outlive_the_daemon() {
         let lines = STYLES.map(|option| format!("{option} {}", style(display)));
         lines.iter().all(|line| options.contains(line))
     };
-    scene.pusher.tell(scene.row("a", Display::Working));
+    scene.pusher.update(scene.row("a", Display::Working));
     assert_eq!(scene.pusher.paint(&socket, true), Ok(()));
     scene.comes("working", || has(&scene, Display::Working));
-    scene.pusher.tell(scene.row("a", Display::Error));
+    scene.pusher.update(scene.row("a", Display::Error));
     scene.comes("error", || has(&scene, Display::Error));
     assert_eq!(scene.pusher.paint(&socket, false), Ok(()));
     assert_eq!(scene.options(), "@becket_state failed");
 
     assert_eq!(scene.pusher.paint(&socket, true), Ok(()));
     scene.comes("paint again", || has(&scene, Display::Error));
-    scene.pusher = Pushing::start();
-    scene.pusher.tell(scene.row("b", Display::Attention));
+    scene.pusher = RunningPusher::start();
+    scene.pusher.update(scene.row("b", Display::Attention));
     scene.comes("attention", || has(&scene, Display::Attention));
-    scene.pusher.tell(SessionRow {
+    scene.pusher.update(SessionRow {
         tmux_pane: Some("%7".to_owned()),
         ..scene.row("b", Display::Error)
     });
@@ -185,12 +185,12 @@ fn a_server_that_hangs_or_is_gone_blocks_no_other() {
     kill_process(server, Signal::STOP).expect("stop the server");
     let folder = tempfile::tempdir().expect("a folder");
     let gone = folder.path().join("gone").to_string_lossy().into_owned();
-    scene.pusher.tell(row);
-    scene.pusher.tell(SessionRow {
+    scene.pusher.update(row);
+    scene.pusher.update(SessionRow {
         tmux_socket: Some(gone.clone()),
         ..scene.row("g", Display::Done)
     });
-    scene.pusher.tell(scene.row("a", Display::Working));
+    scene.pusher.update(scene.row("a", Display::Working));
     scene.comes("working", || scene.options() == "@becket_state working");
     let asked = std::time::Instant::now();
     let refused = scene.pusher.paint(&hangs, true);
