@@ -156,24 +156,23 @@ pub fn last_explainable(
         account::OWN,
         account::EFFORT_CONTEXT
     );
+    let of_session = session.map_or("?1 IS NULL", |_| "session_id = ?1");
     let failed = format!(
-        "SELECT at, event_id FROM runs WHERE outcome NOT IN ('{}') AND {} ORDER BY at DESC LIMIT 1",
-        FINE.join("', '"),
-        session.map_or("?1 IS NULL", |_| "session_id = ?1")
+        "SELECT at, event_id FROM runs WHERE outcome NOT IN ('{}') AND {of_session} ORDER BY at DESC LIMIT 1",
+        FINE.join("', '")
     );
     let ran_denied = format!(
-        "SELECT at, id FROM events WHERE fault IS NOT NULL AND fault = '{RAN_DENIED}' AND {}
-         ORDER BY at DESC LIMIT 1",
-        session.map_or("?1 IS NULL", |_| "session_id = ?1")
+        "SELECT at, id FROM events WHERE fault IS NOT NULL AND fault = '{RAN_DENIED}' AND {of_session}
+         ORDER BY at DESC LIMIT 1"
     );
     let mut last = None;
     for sql in [decided, failed, ran_denied] {
-        last = last.max(first(connection, &sql, session)?);
+        last = last.max(first_row(connection, &sql, session)?);
     }
     Ok(last)
 }
 
-fn first(
+fn first_row(
     connection: &Connection,
     sql: &str,
     session: Option<&str>,
