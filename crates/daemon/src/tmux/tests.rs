@@ -213,22 +213,22 @@ fn only_options_that_differ_are_set() {
         panes: [("%1", Display::Working), ("%2", Display::Attention)]
             .map(|(pane, display)| (pane.to_owned(), display))
             .into(),
-        efforts: [("%1".to_owned(), "fix/mend ♥2 45%".to_owned())].into(),
+        efforts: [("%1".to_owned(), "fix/plan ♥2 45%".to_owned())].into(),
     };
     let told = |shown: &str, paint| -> Vec<String> {
         let commands = commands(shown, &wanted, paint);
         commands.iter().map(|words| words.join(" ")).collect()
     };
-    let plain = "%1\t\tworking\tfix/mend ♥1\tdefault\n%2\t\t\t\tbg=red\n%3\t\tdone\tprd ♥0\tbg=red\nnonsense\n";
+    let plain = "%1\t\tworking\tfix/plan ♥1\tdefault\n%2\t\t\t\tbg=red\n%3\t\tdone\tprd ♥0\tbg=red\nnonsense\n";
     let states = [
         "set-option -g @becket !1",
-        "set-option -p -t %1 @becket_effort fix/mend ♥2 45%",
+        "set-option -p -t %1 @becket_effort fix/plan ♥2 45%",
         "set-option -p -t %2 @becket_state waiting",
         "set-option -pu -t %3 @becket_state",
         "set-option -pu -t %3 @becket_effort",
     ];
     assert_eq!(told(plain, None), states);
-    let painted = "%1\ton\tworking\tfix/mend ♥2 45%\tbg=colour17\n%2\ton\twaiting\t\tbg=colour58\n";
+    let painted = "%1\ton\tworking\tfix/plan ♥2 45%\tbg=colour17\n%2\ton\twaiting\t\tbg=colour58\n";
     assert_eq!(told(painted, None).len(), 1);
     let left = format!("{painted}%3\ton\t\t\tbg=colour22\n");
     let unset = STYLES.map(|option| format!("set-option -pu -t %3 {option}"));
