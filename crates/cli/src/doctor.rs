@@ -390,8 +390,8 @@ pub(super) fn database(world: &World) -> Vec<DoctorCheck> {
         }
     };
     let size = std::fs::metadata(&path).map_or(0, |meta| meta.len());
-    let mut checks = vec![match store::count(&opened) {
-        Ok(events) => DoctorCheck::good(
+    let mut checks = vec![match store::count_events(&opened) {
+        Ok(events) => Check::good(
             "database",
             format!(
                 "{}, {:.1} MB, {}",
@@ -528,16 +528,13 @@ fn failing_hooks(world: &World) -> Vec<DoctorCheck> {
 /// Reports the events that neither the database nor the spool took.
 fn lost_events(world: &World) -> Option<DoctorCheck> {
     let place = &world.place;
-    let lost = lost::counted(place);
-    if lost == 0 {
-        return None;
-    }
-    let events = text::count(
+    let lost = lost::total(place);
+    let what = text::count(
         usize::try_from(lost).unwrap_or(usize::MAX),
         "event",
         "events",
     );
-    let files = lost::to_forget(place).into_iter();
+    let files = lost::files_to_delete(place).into_iter();
     let files: Vec<String> = files.map(|file| file.display().to_string()).collect();
     let what = format!(
         "{events} could not be kept anywhere: the disk or the spool was full, or read-only"

@@ -21,7 +21,7 @@ pub fn read(world: &World, mut query: EventQuery) -> Result<Vec<EventRow>> {
         query.session = Some(complete(&prefix, database.as_ref(), &spooled)?);
     }
     if let Some(connection) = &database {
-        store::find(connection, &query, &mut |row| {
+        store::find_events(connection, &query, &mut |row| {
             rows.push(row);
             true
         })

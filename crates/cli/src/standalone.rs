@@ -331,8 +331,8 @@ impl Standalone<'_> {
             return;
         }
         if kept.is_err() && !self.place.spooled(event.envelope.id).exists() {
-            // If the loss cannot be counted either, stderr is the only trace of it.
-            drop(lost::count(self.place, 1));
+            // Where it cannot be counted either, stderr says that it is lost.
+            drop(lost::add(self.place, 1));
         }
         report(kept);
     }

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn frames_are_read_whole_however_they_come() {
+    async fn frames_are_read_whole_in_any_number_of_pieces() {
         let frames = [1, 0, 2048, READ - HEAD, READ - HEAD + 1, 9, 300_000, 5].map(frame);
         let bytes: Vec<u8> = frames
             .iter()

@@ -53,7 +53,7 @@ pub(crate) enum Message {
     /// The switches and files that an event depends on are read: decide it.
     Decide(Box<OpenEvent>),
     /// A slash command has set its switch: answer its event with this verdict.
-    Switched(Box<(OpenEvent, Verdict)>),
+    SwitchSet(Box<(OpenEvent, Verdict)>),
     /// The named hooks of an event have ended.
     HooksDone(Box<HooksDone>),
     /// The hooks of the event with this number could not be run.
@@ -68,14 +68,14 @@ pub(crate) enum Message {
     Effort(Box<EffortAsk>, Prepared, oneshot::Sender<Told>),
     /// Take in the spool. Returns the numbers of the events whose hooks still run.
     TakeIn(oneshot::Sender<HashSet<i64>>),
-    /// Changes of sessions that no event tells of.
+    /// Changes of sessions that no event reports.
     Inferred(Vec<SessionInferences>),
     /// The number of calls of these sessions that guards saw.
-    Covered(Vec<(String, Coverage)>),
+    CallsCounted(Vec<(String, Coverage)>),
     /// The processes of these sessions are gone.
-    Gone(Vec<(String, Process)>),
+    ProcessesGone(Vec<(String, Process)>),
     /// A reader found the file with this inode damaged.
-    Damaged {
+    DatabaseDamaged {
         inode: Option<u64>,
         why: String,
         done: oneshot::Sender<()>,
@@ -97,7 +97,7 @@ pub(crate) struct Ticked {
     /// The sessions whose calls are to be compared with the log.
     pub(crate) ended: Vec<EndedSession>,
     /// True if SQLite's log is not the one that is open.
-    pub(crate) log_gone: bool,
+    pub(crate) wal_gone: bool,
 }
 
 /// An event that has arrived and was prepared.
@@ -204,7 +204,7 @@ impl Core {
                 self.hooks.draining = true;
                 let _ = reply.send(());
             }
-            Message::Switched(switched) => {
+            Message::SwitchSet(switched) => {
                 let (event, verdict) = *switched;
                 self.answer(event, &verdict);
             }
@@ -212,16 +212,16 @@ impl Core {
             Message::HooksFailed(seq) => self.hooks.give_up(seq),
             Message::HookEnded(runs) => self.runs.extend(runs),
             Message::CountSessions(reply) => drop(reply.send(self.registry.len())),
-            Message::Registry(mut asked) => {
+            Message::Registry(mut request) => {
                 self.commit();
                 if let RegistryRequest::Name {
                     title: Some(title), ..
-                } = &mut asked
+                } = &mut request
                 {
                     *title = self.configs.current(None).1.text(title);
                 }
                 let database = self.store.connection();
-                self.registry.answer(database, asked, now_ms());
+                self.registry.answer(database, request, now_ms());
             }
             Message::Effort(ask, prepared, done) => {
                 self.commit();
@@ -230,13 +230,15 @@ impl Core {
                 self.commit();
                 drop(done.send(told));
             }
-            Message::Inferred(found) => self.apply_inferences(found),
-            Message::Covered(sessions) => {
+            Message::Inferred(sessions) => self.apply_inferences(sessions),
+            Message::CallsCounted(sessions) => {
                 for (id, coverage) in sessions {
                     self.registry.set_coverage(&id, coverage);
                 }
             }
-            Message::Gone(sessions) => self.registry.end_gone_processes(&sessions, now_ms()),
+            Message::ProcessesGone(sessions) => {
+                self.registry.end_gone_processes(&sessions, now_ms());
+            }
             Message::TakeIn(reply) => match (self.take_in(), self.messages.upgrade()) {
                 // Group by group: events do not wait for the whole spool.
                 (true, Some(core)) if core.capacity() > 0 => {
@@ -244,7 +246,7 @@ impl Core {
                 }
                 _ => drop(reply.send(self.store.pending())),
             },
-            Message::Damaged { inode, why, done } => {
+            Message::DatabaseDamaged { inode, why, done } => {
                 self.commit();
                 self.store.replace_damaged(inode, &why);
                 let _ = done.send(());
@@ -265,14 +267,15 @@ impl Core {
             efforts: self.registry.effort_changes(),
         };
         if !batch.is_empty()
-            && let Err(mut left) = self.store.commit(batch)
+            && let Err(mut unwritten) = self.store.commit(batch)
         {
-            let over = left.runs.len().saturating_sub(MAX_RUNS);
+            let over = unwritten.runs.len().saturating_sub(MAX_RUNS);
             self.counters.runs_lost.add(over as u64);
-            left.runs.truncate(MAX_RUNS);
-            self.runs = left.runs;
-            self.registry.return_unwritten(&left.sessions, left.figures);
-            self.registry.efforts_not_written(left.efforts);
+            unwritten.runs.truncate(MAX_RUNS);
+            self.runs = unwritten.runs;
+            self.registry
+                .return_unwritten(&unwritten.sessions, unwritten.figures);
+            self.registry.efforts_not_written(unwritten.efforts);
         }
         if self.store.take_replaced() {
             self.registry.mark_all_unwritten();
@@ -305,7 +308,7 @@ impl Core {
             problems: config.problems.iter().map(ToString::to_string).collect(),
             processes: self.registry.processes(),
             ended,
-            log_gone: self.store.has_lost_wal(),
+            wal_gone: self.store.has_lost_wal(),
         }
     }
 
@@ -332,8 +335,7 @@ impl Core {
         let (mut context, mut applied) = self.apply(&event, &mut record, at, on_time, now);
         if late {
             // The shim has gone standalone, or does so with this `Busy`.
-            let reply = move || drop(shim);
-            return self.group.push((record, Box::new(reply)));
+            return self.group.push((record, Box::new(move || drop(shim))));
         }
         context.judge_only = record.duplicate_of.is_some();
         context.change = applied.as_mut().and_then(|applied| applied.display.take());
@@ -425,7 +427,7 @@ impl Core {
         });
     }
 
-    /// Records in the session what its effort told the agent.
+    /// Records the message of a session's effort to the agent.
     fn record_effort(
         &mut self,
         applied: Option<&Applied>,
@@ -446,7 +448,7 @@ impl Core {
         tokio::task::spawn_blocking(move || {
             let verdict = switch(&open.event, verdict, &place);
             if let Some(core) = messages.upgrade() {
-                drop(core.blocking_send(Message::Switched(Box::new((open, verdict)))));
+                drop(core.blocking_send(Message::SwitchSet(Box::new((open, verdict)))));
             }
         });
     }
@@ -502,12 +504,12 @@ impl Core {
                 frames.push((shim, frame));
             }
         }
-        let reply = move || {
+        let send: Reply = Box::new(move || {
             for (shim, frame) in frames {
                 shim.answer(frame);
             }
-        };
-        self.group.push((record, Box::new(reply)));
+        });
+        self.group.push((record, send));
     }
 }
 

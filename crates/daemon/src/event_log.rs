@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::connection::Connection;
 use crate::core::Message;
-use crate::lifecycle::closes;
+use crate::lifecycle::until_closing;
 use crate::serve::{Server, take_in};
 use crate::store::{self, OpenError};
 
@@ -16,7 +16,7 @@ use crate::store::{self, OpenError};
 const AHEAD: usize = 64;
 
 /// Sends the events that match a query. Returns false if the connection is to be closed.
-pub(crate) async fn events(
+pub(crate) async fn send_events(
     connection: &Connection,
     mut query: EventQuery,
     server: &Server,
@@ -25,16 +25,13 @@ pub(crate) async fn events(
     let mut feed = server.feed.subscribe();
     let mut running = take_in(server).await;
     if let Some(prefix) = &query.session {
-        match complete(server, prefix.clone()).await {
+        match complete_id(server, prefix.clone()).await {
             Ok(id) => query.session = Some(id),
             Err(told) => return connection.respond(&Response::Told(told)).await,
         }
     }
-    let mut shown = FollowCursor::of(&query);
-    if send_past(connection, &query, server, &running, &mut shown)
-        .await
-        .is_err()
-    {
+    let mut shown = Shown::of(&query);
+    if !send_past(connection, &query, server, &running, &mut shown).await {
         return false;
     }
     if !query.follow {
@@ -47,7 +44,7 @@ pub(crate) async fn events(
         let next = tokio::select! {
             next = feed.recv() => next,
             () = connection.until_hang_up() => return false,
-            () = closes(&mut closing) => return connection.respond(&Response::Told(Told::Done)).await,
+            () = until_closing(&mut closing) => return connection.respond(&Response::Told(Told::Done)).await,
         };
         match next {
             Ok(row) => {
@@ -61,42 +58,38 @@ pub(crate) async fn events(
             Err(RecvError::Lagged(_)) => {
                 running = take_in(server).await;
                 query.after = Some(shown.after());
-                let sent = send_past(connection, &query, server, &running, &mut shown).await;
-                query.after = None;
-                if sent.is_err() {
+                if !send_past(connection, &query, server, &running, &mut shown).await {
                     return false;
                 }
+                query.after = None;
             }
             Err(RecvError::Closed) => return connection.respond(&Response::Told(Told::Done)).await,
         }
     }
 }
 
-struct Gone;
-
 /// Sends the events in the log. Leaves out, for followers, those whose hooks are `running`: they come by the feed,
-/// with their decision.
+/// with their decision. Returns false if the connection is to be closed.
 async fn send_past(
     connection: &Connection,
     query: &EventQuery,
     server: &Server,
     running: &HashSet<i64>,
-    shown: &mut FollowCursor,
-) -> Result<(), Gone> {
+    shown: &mut Shown,
+) -> bool {
     let (rows, mut reading) = mpsc::channel(AHEAD);
     let (path, wanted) = (server.place.database(), query.clone());
     let inode = store::inode(&path);
     // A separate thread: a paused client must not block one of the threads that prepare events.
     std::thread::spawn(move || {
-        let found = match store::open_to_read(&path) {
-            Ok(Some(connection)) => store::find(&connection, &wanted, &mut |row| {
+        let result = match store::open_to_read(&path) {
+            Ok(Some(connection)) => store::find_events(&connection, &wanted, &mut |row| {
                 rows.blocking_send(Ok(row)).is_ok()
             }),
-            Ok(None) => Ok(()),
             Err(OpenError::Sqlite { why, .. }) => Err(why),
-            Err(_) => Ok(()),
+            Ok(None) | Err(_) => Ok(()),
         };
-        if let Err(why) = found {
+        if let Err(why) = result {
             drop(rows.blocking_send(Err(why)));
         }
     });
@@ -106,33 +99,33 @@ async fn send_past(
                 // Only followers read several times, so only they may get a row twice.
                 let is_new = !query.follow || !running.contains(&row.seq) && shown.is_new(row.seq);
                 if is_new && !connection.respond(&Response::Row(Box::new(row))).await {
-                    return Err(Gone);
+                    return false;
                 }
             }
             Err(why) => {
-                let mut told = format!("could not read the log: {why}");
+                let mut text = format!("could not read the log: {why}");
                 if store::is_damage(&why) {
                     let (done, set_aside) = oneshot::channel();
                     let why = why.to_string();
                     drop(
                         server
                             .core
-                            .send(Message::Damaged { inode, why, done })
+                            .send(Message::DatabaseDamaged { inode, why, done })
                             .await,
                     );
                     drop(set_aside.await);
-                    told.push_str("; it was set aside, and a new one begun");
+                    text.push_str("; it was set aside, and a new one begun");
                 }
-                connection.respond(&Response::Told(Told::No(told))).await;
-                return Err(Gone);
+                connection.respond(&Response::Told(Told::No(text))).await;
+                return false;
             }
         }
     }
-    Ok(())
+    true
 }
 
 /// Completes the beginning of an id to the id of a session.
-async fn complete(server: &Server, prefix: String) -> Result<String, Told> {
+async fn complete_id(server: &Server, prefix: String) -> Result<String, Told> {
     let path = server.place.database();
     let wanted = prefix.clone();
     let found = tokio::task::spawn_blocking(move || match store::open_to_read(&path) {

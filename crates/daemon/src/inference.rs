@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupt_is_found_once_however_the_line_comes() {
+    fn an_interrupt_is_found_once_even_if_its_line_comes_in_pieces() {
         let folder = folder();
         let one = active(folder.path(), false);
         let mut transcripts = Transcripts::default();
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_past_only_the_end_is_read() {
+    fn only_the_end_of_a_long_transcript_is_read() {
         let folder = folder();
         let one = active(folder.path(), false);
         let past = format!("{INTERRUPTED}\n").repeat(10_000);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reply_of_a_turn_counts_however_much_is_written_after_it() {
+    fn the_reply_of_a_turn_counts_with_400_kb_after_it() {
         let folder = folder();
         let mut one = active(folder.path(), false);
         one.prompted_at = Some(7);
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn claude_codes_own_word_counts_only_for_this_session_and_process() {
+    fn the_session_file_counts_only_for_its_session_and_process() {
         let folder = folder();
         let one = active(folder.path(), false);
         let say = |session: &str, start: &str, state: &str| {
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_idle_session_only_a_newer_word_is_taken() {
+    fn an_idle_session_ignores_an_older_session_file() {
         let folder = folder();
         let mut one = active(folder.path(), false);
         let path = folder.path().join("sessions/77.json");
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transcript_that_cannot_be_read_is_told() {
+    fn a_transcript_that_cannot_be_read_is_reported() {
         let folder = folder();
         let mut one = active(folder.path(), true);
         one.transcript = folder.path().join("projects/p");

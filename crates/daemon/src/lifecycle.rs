@@ -103,7 +103,7 @@ pub fn run(options: &Options) -> Result<(), StartError> {
     if let Err(why) = &started {
         error!(%why, "the daemon did not start");
     }
-    started?.live();
+    started?.serve();
     Ok(())
 }
 
@@ -136,7 +136,7 @@ fn start(options: &Options) -> Result<ReadyDaemon, StartError> {
     let was_open = replace::close_to_others(place.home()).ok().flatten();
     let lock = lock::acquire(place, options.version)?;
     setup::begin_log(place);
-    store::lost::begin(place);
+    store::lost::make_file(place);
     info!(version = %options.version, pid = std::process::id(), "starting");
     if let Some(mode) = was_open {
         warn!("becket's home was open to others (mode {mode:o}): closed it");
@@ -149,10 +149,6 @@ fn start(options: &Options) -> Result<ReadyDaemon, StartError> {
         warn!("{aside}");
         counters.add_trouble(aside.clone());
     }
-    let unread = |why| OpenError::Sqlite {
-        path: place.database(),
-        why,
-    };
     let key = store::mask_key(place).map_err(StartError::Key)?;
     let (feed, _) = broadcast::channel(FEED);
     let store = Store::new(
@@ -161,7 +157,7 @@ fn start(options: &Options) -> Result<ReadyDaemon, StartError> {
         feed.clone(),
         Arc::clone(&counters),
     );
-    let store = store.map_err(unread)?;
+    let store = store.map_err(|why| OpenError::sqlite(&place.database(), why))?;
     let configs = Arc::new(ConfigCache::new(place, key, true).with_user_home(std::env::home_dir()));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -215,7 +211,8 @@ fn start(options: &Options) -> Result<ReadyDaemon, StartError> {
 }
 
 impl ReadyDaemon {
-    fn live(self) {
+    /// Serves until the daemon ends.
+    fn serve(self) {
         let Self {
             options,
             runtime,
@@ -241,18 +238,18 @@ impl ReadyDaemon {
             let helpers = [
                 tokio::spawn(inference::run(Arc::clone(&server))),
                 tokio::spawn(tmux::push(tmux_requests, Arc::clone(&server.counters))),
-                tokio::spawn(session_feed::tell_tmux(Arc::clone(&server))),
+                tokio::spawn(session_feed::feed_tmux(Arc::clone(&server))),
             ];
             let accepting = tokio::spawn(serve::accept(listener, Arc::clone(&server)));
             let mut ending = server.stop.subscribe();
             let end = tokio::select! {
-                end = told_to_end(&mut ending) => end,
-                end = look_after(&server, &options, inode) => end,
-                () = signals.told() => StopReason::Signal,
+                end = stop_requested(&mut ending) => end,
+                end = supervise(&server, &options, inode) => end,
+                () = signals.next() => StopReason::Signal,
             };
             info!(?end, "ending");
             server.stop.send_replace(Some(end));
-            serve_on(&server, &hooks, options.drain, &mut signals).await;
+            drain(&server, &hooks, options.drain, &mut signals).await;
             server.closing.send_replace(true);
             mark_stopped(&options.place, end);
             if self::inode(&socket) == inode {
@@ -298,7 +295,7 @@ pub fn no_core_files() {
 }
 
 /// Waits until the daemon is asked to end.
-async fn told_to_end(ending: &mut watch::Receiver<Option<StopReason>>) -> StopReason {
+async fn stop_requested(ending: &mut watch::Receiver<Option<StopReason>>) -> StopReason {
     match ending.wait_for(Option::is_some).await.map(|end| *end) {
         Ok(Some(end)) => end,
         Ok(None) | Err(_) => StopReason::Broken,
@@ -306,8 +303,8 @@ async fn told_to_end(ending: &mut watch::Receiver<Option<StopReason>>) -> StopRe
 }
 
 /// Waits until the daemon stops serving.
-pub(crate) async fn closes(closing: &mut watch::Receiver<bool>) {
-    drop(closing.wait_for(|closes| *closes).await);
+pub(crate) async fn until_closing(closing: &mut watch::Receiver<bool>) {
+    drop(closing.wait_for(|is_closing| *is_closing).await);
 }
 
 /// Makes the core do its periodic work.
@@ -318,7 +315,7 @@ async fn tick(server: &Server) -> Option<Ticked> {
 }
 
 /// Does the periodic work of the daemon until there is a reason to end.
-async fn look_after(server: &Server, options: &Options, ours: Option<u64>) -> StopReason {
+async fn supervise(server: &Server, options: &Options, ours: Option<u64>) -> StopReason {
     let mut quiet_since = Instant::now();
     let mut requests = 0;
     let mut orphans = Orphans::default();
@@ -326,19 +323,19 @@ async fn look_after(server: &Server, options: &Options, ours: Option<u64>) -> St
         let Some(Ticked {
             idle,
             problems,
-            processes: sessions,
+            processes,
             ended,
-            log_gone,
+            wal_gone,
         }) = tick(server).await
         else {
             return StopReason::Broken;
         };
-        if log_gone {
+        if wal_gone {
             warn!("the database's log was deleted or replaced: the next daemon opens it again");
             return StopReason::LogGone;
         }
         server.counters.set_config_troubles(problems);
-        look_for_processes(server, sessions);
+        find_gone_processes(server, processes);
         compare_calls(server, ended);
         end_orphans(server, &mut orphans).await;
         sleep(TICK).await;
@@ -367,12 +364,12 @@ fn compare_calls(server: &Server, ended: Vec<EndedSession>) {
             return;
         };
         let counted = transcript_calls::count_ended(&database, &ended);
-        drop(core.blocking_send(Message::Covered(counted)));
+        drop(core.blocking_send(Message::CallsCounted(counted)));
     });
 }
 
 /// Reports the sessions whose Claude Code process is gone.
-fn look_for_processes(server: &Server, processes: Vec<(String, Process)>) {
+fn find_gone_processes(server: &Server, processes: Vec<(String, Process)>) {
     if processes.is_empty() {
         return;
     }
@@ -381,7 +378,7 @@ fn look_for_processes(server: &Server, processes: Vec<(String, Process)>) {
         let mut gone = processes;
         gone.retain(|(_, process)| !is_alive(*process));
         if !gone.is_empty() {
-            drop(core.blocking_send(Message::Gone(gone)));
+            drop(core.blocking_send(Message::ProcessesGone(gone)));
         }
     });
 }
@@ -414,7 +411,8 @@ pub const DRAIN: Duration = Duration::from_secs(30);
 const HOOKS_END: Duration = Duration::from_secs(2);
 /// The time for the last answers to be sent.
 const ANSWERS: Duration = Duration::from_secs(5);
-const LOOK: Duration = Duration::from_millis(10);
+/// The time between two looks whether hooks have ended.
+const HOOKS_POLL: Duration = Duration::from_millis(10);
 
 /// SIGTERM and SIGINT, which ask the daemon to end.
 #[derive(Debug)]
@@ -426,7 +424,7 @@ impl Signals {
     }
 
     /// Waits for the next signal.
-    async fn told(&mut self) {
+    async fn next(&mut self) {
         let [term, int] = &mut self.0;
         tokio::select! { () = next_signal(term) => {}, () = next_signal(int) => {} }
     }
@@ -441,7 +439,7 @@ async fn next_signal(signal: &mut Option<Signal>) {
 
 /// Goes on serving until no hook runs. Events that need hooks get `Busy`. After `at_most`, or with the next signal,
 /// the hooks that still run are cut off.
-async fn serve_on(server: &Server, hooks: &RunningHooks, at_most: Duration, signals: &mut Signals) {
+async fn drain(server: &Server, hooks: &RunningHooks, at_most: Duration, signals: &mut Signals) {
     let (reply, drains) = oneshot::channel();
     drop(server.core.send(Message::Drain(reply)).await);
     let _ = drains.await;
@@ -453,18 +451,18 @@ async fn serve_on(server: &Server, hooks: &RunningHooks, at_most: Duration, sign
     };
     tokio::select! {
         biased;
-        () = have_ended(hooks) => return,
-        () = signals.told() => warn!("a second signal: hooks are cut off"),
+        () = hooks_ended(hooks) => return,
+        () = signals.next() => warn!("a second signal: hooks are cut off"),
         () = sleep(at_most) => warn!("hooks did not end in {at_most:?}, and are cut off"),
         () = ticks => {}
     }
     hooks.cut_off();
-    drop(timeout(HOOKS_END, have_ended(hooks)).await);
+    drop(timeout(HOOKS_END, hooks_ended(hooks)).await);
 }
 
-async fn have_ended(hooks: &RunningHooks) {
+async fn hooks_ended(hooks: &RunningHooks) {
     while hooks.any() {
-        sleep(LOOK).await;
+        sleep(HOOKS_POLL).await;
     }
 }
 

@@ -72,7 +72,7 @@ pub(crate) struct Registry {
 struct LiveSession {
     session: Session,
     /// The generation of the config that this session's user was told of.
-    told: Option<u64>,
+    config_told: Option<u64>,
     /// The reasons why something about it is not known.
     troubles: Vec<String>,
     turn: TurnUsage,
@@ -119,10 +119,10 @@ pub(crate) type Process = (u32, Option<u64>);
 impl Registry {
     /// Loads the live sessions, and those that ended within `KEPT_AFTER_END`.
     pub(crate) fn open(database: &Connection) -> Self {
-        let at_hand = now_ms() - KEPT_AFTER_END;
-        let mut ended = stored(database, SessionFilter::Ended(ENDED));
-        ended.retain(|session| session.ended_at.is_some_and(|end| end > at_hand));
-        let live = stored(database, SessionFilter::Live)
+        let since = now_ms() - KEPT_AFTER_END;
+        let mut ended = load_sessions(database, SessionFilter::Ended(ENDED));
+        ended.retain(|session| session.ended_at.is_some_and(|end| end > since));
+        let live = load_sessions(database, SessionFilter::Live)
             .into_iter()
             .take(MAX_SESSIONS);
         let sessions = live
@@ -143,7 +143,7 @@ impl Registry {
     }
 
     /// Applies one event to its session. `head` is of the masked payload. An event that Claude Code waits for has the
-    /// time when it was `heard`, which is the order of arrival. Other events, and those from the spool, have the time
+    /// time of its `arrival`, so these are in order of arrival. Other events, and those from the spool, have the time
     /// when they happened. Returns none if the event concerns no session.
     pub(crate) fn apply(
         &mut self,
@@ -151,7 +151,7 @@ impl Registry {
         head: &Head<'_>,
         envelope: &Envelope,
         project: Option<&str>,
-        heard: Option<EventTime>,
+        arrival: Option<Mark>,
     ) -> Option<Applied> {
         let (Some(id), Some(event)) = (head.session_id.as_deref(), head.event.as_deref()) else {
             return None;
@@ -161,14 +161,14 @@ impl Registry {
         }
         let event = EventName::from(event);
         // An event of unknown name makes no session.
-        let makes = !matches!(event, EventName::Other(_) | EventName::SessionEnd);
-        let happened = EventTime {
+        let may_create = !matches!(event, EventName::Other(_) | EventName::SessionEnd);
+        let happened = Mark {
             at: envelope.at,
             id: envelope.id,
         };
-        let heard = heard.filter(|_| !event.comes_late());
-        let EventTime { at, id: mark } = heard.unwrap_or(happened);
-        let moment = SessionEvent {
+        let arrival = arrival.filter(|_| !event.comes_late());
+        let Mark { at, id: mark } = arrival.unwrap_or(happened);
+        let moment = Moment {
             head,
             name: event,
             at,
@@ -177,26 +177,26 @@ impl Registry {
             project,
         };
         if !self.sessions.contains_key(id) {
-            self.admit(database, id, &moment, makes)?;
+            self.add_session(database, id, &moment, may_create)?;
         }
         let mut chained = self.chain(database, id, &moment);
         if moment.name == EventName::UserPromptSubmit {
             self.end_turn(id);
         }
-        let left = self.bind(database, id, &moment);
+        let from_last_window = self.bind(database, id, &moment);
         let live = self.sessions.get_mut(id)?;
-        if let Some(now) = heard {
-            live.session.clamp_times(now);
+        if let Some(now) = arrival {
+            live.session.nothing_after(now);
         }
         let before = live.session.shown();
-        let changed = live.session.apply(&moment) | chained.is_some();
+        let has_changed = live.session.apply(&moment) | chained.is_some();
         let display = Change::of(before, &live.session, moment.at);
-        if changed && moment.name == EventName::SessionEnd {
+        if has_changed && moment.event == EventName::SessionEnd {
             chained = self.chain_next(id);
         }
-        let effort = self.worked(id, &moment, left);
+        let effort = self.worked(id, &moment, from_last_window);
         self.unwritten.insert(id.to_owned());
-        if changed || effort.is_some() {
+        if has_changed || effort.is_some() {
             self.changed.insert(id.to_owned());
         }
         Some(Applied {
@@ -244,19 +244,25 @@ impl Registry {
             agent: record.agent_id(),
             at,
         };
-        let outcome = record.outcome();
-        self.update_session(&id, |session| session.apply_outcome(&event, outcome));
-        // After a subagent the main agent goes on. And a daemon has sent the notice of an event that it answered.
-        let is_told = record.source == Source::Alone && record.agent_id().is_none();
+        let decided = record.decision_state();
+        self.update_session(&id, |session| session.decided(&event, decided));
+        // A daemon has sent the notice of an event that it answered. And after a subagent the main agent goes on.
+        if record.source != Source::Alone || record.agent_id().is_some() {
+            return None;
+        }
         let ended = sent.saturating_add(record.took_us.unwrap_or(0) / 1000);
-        is_told.then(|| Change::of(before, &self.sessions.get(&id)?.session, ended))?
+        Change::of(before, &self.sessions.get(&id)?.session, ended)
     }
 
     /// Takes the sessions to write. If that fails, `return_unwritten` takes them back.
     pub(crate) fn take_unwritten(&mut self) -> Vec<StoredSession> {
-        let ids = std::mem::take(&mut self.unwritten);
-        let session = |id: String| StoredSession::new(&self.sessions.get(&id)?.session);
-        ids.into_iter().filter_map(session).collect()
+        let mut stored = Vec::new();
+        for id in std::mem::take(&mut self.unwritten) {
+            if let Some(live) = self.sessions.get(&id) {
+                stored.extend(StoredSession::new(&live.session));
+            }
+        }
+        stored
     }
 
     /// Takes back sessions and figures that could not be written, for the next commit.
@@ -287,19 +293,20 @@ impl Registry {
 
     /// Takes the figures of turns to write.
     pub(crate) fn take_figures(&mut self) -> Vec<TurnFigures> {
-        match std::mem::take(&mut self.figures_due) {
-            true => std::mem::take(&mut self.ended_turns),
-            false => Vec::new(),
+        if std::mem::take(&mut self.figures_due) {
+            std::mem::take(&mut self.ended_turns)
+        } else {
+            Vec::new()
         }
     }
 
     /// Sends views the sessions that changed since the last time.
     pub(crate) fn publish_changes(&mut self, now: i64) {
-        let news = std::mem::take(&mut self.changed);
+        let changed = std::mem::take(&mut self.changed);
         if self.changes.receiver_count() == 0 {
             return;
         }
-        for id in news {
+        for id in changed {
             if let Some(live) = self.sessions.get(&id) {
                 drop(self.changes.send(Arc::new(self.session_row(live, now))));
             }
@@ -412,10 +419,13 @@ impl Registry {
 
     /// Returns the processes of the live sessions.
     pub(crate) fn processes(&self) -> Vec<(String, Process)> {
-        let process = |(id, live): (&String, &LiveSession)| {
-            Some((id.clone(), (live.session.pid?, live.session.pid_start)))
-        };
-        self.live().filter_map(process).collect()
+        let mut processes = Vec::new();
+        for (id, LiveSession { session, .. }) in self.live() {
+            if let Some(pid) = session.pid {
+                processes.push((id.clone(), (pid, session.pid_start)));
+            }
+        }
+        processes
     }
 
     fn live(&self) -> impl Iterator<Item = (&String, &LiveSession)> {
@@ -429,26 +439,26 @@ impl Registry {
     /// Returns true if this session's user was told of this generation of the config.
     pub(crate) fn knows_config(&self, id: &str, generation: u64) -> bool {
         let live = self.sessions.get(id);
-        live.is_some_and(|live| live.told == Some(generation))
+        live.is_some_and(|live| live.config_told == Some(generation))
     }
 
     pub(crate) fn mark_config_told(&mut self, id: &str, generation: u64) {
         if let Some(live) = self.sessions.get_mut(id) {
-            live.told = Some(generation);
+            live.config_told = Some(generation);
         }
     }
 
     /// Loads a session from the database, or makes a new one if the event may make one.
-    fn admit(
+    fn add_session(
         &mut self,
         database: &Connection,
         id: &str,
-        moment: &SessionEvent<'_>,
-        makes: bool,
+        moment: &Moment<'_>,
+        may_create: bool,
     ) -> Option<()> {
-        let session = match find(database, id) {
+        let session = match load_session(database, id) {
             Some(session) => session,
-            None if makes => Session::new(id, moment.at),
+            None if may_create => Session::new(id, moment.at),
             None => return None,
         };
         if self.sessions.len() >= self.room {
@@ -585,15 +595,15 @@ impl LiveSession {
     }
 }
 
-fn stored(database: &Connection, which: SessionFilter<'_>) -> Vec<Session> {
+fn load_sessions(database: &Connection, which: SessionFilter<'_>) -> Vec<Session> {
     store::sessions(database, which).unwrap_or_else(|why| {
         warn!(%why, "could not read sessions");
         Vec::new()
     })
 }
 
-fn find(database: &Connection, id: &str) -> Option<Session> {
-    let found = stored(database, SessionFilter::Like(id));
+fn load_session(database: &Connection, id: &str) -> Option<Session> {
+    let found = load_sessions(database, SessionFilter::Like(id));
     found.into_iter().find(|session| session.session_id == id)
 }
 

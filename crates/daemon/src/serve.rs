@@ -301,11 +301,11 @@ async fn answer(connection: &Connection, ask: Ask, server: &Server) -> bool {
             take_in(server).await;
             connection.respond(&Response::Told(Told::Done)).await
         }
-        Ask::Events(query) => crate::event_log::events(connection, query, server).await,
-        Ask::Sessions(query) => session_feed::sessions(connection, query, server).await,
-        Ask::Watch => session_feed::changes(connection, server).await,
+        Ask::Events(query) => crate::event_log::send_events(connection, query, server).await,
+        Ask::Sessions(query) => session_feed::send_sessions(connection, query, server).await,
+        Ask::Watch => session_feed::send_changes(connection, server).await,
         Ask::Name { session, title } => {
-            let told = session_feed::ask(server, |done| RegistryRequest::Name {
+            let told = session_feed::ask_registry(server, |done| RegistryRequest::Name {
                 session,
                 title,
                 done,
@@ -314,7 +314,8 @@ async fn answer(connection: &Connection, ask: Ask, server: &Server) -> bool {
             connection.respond(&Response::Told(told)).await
         }
         Ask::Seen(at) => {
-            let told = session_feed::ask(server, |done| RegistryRequest::Seen(at, done)).await;
+            let told =
+                session_feed::ask_registry(server, |done| RegistryRequest::Seen(at, done)).await;
             connection.respond(&Response::Told(told)).await
         }
         Ask::Paint { tmux_socket, on } => {
@@ -346,7 +347,7 @@ async fn status(server: &Server) -> DaemonStatus {
     drop(server.core.send(Message::CountSessions(reply)).await);
     let database = server.place.database();
     let events = tokio::task::spawn_blocking(move || match store::open_to_read(&database) {
-        Ok(Some(connection)) => store::count(&connection).unwrap_or(0),
+        Ok(Some(connection)) => store::count_events(&connection).unwrap_or(0),
         _ => 0,
     });
     DaemonStatus {
@@ -357,7 +358,7 @@ async fn status(server: &Server) -> DaemonStatus {
         started_at: server.started_at,
         sessions: sessions.await.unwrap_or(0),
         events: events.await.unwrap_or(0),
-        counts: server.counters.counts(store::lost::counted(&server.place)),
+        counts: server.counters.counts(store::lost::total(&server.place)),
         troubles: server.counters.troubles(),
         ending: server.is_ending(),
     }

@@ -11,7 +11,7 @@ use tracing::warn;
 
 use crate::connection::Connection;
 use crate::core::Message;
-use crate::lifecycle::{closes, now_ms};
+use crate::lifecycle::{now_ms, until_closing};
 use crate::registry::RegistryRequest;
 use crate::serve::{Server, take_in};
 use crate::store::{self, SessionFilter};
@@ -21,9 +21,9 @@ use crate::tmux::TmuxRequest;
 const ENDED: u32 = 200;
 
 /// Sends every session and every change to the task that pushes into tmux.
-pub(crate) async fn tell_tmux(server: Arc<Server>) {
+pub(crate) async fn feed_tmux(server: Arc<Server>) {
     loop {
-        let Some((rows, mut changes)) = watch(&server).await else {
+        let Some((rows, mut changes)) = subscribe(&server).await else {
             return;
         };
         drop(server.tmux.send(TmuxRequest::All(rows)).await);
@@ -37,14 +37,14 @@ pub(crate) async fn tell_tmux(server: Arc<Server>) {
     }
 }
 
-type Watched = (Vec<SessionRow>, broadcast::Receiver<Arc<SessionRow>>);
+type Subscription = (Vec<SessionRow>, broadcast::Receiver<Arc<SessionRow>>);
 
 /// Gets the live sessions, and a subscription to every change from then on.
-async fn watch(server: &Server) -> Option<Watched> {
-    let (reply, watched) = oneshot::channel();
-    let asked = Message::Registry(RegistryRequest::Watch(reply));
-    server.core.send(asked).await.ok()?;
-    watched.await.ok()
+async fn subscribe(server: &Server) -> Option<Subscription> {
+    let (reply, subscription) = oneshot::channel();
+    let request = Message::Registry(RegistryRequest::Watch(reply));
+    server.core.send(request).await.ok()?;
+    subscription.await.ok()
 }
 
 /// Turns the colours of a tmux server's panes on or off.
@@ -64,18 +64,18 @@ pub(crate) async fn paint(server: &Server, tmux_socket: String, on: bool) -> Tol
 }
 
 /// Sends the registry a request. Every request gets an answer, unless the daemon ends.
-pub(crate) async fn ask(
+pub(crate) async fn ask_registry(
     server: &Server,
-    asked: impl FnOnce(oneshot::Sender<Told>) -> RegistryRequest,
+    request: impl FnOnce(oneshot::Sender<Told>) -> RegistryRequest,
 ) -> Told {
     let (reply, answer) = oneshot::channel();
-    drop(server.core.send(Message::Registry(asked(reply))).await);
+    drop(server.core.send(Message::Registry(request(reply))).await);
     let ending = Told::No("the daemon ends".to_owned());
     answer.await.unwrap_or(ending)
 }
 
 /// Sends the sessions that match a query. Returns false if the connection is to be closed.
-pub(crate) async fn sessions(
+pub(crate) async fn send_sessions(
     connection: &Connection,
     query: SessionQuery,
     server: &Server,
@@ -91,10 +91,10 @@ pub(crate) async fn sessions(
     );
     let live = live.await.unwrap_or_default();
     let told = match &query.session {
-        Some(prefix) => one(server, prefix.clone(), live).await,
+        Some(prefix) => find_one(server, prefix.clone(), live).await,
         None if query.all => {
             let limit = query.limit.unwrap_or(ENDED);
-            let ended = stored(server, move |reader| {
+            let ended = read_stored(server, move |reader| {
                 store::sessions(reader, SessionFilter::Ended(limit))
             });
             Told::Sessions(with_ended(live, &ended.await))
@@ -102,20 +102,20 @@ pub(crate) async fn sessions(
         None => Told::Sessions(live),
     };
     match told {
-        Told::Sessions(rows) => say(connection, rows).await,
+        Told::Sessions(rows) => send_rows(connection, rows).await,
         told => connection.respond(&Response::Told(told)).await,
     }
 }
 
 /// Sends as many sessions as fit into a frame, the first ones.
-async fn say(connection: &Connection, rows: Vec<SessionRow>) -> bool {
-    match packed(rows) {
+async fn send_rows(connection: &Connection, rows: Vec<SessionRow>) -> bool {
+    match to_frame(rows) {
         Some(frame) => connection.send(&frame).await,
         None => false,
     }
 }
 
-fn packed(mut rows: Vec<SessionRow>) -> Option<Vec<u8>> {
+fn to_frame(mut rows: Vec<SessionRow>) -> Option<Vec<u8>> {
     loop {
         let count = rows.len();
         let told = Response::Told(Told::Sessions(rows));
@@ -135,10 +135,10 @@ fn packed(mut rows: Vec<SessionRow>) -> Option<Vec<u8>> {
 }
 
 /// Finds the session whose id begins with `prefix`, live or ended.
-async fn one(server: &Server, prefix: String, live: Vec<SessionRow>) -> Told {
-    let begins = prefix.clone();
-    let known = stored(server, move |reader| {
-        store::sessions(reader, SessionFilter::Like(&begins))
+async fn find_one(server: &Server, prefix: String, live: Vec<SessionRow>) -> Told {
+    let wanted = prefix.clone();
+    let known = read_stored(server, move |reader| {
+        store::sessions(reader, SessionFilter::Like(&wanted))
     })
     .await;
     let mut found = with_ended(live, &known);
@@ -162,7 +162,7 @@ fn with_ended(mut live: Vec<SessionRow>, others: &[Session]) -> Vec<SessionRow> 
     live
 }
 
-async fn stored<F>(server: &Server, read: F) -> Vec<Session>
+async fn read_stored<F>(server: &Server, read: F) -> Vec<Session>
 where
     F: FnOnce(&rusqlite::Connection) -> rusqlite::Result<Vec<Session>> + Send + 'static,
 {
@@ -175,21 +175,21 @@ where
 }
 
 /// Sends the live sessions, and then every change until one side ends.
-pub(crate) async fn changes(connection: &Connection, server: &Server) -> bool {
+pub(crate) async fn send_changes(connection: &Connection, server: &Server) -> bool {
     take_in(server).await;
     let mut closing = server.closing.subscribe();
     loop {
-        let Some((rows, mut changes)) = watch(server).await else {
+        let Some((rows, mut changes)) = subscribe(server).await else {
             return false;
         };
-        if !say(connection, rows).await {
+        if !send_rows(connection, rows).await {
             return false;
         }
         loop {
             let change = tokio::select! {
                 change = changes.recv() => change,
                 () = connection.until_hang_up() => return false,
-                () = closes(&mut closing) => return false,
+                () = until_closing(&mut closing) => return false,
             };
             match change {
                 Ok(row) => {
@@ -214,14 +214,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_than_a_frame_holds_is_cut_not_refused() {
+    fn sessions_beyond_one_frame_are_cut_off() {
         let row = SessionRow {
             title: Some("x".repeat(10 << 20)),
             ..SessionRow::default()
         };
         let count = |rows| {
             let mut decoder = becket_wire::frame::Decoder::new();
-            decoder.push(&packed(rows)?);
+            decoder.push(&to_frame(rows)?);
             let frame = decoder.next_frame().ok()??;
             match Response::from_frame(frame).ok()? {
                 Response::Told(Told::Sessions(rows)) => Some(rows.len()),

@@ -25,8 +25,8 @@ pub use key::{existing_mask_key, mask_key};
 pub use open::{OpenError, Opened, open, open_to_read};
 pub(crate) use open::{inode, is_damage};
 pub use queries::{
-    CallsOf, EventBrief, calls_seen, count, events_between, events_in_brief, faults, find,
-    first_event, payload, sessions_like,
+    CallsOf, EventBrief, calls_seen, count_events, events_between, events_in_brief, faults,
+    find_events, first_event, payload, sessions_like,
 };
 pub use record::{Decision, EventRecord, not_whole};
 pub use retention::Limits;

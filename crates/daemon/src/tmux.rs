@@ -299,14 +299,8 @@ fn list_panes() -> TmuxCommand {
 /// that a pane had before becket is not kept: without colours it gets the style of its window.
 fn commands(shown: &str, wanted: &ServerDisplay, paint: Option<bool>) -> Vec<TmuxCommand> {
     let panes = shown.lines().filter_map(|line| {
-        let mut fields = line.split('\t');
-        Some([
-            fields.next()?,
-            fields.next()?,
-            fields.next()?,
-            fields.next()?,
-            fields.next()?,
-        ])
+        let fields: Vec<&str> = line.split('\t').take(5).collect();
+        <[&str; 5]>::try_from(fields).ok()
     });
     let panes: Vec<_> = panes.filter(|[id, ..]| is_pane(id)).collect();
     let mut commands = vec![tmux_command(&["set-option", "-g", TEXT, &wanted.text])];

@@ -8,8 +8,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The number of events whose hooks run at once. More have to wait.
 const AT_ONCE: usize = 64;
-/// The same for the events of one session.
-const OF_A_SESSION: usize = 16;
+/// The number of events of one session whose hooks run at once.
+const PER_SESSION: usize = 16;
 /// The time that an event waits for a slot. After that it is judged without its hooks.
 pub(super) const SLOT_WAIT: Duration = Duration::from_secs(5);
 
@@ -36,7 +36,7 @@ impl HookSlots {
 
     /// Takes a slot. Returns none if none gets free in time.
     pub(super) async fn take(&self, session: &str) -> Option<HookSlot> {
-        let own = self.of_session(session);
+        let own = self.session_slots(session);
         let both = async {
             let own = own.acquire_owned().await.ok()?;
             Some((own, Arc::clone(&self.all).acquire_owned().await.ok()?))
@@ -44,13 +44,13 @@ impl HookSlots {
         tokio::time::timeout(self.wait, both).await.ok()?
     }
 
-    fn of_session(&self, session: &str) -> Arc<Semaphore> {
+    fn session_slots(&self, session: &str) -> Arc<Semaphore> {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.retain(|_, slots| slots.strong_count() > 0);
         if let Some(slots) = sessions.get(session).and_then(Weak::upgrade) {
             return slots;
         }
-        let slots = Arc::new(Semaphore::new(OF_A_SESSION));
+        let slots = Arc::new(Semaphore::new(PER_SESSION));
         sessions.insert(session.to_owned(), Arc::downgrade(&slots));
         slots
     }
@@ -64,12 +64,12 @@ mod tests {
     async fn a_session_takes_no_more_than_its_slots_and_waits_within_a_bound() {
         let slots = HookSlots::new(Duration::from_millis(50));
         let mut taken = Vec::new();
-        for _ in 0..OF_A_SESSION {
+        for _ in 0..PER_SESSION {
             taken.push(slots.take("a").await.expect("a slot"));
         }
         assert!(slots.take("a").await.is_none());
         for session in ["b", "c", "d"] {
-            for _ in 0..OF_A_SESSION {
+            for _ in 0..PER_SESSION {
                 taken.push(slots.take(session).await.expect("a slot"));
             }
         }

@@ -179,8 +179,10 @@ impl Core {
             slots: Arc::clone(&self.hooks.slots),
             entry: RunningHooks::enter(&self.hooks.running, seq, cancel, self.messages.clone()),
         });
-        let reply = move || WaitingShim::hold_for(hooks, hold, clients);
-        self.group.push((record, Box::new(reply)));
+        self.group.push((
+            record,
+            Box::new(move || WaitingShim::hold_for(hooks, hold, clients)),
+        ));
     }
 
     /// Commits the decision of the hooks, then answers.
@@ -259,8 +261,8 @@ impl Core {
         self.group.push((record, Box::new(|| ())));
     }
 
-    /// Copies the switches of a session to the one that goes on from it, in another thread: that waits for a
-    /// lock and writes a file. The event that depends on them is decided after that.
+    /// Copies the switches of a session to the one that continues it, in another thread: that waits for a lock and
+    /// writes a file. The event that depends on them is decided after that.
     pub(super) fn follow_switches(&self, from: String, to: String, then: Option<OpenEvent>) {
         let (messages, place) = (self.messages.clone(), self.place.clone());
         tokio::task::spawn_blocking(move || {

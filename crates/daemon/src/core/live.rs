@@ -1,4 +1,4 @@
-//! Changes of live state without an answer: the spool, inferences from transcripts, figures of the status line,
+//! Changes of live state that need no decision: events from the spool, inferences, figures of the status line, and
 //! notices.
 
 use becket_engine::notice::{self, Change, Notice};
@@ -22,6 +22,55 @@ use crate::waiting_shim::WaitingShim;
 /// The age up to which a change gets a notice, in milliseconds.
 const FRESH: i64 = 60_000;
 
+/// Applies events from the spool to their sessions.
+struct SpoolApplier<'a> {
+    registry: &'a mut Registry,
+    /// The sessions that continue another one: the ids of both.
+    chained: Vec<(String, String)>,
+    /// The changes of display that may need a notice, each with its event.
+    changes: Vec<(Change, Option<EventName>)>,
+}
+
+impl SpoolApplier<'_> {
+    fn apply(&mut self, database: &Connection, intake: &Intake) -> IntakeChanges {
+        for record in &intake.new {
+            self.apply_new(database, record);
+        }
+        for record in &intake.completed {
+            record_effort_message(self.registry, record);
+            let change = self.registry.record_late_decision(record);
+            self.changes.extend(change.map(|change| (change, None)));
+        }
+        IntakeChanges {
+            sessions: self.registry.take_unwritten(),
+            efforts: self.registry.effort_changes(),
+        }
+    }
+
+    fn apply_new(&mut self, database: &Connection, record: &EventRecord) {
+        let payload = record.payload();
+        let Ok(head) = Head::read(&payload) else {
+            return;
+        };
+        let (envelope, project) = (record.envelope(), record.project.as_deref());
+        let applied = (self.registry).apply(database, &head, envelope, project, None);
+        let Some(applied) = applied else {
+            return;
+        };
+        let state = record.decision_state();
+        self.registry.record_decision(&applied, record, state);
+        record_effort_message(self.registry, record);
+        let event = record.event_name();
+        let is_stop = matches!(event, EventName::Stop | EventName::SubagentStop);
+        if let Some(change) = applied.display
+            && (state == Decided::Passed || !is_stop)
+        {
+            self.changes.push((change, Some(event)));
+        }
+        self.chained.extend(applied.chained);
+    }
+}
+
 /// Records the message of an effort to an agent, for an event that standalone answered.
 fn record_effort_message(registry: &mut Registry, record: &EventRecord) {
     let Some(decision) = &record.decision else {
@@ -39,41 +88,17 @@ impl Core {
     pub(super) fn take_in(&mut self) -> bool {
         self.commit();
         let (_, masker) = self.configs.current(None);
-        let registry = &mut self.registry;
-        let (mut chained, mut changes) = (Vec::new(), Vec::new());
-        let mut apply = |database: &Connection, intake: &Intake| {
-            for record in &intake.new {
-                let payload = record.payload();
-                let Ok(head) = Head::read(&payload) else {
-                    continue;
-                };
-                let (envelope, project) = (record.envelope(), record.project.as_deref());
-                if let Some(done) = registry.apply(database, &head, envelope, project, None) {
-                    let outcome = record.outcome();
-                    registry.record_outcome(&done, record, outcome);
-                    record_effort_message(registry, record);
-                    let event = record.event_name();
-                    let is_stop = matches!(event, EventName::Stop | EventName::SubagentStop);
-                    if outcome == EventOutcome::Passed || !is_stop {
-                        changes.extend(done.display.clone().map(|change| (change, Some(event))));
-                    }
-                    chained.extend(done.chained);
-                }
-            }
-            for record in &intake.completed {
-                record_effort_message(registry, record);
-                changes.extend(
-                    registry
-                        .record_late_outcome(record)
-                        .map(|change| (change, None)),
-                );
-            }
-            IntakeChanges {
-                sessions: registry.take_unwritten(),
-                efforts: registry.effort_changes(),
-            }
+        let mut applier = SpoolApplier {
+            registry: &mut self.registry,
+            chained: Vec::new(),
+            changes: Vec::new(),
         };
-        let progress = self.store.take_in(&masker, &mut apply);
+        let progress = (self.store).take_in(&masker, &mut |database, intake| {
+            applier.apply(database, intake)
+        });
+        let SpoolApplier {
+            chained, changes, ..
+        } = applier;
         if progress == IntakeProgress::Failed {
             self.registry.mark_all_unwritten();
         }

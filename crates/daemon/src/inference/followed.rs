@@ -16,7 +16,7 @@ const AT_ONCE: u64 = 8 << 20;
 pub(super) const OLD_BYTES: u64 = 1 << 20;
 /// The number of looks after which a transcript that does not exist is reported as missing. Claude Code creates
 /// it with the first reply.
-pub(super) const IN_VAIN: u32 = 60;
+pub(super) const MAX_FAILED_LOOKS: u32 = 60;
 
 #[derive(Debug, Default)]
 pub(super) struct FollowedTranscript {
@@ -27,7 +27,8 @@ pub(super) struct FollowedTranscript {
     midway: bool,
     /// True if the file existed at an earlier look.
     seen: bool,
-    in_vain: u32,
+    /// The number of looks since the file was last there.
+    failed_looks: u32,
 }
 
 impl FollowedTranscript {
@@ -38,20 +39,20 @@ impl FollowedTranscript {
         path: &Path,
         whole: bool,
         prompted_at: Option<i64>,
-    ) -> (Vec<TranscriptFinding>, Option<String>) {
-        let read = self.read(path, whole, prompted_at);
-        if !matches!(&read, Err(why) if why.kind() == io::ErrorKind::NotFound) {
-            self.in_vain = 0;
-        }
-        match read {
-            Ok(findings) => (findings, unreadable(self.tail.unread())),
+    ) -> (Vec<Finding>, Option<String>) {
+        match self.read(path, whole, prompted_at) {
+            Ok(findings) => {
+                self.failed_looks = 0;
+                (findings, unreadable(self.tail.unread()))
+            }
             Err(why) if why.kind() == io::ErrorKind::NotFound => {
-                self.in_vain = self.in_vain.saturating_add(1);
-                let missing = self.seen || self.in_vain >= IN_VAIN;
-                let trouble = "its transcript is missing; what no event says is not known";
-                (Vec::new(), missing.then(|| trouble.to_owned()))
+                self.failed_looks = self.failed_looks.saturating_add(1);
+                let is_missing = self.seen || self.failed_looks >= MAX_FAILED_LOOKS;
+                let trouble = "its transcript is missing: interrupts and failed turns may not show";
+                (Vec::new(), is_missing.then(|| trouble.to_owned()))
             }
             Err(why) => {
+                self.failed_looks = 0;
                 let trouble = format!("its transcript cannot be read: {why}");
                 (Vec::new(), Some(trouble))
             }
@@ -152,11 +153,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said_once_it_should_be_there() {
+    fn a_missing_transcript_is_reported_after_a_while() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.jsonl");
         let mut followed = FollowedTranscript::default();
-        for _ in 1..IN_VAIN {
+        for _ in 1..MAX_FAILED_LOOKS {
             assert_eq!(trouble(&mut followed, &path), "");
         }
         assert!(trouble(&mut followed, &path).contains("missing"));
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_line_of_the_past_is_passed_over_however_long_it_is() {
+    fn a_partial_first_line_is_skipped() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.jsonl");
         let mut followed = FollowedTranscript::default();
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_never_waited_for() {
+    fn a_pipe_a_folder_or_a_device_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;

@@ -35,16 +35,12 @@ pub enum LockHolder {
 /// Takes the lock, at once or from an older daemon that yields.
 pub(super) fn acquire(place: &Place, version: Version) -> Result<File, StartError> {
     let path = place.life_lock();
-    let failed = |why| StartError::Lock {
-        path: path.clone(),
-        why,
-    };
     let pid = std::process::id().to_string();
-    let lock = open(&path).map_err(failed)?;
+    let lock = open(&path)?;
     match lock.try_lock() {
-        Ok(()) => return Ok(signed(lock, &pid)),
+        Ok(()) => return Ok(sign(lock, &pid)),
         Err(TryLockError::WouldBlock) => {}
-        Err(TryLockError::Error(why)) => return Err(failed(why)),
+        Err(TryLockError::Error(why)) => return Err(StartError::Lock { path, why }),
     }
     let waiting = wait_for(lock);
     let mut next = None;
@@ -55,9 +51,9 @@ pub(super) fn acquire(place: &Place, version: Version) -> Result<File, StartErro
             LockHolder::By(running) => return Err(StartError::Running(running)),
             LockHolder::Yielding if next.is_none() => {
                 until = began + DRAINED;
-                let lock = open(&place.next_lock()).map_err(failed)?;
+                let lock = open(&place.next_lock())?;
                 match lock.try_lock() {
-                    Ok(()) => next = Some(signed(lock, &version.to_string())),
+                    Ok(()) => next = Some(sign(lock, &version.to_string())),
                     // Another process waits for the daemon to end. Waiting behind it only makes sense with a newer version.
                     Err(_) => {
                         let waits = io::read_to_string(lock).unwrap_or_default();
@@ -74,19 +70,23 @@ pub(super) fn acquire(place: &Place, version: Version) -> Result<File, StartErro
             LockHolder::Silent => {}
         }
         match waiting.recv_timeout(ASK_AGAIN) {
-            Ok(lock) => return Ok(signed(lock, &pid)),
+            Ok(lock) => return Ok(sign(lock, &pid)),
             Err(_) if Instant::now() < until => {}
             Err(_) => return Err(StartError::Hung(path)),
         }
     }
 }
 
-fn open(path: &Path) -> io::Result<File> {
-    open_own(path, OpenOptions::new().read(true).write(true))
+fn open(path: &Path) -> Result<File, StartError> {
+    let lock = open_own(path, OpenOptions::new().read(true).write(true));
+    lock.map_err(|why| StartError::Lock {
+        path: path.to_owned(),
+        why,
+    })
 }
 
 /// Writes a text into the locked file: the pid, for people, or the version, for other processes that wait.
-fn signed(mut lock: File, text: &str) -> File {
+fn sign(mut lock: File, text: &str) -> File {
     drop(
         lock.set_len(0)
             .and_then(|()| lock.rewind())

@@ -38,12 +38,11 @@ fn close_inherited() {
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .collect();
     // The listing had a descriptor too, which is closed already.
-    let is_open = |number: &i32| fs::symlink_metadata(format!("/proc/self/fd/{number}")).is_ok();
-    for number in numbers
-        .into_iter()
-        .filter(|number| *number > 2)
-        .filter(is_open)
-    {
+    for number in numbers {
+        let is_open = fs::symlink_metadata(format!("/proc/self/fd/{number}")).is_ok();
+        if number <= 2 || !is_open {
+            continue;
+        }
         // SAFETY: this runs first, in the only thread, before anything else was opened: what is
         // open above 2 was inherited, and nothing in this process owns it.
         unsafe { rustix::io::close(number) };
@@ -63,12 +62,15 @@ pub(super) fn open_own(path: &Path, options: &mut OpenOptions) -> io::Result<Fil
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let options = options.create(true).mode(0o600);
     let file = options.custom_flags(flags.bits().cast_signed()).open(path);
-    let is_link = || fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
     match file {
         Ok(file) if file.metadata()?.is_file() => Ok(file),
-        Err(why) if !is_link() => Err(why),
+        Err(why) if !is_link(path) => Err(why),
         _ => Err(io::Error::other("it is not a regular file; remove it")),
     }
+}
+
+fn is_link(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
 }
 
 /// The size beyond which the log is rotated.
@@ -99,17 +101,18 @@ const BACKLOG: i32 = 4096;
 
 /// Creates the socket under another name and renames it, so that a socket that exists can be connected to.
 pub(super) fn listen(place: &Place, socket: &Path) -> Result<UnixListener, StartError> {
-    let failed = |why| StartError::Listen {
-        path: socket.to_owned(),
-        why,
-    };
     let folder = socket.parent().unwrap_or(Path::new("/"));
     make_folder(folder)?;
-    let owner = fs::symlink_metadata(folder).map_err(failed)?;
+    listen_in(place, folder, socket).map_err(|why| StartError::Listen {
+        path: socket.to_owned(),
+        why,
+    })
+}
+
+fn listen_in(place: &Place, folder: &Path, socket: &Path) -> io::Result<UnixListener> {
+    let owner = fs::symlink_metadata(folder)?;
     if !owner.is_dir() || owner.uid() != rustix::process::getuid().as_raw() {
-        return Err(failed(io::Error::other(
-            "its folder belongs to another user",
-        )));
+        return Err(io::Error::other("its folder belongs to another user"));
     }
     if folder != place.run() {
         drop(fs::write(
@@ -119,12 +122,12 @@ pub(super) fn listen(place: &Place, socket: &Path) -> Result<UnixListener, Start
     }
     let fresh = folder.join("socket.new");
     drop(fs::remove_file(&fresh));
-    let listener = UnixListener::bind(&fresh).map_err(failed)?;
+    let listener = UnixListener::bind(&fresh)?;
     private(&fresh);
-    rustix::net::listen(&listener, BACKLOG).map_err(|why| failed(why.into()))?;
-    listener.set_nonblocking(true).map_err(failed)?;
+    rustix::net::listen(&listener, BACKLOG)?;
+    listener.set_nonblocking(true)?;
     // We hold the lock, so a socket with this name is of a dead daemon.
-    fs::rename(&fresh, socket).map_err(failed)?;
+    fs::rename(&fresh, socket)?;
     Ok(listener)
 }
 

@@ -4,7 +4,7 @@ use becket_engine::session::{Chain, SessionEvent};
 use becket_wire::event::EventName;
 use rusqlite::Connection;
 
-use super::{Registry, find};
+use super::{LiveSession, Registry, load_session};
 
 impl Registry {
     /// Chains a session that starts to the one that it continues. Returns both ids, the older first.
@@ -17,14 +17,14 @@ impl Registry {
         if moment.name != EventName::SessionStart || !moment.envelope.pid_is_claude {
             return None;
         }
-        let found = match moment.head.source.as_deref() {
-            Some("clear") => self.cleared(id, moment).map(|prev| (prev, Chain::Clear)),
-            Some("fork") => self
-                .forked(database, id, moment.envelope.pid)
-                .map(|prev| (prev, Chain::Fork)),
-            _ => None,
+        let (prev, chain) = match moment.head.source.as_deref() {
+            Some("clear") => (self.cleared(id, moment)?, Chain::Clear),
+            Some("fork") => {
+                let pid = moment.envelope.pid;
+                (self.forked_from(database, id, pid)?, Chain::Fork)
+            }
+            _ => return None,
         };
-        let (prev, chain) = found?;
         let prev = self.sessions.get(&prev)?.session.clone();
         let live = self.sessions.get_mut(id)?;
         if live.session.prev_session_id.is_some() {
@@ -73,16 +73,16 @@ impl Registry {
     }
 
     /// Returns the session that Claude Code's command line resumes: the events of a fork do not name it.
-    fn forked(&mut self, database: &Connection, id: &str, pid: u32) -> Option<String> {
+    fn forked_from(&mut self, database: &Connection, id: &str, pid: u32) -> Option<String> {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
         let prev = resumed(&line)?;
         if prev == id {
             return None;
         }
         if !self.sessions.contains_key(&prev) {
-            let session = find(database, &prev)?;
+            let session = load_session(database, &prev)?;
             self.sessions
-                .insert(prev.clone(), super::LiveSession::new(session));
+                .insert(prev.clone(), LiveSession::new(session));
         }
         Some(prev)
     }
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_line_names_the_session_that_it_goes_on_from() {
+    fn a_command_line_names_the_session_that_it_resumes() {
         let found = |line: &str| resumed(line.replace(' ', "\0").as_bytes());
         assert_eq!(
             found("claude --resume abc --fork-session"),

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use tokio::sync::broadcast;
 use tokio::sync::oneshot::Sender;
 
-use super::{LiveSession, Registry, stored};
+use super::{LiveSession, Registry, load_sessions};
 use crate::inference::{ActiveSession, LAST_REPLY};
 use crate::store::SessionFilter;
 
@@ -30,8 +30,8 @@ pub(crate) enum RegistryRequest {
 }
 
 impl Registry {
-    pub(crate) fn answer(&mut self, database: &Connection, asked: RegistryRequest, now: i64) {
-        match asked {
+    pub(crate) fn answer(&mut self, database: &Connection, request: RegistryRequest, now: i64) {
+        match request {
             RegistryRequest::Live(reply) => drop(reply.send(self.rows(now))),
             RegistryRequest::Watch(reply) => {
                 let changes = self.changes.subscribe();
@@ -42,8 +42,8 @@ impl Registry {
                 session,
                 title,
                 done,
-            } => drop(done.send(self.name(database, &session, title))),
-            RegistryRequest::Seen(at, done) => drop(done.send(self.seen(database, &at, now))),
+            } => drop(done.send(self.set_title(database, &session, title))),
+            RegistryRequest::Seen(at, done) => drop(done.send(self.mark_seen(database, &at, now))),
         }
     }
 
@@ -98,8 +98,8 @@ impl Registry {
             .count()
     }
 
-    fn name(&mut self, database: &Connection, prefix: &str, title: Option<String>) -> Told {
-        match self.complete(database, prefix) {
+    fn set_title(&mut self, database: &Connection, prefix: &str, title: Option<String>) -> Told {
+        match self.complete_id(database, prefix) {
             Ok(id) => {
                 self.update_session(&id, |session| session.name(title));
                 Told::Done
@@ -108,10 +108,10 @@ impl Registry {
         }
     }
 
-    fn seen(&mut self, database: &Connection, at: &SeenAt, now: i64) -> Told {
+    fn mark_seen(&mut self, database: &Connection, at: &SeenAt, now: i64) -> Told {
         match at {
-            SeenAt::Session(prefix) => match self.complete(database, prefix) {
-                Ok(id) => self.update_session(&id, |session| session.mark_seen(now)),
+            SeenAt::Session(prefix) => match self.complete_id(database, prefix) {
+                Ok(id) => self.update_session(&id, |session| session.seen(now)),
                 Err(told) => return told,
             },
             SeenAt::Pane { tmux_socket, pane } => {
@@ -133,8 +133,8 @@ impl Registry {
     }
 
     /// Completes the beginning of an id to the id of a session, and loads that session.
-    fn complete(&mut self, database: &Connection, prefix: &str) -> Result<String, Told> {
-        for session in stored(database, SessionFilter::Like(prefix)) {
+    fn complete_id(&mut self, database: &Connection, prefix: &str) -> Result<String, Told> {
+        for session in load_sessions(database, SessionFilter::Like(prefix)) {
             let id = session.session_id.clone();
             let live = self.sessions.entry(id);
             live.or_insert_with(|| LiveSession::new(session));

@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 
 use super::*;
 
-/// A registry on a database of its own, and a clock that goes on with every event.
-struct Desk {
+/// A registry with its own database, and a clock that advances with every event.
+struct TestRegistry {
     registry: Registry,
     connection: Connection,
     now: i64,
@@ -19,7 +19,7 @@ struct Desk {
     _home: TempDir,
 }
 
-impl Desk {
+impl TestRegistry {
     fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
         let place = Place::new(home.path().join("home"));
@@ -34,7 +34,7 @@ impl Desk {
         }
     }
 
-    /// Another daemon takes over.
+    /// Restarts the daemon.
     fn restart(&mut self) {
         self.registry = Registry::open(&self.connection);
     }
@@ -60,8 +60,8 @@ impl Desk {
         }
     }
 
-    /// An event that is heard later than it happened.
-    fn heard(&mut self, session: &str, event: &str, more: &serde_json::Value, happened: i64) {
+    /// Applies an event that arrives later than it happened.
+    fn late_event(&mut self, session: &str, event: &str, more: &serde_json::Value, happened: i64) {
         self.now += 10;
         let mut envelope = self.envelope();
         let heard = EventTime {
@@ -72,13 +72,13 @@ impl Desk {
         self.apply(&payload(session, event, more), &envelope, Some(heard));
     }
 
-    /// An event of a session.
+    /// Applies an event of a session.
     fn event(&mut self, session: &str, event: &str, more: &serde_json::Value) -> Option<Applied> {
         self.now += 10;
         self.apply(&payload(session, event, more), &self.envelope(), None)
     }
 
-    /// Applies it, and writes it as the writer would.
+    /// Applies an event, and writes its session as the writer would.
     fn apply(
         &mut self,
         payload: &str,
@@ -94,7 +94,7 @@ impl Desk {
         Some(applied)
     }
 
-    /// Writes what is to be written, as the core does with each commit.
+    /// Writes the sessions that changed, as the core does with each commit.
     fn write(&mut self) {
         let sessions = self.registry.take_unwritten();
         store::sessions::write(&self.connection, &sessions).unwrap();
@@ -109,18 +109,18 @@ impl Desk {
 
     fn name(&mut self, session: &str, title: Option<String>) -> Told {
         let session = session.to_owned();
-        self.told(|done| RegistryRequest::Name {
+        self.ask(|done| RegistryRequest::Name {
             session,
             title,
             done,
         })
     }
 
-    fn told(&mut self, asked: impl FnOnce(oneshot::Sender<Told>) -> RegistryRequest) -> Told {
-        let (done, mut told) = oneshot::channel();
+    fn ask(&mut self, request: impl FnOnce(oneshot::Sender<Told>) -> RegistryRequest) -> Told {
+        let (done, mut answer) = oneshot::channel();
         self.registry
-            .answer(&self.connection, asked(done), self.now);
-        told.try_recv().unwrap()
+            .answer(&self.connection, request(done), self.now);
+        answer.try_recv().unwrap()
     }
 }
 
@@ -133,63 +133,63 @@ fn payload(session: &str, event: &str, more: &serde_json::Value) -> String {
 
 #[test]
 fn a_restart_changes_nothing_that_a_person_can_see() {
-    let mut desk = Desk::new();
-    desk.event(
+    let mut test = TestRegistry::new();
+    test.event(
         "a",
         "UserPromptSubmit",
         &json!({"prompt": "fix it", "cwd": "/tmp"}),
     );
-    desk.event(
+    test.event(
         "a",
         "SubagentStart",
         &json!({"agent_id": "x", "agent_type": "Explore"}),
     );
-    desk.event(
+    test.event(
         "a",
         "PermissionRequest",
         &json!({"tool_name": "Bash", "tool_input": {"command": "ls"}}),
     );
-    desk.event("b", "UserPromptSubmit", &json!({"prompt": "go"}));
-    desk.event("b", "StopFailure", &json!({"error": "overloaded"}));
-    let before = desk.rows();
-    desk.restart();
-    assert_eq!(desk.rows(), before);
+    test.event("b", "UserPromptSubmit", &json!({"prompt": "go"}));
+    test.event("b", "StopFailure", &json!({"error": "overloaded"}));
+    let before = test.rows();
+    test.restart();
+    assert_eq!(test.rows(), before);
     let displays: Vec<_> = before
         .iter()
         .map(|row| (&*row.session_id, row.display))
         .collect();
     assert_eq!(displays, [("b", Display::Error), ("a", Display::Attention)]);
-    // And it goes on as if nothing had been.
-    desk.event(
+    // The sessions go on after the restart.
+    test.event(
         "a",
         "PostToolUse",
         &json!({"tool_name": "Bash", "tool_input": {"command": "ls"}}),
     );
-    let after = desk.rows();
+    let after = test.rows();
     assert_eq!(after[1].display, Display::Working);
-    desk.restart();
-    assert_eq!(desk.rows(), after, "and after the next one too");
+    test.restart();
+    assert_eq!(test.rows(), after, "and after the next one too");
 }
 
 #[test]
-fn what_was_inferred_named_and_figured_is_there_after_a_restart_too() {
-    let mut desk = Desk::new();
-    desk.event("a", "UserPromptSubmit", &json!({"prompt": "go"}));
-    let now = desk.now + 10;
-    desk.registry.infer("a", &Inference::Interrupted, now);
+fn inferences_names_and_figures_survive_a_restart() {
+    let mut test = TestRegistry::new();
+    test.event("a", "UserPromptSubmit", &json!({"prompt": "go"}));
+    let now = test.now + 10;
+    test.registry.infer("a", &Inference::Interrupted, now);
     let figures = Figures {
         cost_usd: Some(0.5),
         ..Figures::default()
     };
-    desk.registry.set_figures("a", &figures, None);
+    test.registry.set_figures("a", &figures, None);
     let title = Some("the bridge".to_owned());
-    let told = desk.name("a", title.clone());
+    let told = test.name("a", title.clone());
     assert_eq!(told, Told::Done);
-    desk.registry.queue_figures();
-    desk.write();
-    assert!(desk.registry.take_unwritten().is_empty(), "once is enough");
-    desk.restart();
-    let row = desk.rows().remove(0);
+    test.registry.queue_figures();
+    test.write();
+    assert!(test.registry.take_unwritten().is_empty(), "once is enough");
+    test.restart();
+    let row = test.rows().remove(0);
     assert_eq!((&row.title, &row.figures), (&title, &figures));
     assert_eq!(
         (&row.status, row.inferred, row.interrupted),
@@ -199,17 +199,17 @@ fn what_was_inferred_named_and_figured_is_there_after_a_restart_too() {
 
 #[test]
 fn a_cleared_session_goes_on_in_the_same_line() {
-    let mut desk = Desk::new();
-    desk.event(
+    let mut test = TestRegistry::new();
+    test.event(
         "a",
         "SessionStart",
         &json!({"source": "startup", "cwd": "/tmp"}),
     );
     let title = Some("the bridge".to_owned());
-    desk.name("a", title.clone());
-    desk.event("a", "SessionEnd", &json!({"reason": "clear"}));
-    desk.event("b", "SessionStart", &json!({"source": "clear"}));
-    let rows = desk.rows();
+    test.name("a", title.clone());
+    test.event("a", "SessionEnd", &json!({"reason": "clear"}));
+    test.event("b", "SessionStart", &json!({"source": "clear"}));
+    let rows = test.rows();
     assert_eq!(rows.len(), 1);
     assert_eq!((&*rows[0].session_id, &*rows[0].line), ("b", "a"));
     assert_eq!(rows[0].prev_session_id.as_deref(), Some("a"));
@@ -218,16 +218,16 @@ fn a_cleared_session_goes_on_in_the_same_line() {
 }
 
 #[test]
-fn an_ended_session_stays_ended_when_it_is_no_longer_at_hand() {
-    let mut desk = Desk::new();
-    desk.event("a", "UserPromptSubmit", &json!({"prompt": "go"}));
-    desk.event("a", "SessionEnd", &json!({"reason": "other"}));
-    desk.registry.drop_ended(desk.now + KEPT_AFTER_END + 1);
-    assert!(desk.registry.sessions.is_empty());
-    desk.event("a", "PostToolUse", &json!({"tool_name": "Bash"}));
-    assert!(desk.rows().is_empty());
-    desk.event("a", "SessionStart", &json!({"source": "resume"}));
-    let row = desk.rows().remove(0);
+fn an_ended_session_stays_ended_after_it_is_dropped() {
+    let mut test = TestRegistry::new();
+    test.event("a", "UserPromptSubmit", &json!({"prompt": "go"}));
+    test.event("a", "SessionEnd", &json!({"reason": "other"}));
+    test.registry.drop_ended(test.now + KEPT_AFTER_END + 1);
+    assert!(test.registry.sessions.is_empty());
+    test.event("a", "PostToolUse", &json!({"tool_name": "Bash"}));
+    assert!(test.rows().is_empty());
+    test.event("a", "SessionStart", &json!({"source": "resume"}));
+    let row = test.rows().remove(0);
     assert_eq!(
         row.last_prompt.as_deref(),
         Some("go"),
@@ -237,72 +237,72 @@ fn an_ended_session_stays_ended_when_it_is_no_longer_at_hand() {
 
 #[test]
 fn an_unknown_event_and_an_end_make_no_session() {
-    let mut desk = Desk::new();
-    assert!(desk.event("a", "Surprise", &json!({})).is_none());
+    let mut test = TestRegistry::new();
+    assert!(test.event("a", "Surprise", &json!({})).is_none());
     assert!(
-        desk.event("a", "SessionEnd", &json!({"reason": "other"}))
+        test.event("a", "SessionEnd", &json!({"reason": "other"}))
             .is_none()
     );
-    assert!(desk.rows().is_empty());
+    assert!(test.rows().is_empty());
 }
 
 #[test]
 fn a_process_that_is_gone_ends_its_session() {
-    let mut desk = Desk::new();
-    desk.event("a", "UserPromptSubmit", &json!({"prompt": "go"}));
-    let mut changes = desk.registry.changes.subscribe();
-    let now = desk.now + 10;
-    desk.registry.infer("a", &Inference::ProcessGone, now);
-    assert!(desk.rows().is_empty());
+    let mut test = TestRegistry::new();
+    test.event("a", "UserPromptSubmit", &json!({"prompt": "go"}));
+    let mut changes = test.registry.changes.subscribe();
+    let now = test.now + 10;
+    test.registry.infer("a", &Inference::ProcessGone, now);
+    assert!(test.rows().is_empty());
     assert!(changes.try_recv().is_err(), "after the commit");
-    desk.registry.publish_changes(now);
+    test.registry.publish_changes(now);
     let row = changes.try_recv().unwrap();
     assert_eq!((row.ended_at, row.inferred), (Some(now), true));
-    assert!(desk.registry.processes().is_empty());
+    assert!(test.registry.processes().is_empty());
 }
 
 #[test]
-fn attention_that_was_looked_at_is_checked_for_five_minutes() {
-    let mut desk = Desk::new();
-    desk.event(
+fn a_waiting_session_that_was_seen_is_checked_for_five_minutes() {
+    let mut test = TestRegistry::new();
+    test.event(
         "a",
         "PermissionRequest",
         &json!({"tool_name": "Bash", "tool_input": {}}),
     );
-    assert_eq!(desk.rows()[0].display, Display::Attention);
-    desk.now += 10;
+    assert_eq!(test.rows()[0].display, Display::Attention);
+    test.now += 10;
     let pane = |pane: &str| SeenAt::Pane {
         tmux_socket: "/tmp/tmux/default".into(),
         pane: pane.into(),
     };
-    desk.told(|done| RegistryRequest::Seen(pane("%4"), done));
-    assert_eq!(desk.rows()[0].display, Display::Attention);
-    desk.told(|done| RegistryRequest::Seen(pane("%3"), done));
-    assert_eq!(desk.rows()[0].display, Display::Checked);
-    desk.registry.take_unwritten();
-    desk.registry.forget_looks(desk.now + 5 * 60_000);
-    assert_eq!(desk.rows()[0].display, Display::Attention);
+    test.ask(|done| RegistryRequest::Seen(pane("%4"), done));
+    assert_eq!(test.rows()[0].display, Display::Attention);
+    test.ask(|done| RegistryRequest::Seen(pane("%3"), done));
+    assert_eq!(test.rows()[0].display, Display::Checked);
+    test.registry.take_unwritten();
+    test.registry.forget_looks(test.now + 5 * 60_000);
+    assert_eq!(test.rows()[0].display, Display::Attention);
     assert_eq!(
-        desk.registry.take_unwritten().len(),
+        test.registry.take_unwritten().len(),
         1,
         "it is written and told"
     );
 }
 
 #[test]
-fn the_cost_of_a_session_goes_on_in_the_process_after_a_crash() {
-    let mut desk = Desk::new();
-    desk.event("a", "UserPromptSubmit", &json!({"prompt": "go"}));
+fn the_cost_of_a_session_adds_up_over_a_crash() {
+    let mut test = TestRegistry::new();
+    test.event("a", "UserPromptSubmit", &json!({"prompt": "go"}));
     let mut cost = |pid, cost_usd| {
         let figures = Figures {
             cost_usd: Some(cost_usd),
             ..Figures::default()
         };
-        let known = desk.registry.set_figures("a", &figures, Some((pid, None)));
+        let known = test.registry.set_figures("a", &figures, Some((pid, None)));
         let known = known.and_then(|figures| figures.cost_usd);
-        desk.registry.queue_figures();
-        desk.write();
-        desk.restart();
+        test.registry.queue_figures();
+        test.write();
+        test.restart();
         known
     };
     assert_eq!(cost(1, 1.25), Some(1.25));
@@ -311,12 +311,12 @@ fn the_cost_of_a_session_goes_on_in_the_process_after_a_crash() {
 }
 
 #[test]
-fn a_name_needs_a_beginning_that_one_session_has() {
-    let mut desk = Desk::new();
+fn a_prefix_has_to_match_one_session() {
+    let mut test = TestRegistry::new();
     for id in ["abc", "abd"] {
-        desk.event(id, "UserPromptSubmit", &json!({}));
+        test.event(id, "UserPromptSubmit", &json!({}));
     }
-    let mut name = |prefix: &str| desk.name(prefix, None);
+    let mut name = |prefix: &str| test.name(prefix, None);
     assert_eq!(
         name("ab"),
         Told::Ambiguous(vec!["abc".into(), "abd".into()])
@@ -326,81 +326,81 @@ fn a_name_needs_a_beginning_that_one_session_has() {
 }
 
 #[test]
-fn what_claude_code_waits_for_counts_in_order_of_arrival() {
-    let mut desk = Desk::new();
+fn events_that_claude_code_waits_for_count_in_order_of_arrival() {
+    let mut test = TestRegistry::new();
     let ask = |command: &str| json!({"tool_name": "Bash", "tool_input": {"command": command}});
-    desk.heard("a", "PermissionRequest", &ask("ls"), 2_000);
-    // Asked before the first, and heard after it: neither hides the other.
-    desk.heard("a", "PermissionRequest", &ask("pwd"), 1_999);
-    desk.heard("a", "PostToolUse", &ask("ls"), 2_001);
-    assert_eq!(desk.rows()[0].display, Display::Attention);
-    desk.heard("a", "PostToolUse", &ask("pwd"), 2_000);
-    assert_eq!(desk.rows()[0].display, Display::Working);
+    test.late_event("a", "PermissionRequest", &ask("ls"), 2_000);
+    // It was sent before the first and arrives after it: neither hides the other.
+    test.late_event("a", "PermissionRequest", &ask("pwd"), 1_999);
+    test.late_event("a", "PostToolUse", &ask("ls"), 2_001);
+    assert_eq!(test.rows()[0].display, Display::Attention);
+    test.late_event("a", "PostToolUse", &ask("pwd"), 2_000);
+    assert_eq!(test.rows()[0].display, Display::Working);
 }
 
 #[test]
-fn what_it_does_not_wait_for_counts_from_when_it_happened() {
-    let mut desk = Desk::new();
-    desk.event("a", "UserPromptSubmit", &json!({"prompt": "go"}));
-    let before = desk.now - 1;
-    desk.event("a", "Stop", &json!({}));
+fn other_events_count_from_the_time_when_they_happened() {
+    let mut test = TestRegistry::new();
+    test.event("a", "UserPromptSubmit", &json!({"prompt": "go"}));
+    let before = test.now - 1;
+    test.event("a", "Stop", &json!({}));
     let late = json!({"notification_type": "permission_prompt", "message": "permission"});
-    desk.heard("a", "Notification", &late, before);
-    assert_eq!(desk.rows()[0].display, Display::Done);
+    test.late_event("a", "Notification", &late, before);
+    assert_eq!(test.rows()[0].display, Display::Done);
 }
 
 #[test]
-fn without_room_the_session_that_was_quiet_longest_goes_and_comes_back() {
-    let mut desk = Desk::new();
-    desk.registry.room = 2;
+fn the_session_that_was_quiet_longest_is_dropped_and_comes_back() {
+    let mut test = TestRegistry::new();
+    test.registry.room = 2;
     for id in ["a", "b"] {
-        desk.event(id, "UserPromptSubmit", &json!({"prompt": id}));
+        test.event(id, "UserPromptSubmit", &json!({"prompt": id}));
     }
-    desk.event("a", "Stop", &json!({}));
-    desk.event("c", "UserPromptSubmit", &json!({}));
-    let ids = |desk: &mut Desk| {
-        let mut ids: Vec<String> = desk.rows().into_iter().map(|row| row.session_id).collect();
+    test.event("a", "Stop", &json!({}));
+    test.event("c", "UserPromptSubmit", &json!({}));
+    let ids = |test: &mut TestRegistry| {
+        let mut ids: Vec<String> = test.rows().into_iter().map(|row| row.session_id).collect();
         ids.sort();
         ids.concat()
     };
-    assert_eq!(ids(&mut desk), "ac");
-    desk.event("b", "Stop", &json!({}));
-    assert_eq!(ids(&mut desk), "bc");
-    let back = desk.rows().into_iter().find(|row| row.session_id == "b");
+    assert_eq!(ids(&mut test), "ac");
+    test.event("b", "Stop", &json!({}));
+    assert_eq!(ids(&mut test), "bc");
+    let back = test.rows().into_iter().find(|row| row.session_id == "b");
     assert_eq!(back.unwrap().last_prompt.as_deref(), Some("b"));
-    desk.event("c", "SessionEnd", &json!({"reason": "other"}));
-    desk.event("a", "UserPromptSubmit", &json!({}));
-    assert_eq!(ids(&mut desk), "ab", "one that has ended is not missed");
+    test.event("c", "SessionEnd", &json!({"reason": "other"}));
+    test.event("a", "UserPromptSubmit", &json!({}));
+    assert_eq!(ids(&mut test), "ab", "one that has ended is not missed");
 }
 
 #[test]
 fn a_restart_between_the_two_halves_of_a_clear_keeps_the_line() {
-    let mut desk = Desk::new();
-    desk.now = now_ms() - 1_000;
-    desk.event("a", "SessionStart", &json!({"source": "startup"}));
-    desk.event("a", "SessionEnd", &json!({"reason": "clear"}));
-    desk.restart();
-    assert!(desk.rows().is_empty());
-    desk.event("b", "SessionStart", &json!({"source": "clear"}));
-    assert_eq!(desk.rows()[0].line, "a");
-    desk.event("b", "SessionEnd", &json!({"reason": "clear"}));
-    desk.pid = 77;
-    desk.event("c", "SessionStart", &json!({"source": "clear"}));
-    assert_eq!(desk.rows()[0].prev_session_id, None, "another process");
+    let mut test = TestRegistry::new();
+    test.now = now_ms() - 1_000;
+    test.event("a", "SessionStart", &json!({"source": "startup"}));
+    test.event("a", "SessionEnd", &json!({"reason": "clear"}));
+    test.restart();
+    assert!(test.rows().is_empty());
+    test.event("b", "SessionStart", &json!({"source": "clear"}));
+    assert_eq!(test.rows()[0].line, "a");
+    test.event("b", "SessionEnd", &json!({"reason": "clear"}));
+    test.pid = 77;
+    test.event("c", "SessionStart", &json!({"source": "clear"}));
+    assert_eq!(test.rows()[0].prev_session_id, None, "another process");
 }
 
 #[test]
 fn a_clear_whose_end_is_heard_late_keeps_the_line() {
-    let mut desk = Desk::new();
-    desk.event("a", "SessionStart", &json!({"source": "startup"}));
-    desk.now += 10;
+    let mut test = TestRegistry::new();
+    test.event("a", "SessionStart", &json!({"source": "startup"}));
+    test.now += 10;
     let end = payload("a", "SessionEnd", &json!({"reason": "clear"}));
-    let spooled = desk.envelope();
-    desk.event("b", "SessionStart", &json!({"source": "clear"}));
-    desk.pid = 77;
-    desk.event("c", "SessionStart", &json!({"source": "startup"}));
-    desk.apply(&end, &spooled, None);
-    let lines: BTreeMap<_, _> = desk
+    let spooled = test.envelope();
+    test.event("b", "SessionStart", &json!({"source": "clear"}));
+    test.pid = 77;
+    test.event("c", "SessionStart", &json!({"source": "startup"}));
+    test.apply(&end, &spooled, None);
+    let lines: BTreeMap<_, _> = test
         .rows()
         .into_iter()
         .map(|row| (row.session_id, row.line))
@@ -410,61 +410,61 @@ fn a_clear_whose_end_is_heard_late_keeps_the_line() {
 }
 
 #[test]
-fn what_could_not_be_written_is_written_later() {
-    let mut desk = Desk::new();
-    desk.event("a", "UserPromptSubmit", &json!({}));
+fn sessions_that_could_not_be_written_are_written_later() {
+    let mut test = TestRegistry::new();
+    test.event("a", "UserPromptSubmit", &json!({}));
     let title = Some("the bridge".to_owned());
-    desk.name("a", title.clone());
-    let unwritten = desk.registry.take_unwritten();
-    desk.registry.return_unwritten(&unwritten, Vec::new());
-    assert_eq!(desk.registry.take_unwritten().len(), 1);
+    test.name("a", title.clone());
+    let unwritten = test.registry.take_unwritten();
+    test.registry.return_unwritten(&unwritten, Vec::new());
+    assert_eq!(test.registry.take_unwritten().len(), 1);
 }
 
 #[test]
 fn a_process_that_is_gone_ends_no_session_that_has_another_by_now() {
-    let mut desk = Desk::new();
-    desk.event("a", "UserPromptSubmit", &json!({"prompt": "go"}));
-    let gone = desk.registry.processes();
-    desk.pid = 77;
-    desk.event("a", "SessionStart", &json!({"source": "resume"}));
-    let now = desk.now + 10;
-    desk.registry.end_gone_processes(&gone, now);
-    assert_eq!(desk.rows().len(), 1);
-    let gone = desk.registry.processes();
-    desk.registry.end_gone_processes(&gone, now);
-    assert!(desk.rows().is_empty());
+    let mut test = TestRegistry::new();
+    test.event("a", "UserPromptSubmit", &json!({"prompt": "go"}));
+    let gone = test.registry.processes();
+    test.pid = 77;
+    test.event("a", "SessionStart", &json!({"source": "resume"}));
+    let now = test.now + 10;
+    test.registry.end_gone_processes(&gone, now);
+    assert_eq!(test.rows().len(), 1);
+    let gone = test.registry.processes();
+    test.registry.end_gone_processes(&gone, now);
+    assert!(test.rows().is_empty());
 }
 
 #[test]
 fn a_session_without_a_process_ends_after_a_quiet_hour() {
-    let mut desk = Desk::new();
-    desk.event("claude", "UserPromptSubmit", &json!({"prompt": "go"}));
+    let mut test = TestRegistry::new();
+    test.event("claude", "UserPromptSubmit", &json!({"prompt": "go"}));
     let payload = payload("by-hand", "UserPromptSubmit", &json!({"prompt": "go"}));
     let by_hand = Envelope {
         pid_is_claude: false,
-        ..desk.envelope()
+        ..test.envelope()
     };
-    desk.apply(&payload, &by_hand, None).unwrap();
-    let last = desk.now + 10;
-    desk.registry.mark_arrival("by-hand", last);
-    desk.registry.end_quiet(last + QUIET - 1);
-    assert_eq!(desk.rows().len(), 2);
-    desk.registry.end_quiet(last + QUIET);
-    let [row] = &desk.rows()[..] else {
+    test.apply(&payload, &by_hand, None).unwrap();
+    let last = test.now + 10;
+    test.registry.mark_arrival("by-hand", last);
+    test.registry.end_quiet(last + QUIET - 1);
+    assert_eq!(test.rows().len(), 2);
+    test.registry.end_quiet(last + QUIET);
+    let [row] = &test.rows()[..] else {
         panic!("one is left");
     };
     assert_eq!(row.session_id, "claude");
-    desk.now += 2 * QUIET;
-    desk.event("by-hand", "UserPromptSubmit", &json!({"prompt": "on"}));
-    assert_eq!(desk.rows().len(), 2, "the next event revives it");
+    test.now += 2 * QUIET;
+    test.event("by-hand", "UserPromptSubmit", &json!({"prompt": "on"}));
+    assert_eq!(test.rows().len(), 2, "the next event revives it");
 }
 
 #[test]
 fn huge_fields_make_no_huge_session() {
-    let mut desk = Desk::new();
+    let mut test = TestRegistry::new();
     let huge = "x".repeat(1 << 20);
-    let applied = desk.event(&huge, "UserPromptSubmit", &json!({"prompt": "go"}));
-    assert!(applied.is_none() && desk.rows().is_empty());
+    let applied = test.event(&huge, "UserPromptSubmit", &json!({"prompt": "go"}));
+    assert!(applied.is_none() && test.rows().is_empty());
     let every = json!({
         "prompt": huge, "session_title": huge, "cwd": format!("/{huge}"), "model": huge,
         "transcript_path": huge, "permission_mode": huge, "prompt_id": huge, "error": huge,
@@ -477,88 +477,88 @@ fn huge_fields_make_no_huge_session() {
         "PreToolUse",
         "Elicitation",
     ] {
-        desk.event("a", event, &every);
+        test.event("a", event, &every);
     }
     let mut agent = every.clone();
     agent["agent_id"] = json!(huge);
-    desk.event("a", "SubagentStart", &agent);
-    desk.event("a", "StopFailure", &every);
-    let now = desk.now;
+    test.event("a", "SubagentStart", &agent);
+    test.event("a", "StopFailure", &every);
+    let now = test.now;
     let figures = Figures {
         model_id: Some(huge.clone()),
         model_name: Some(huge.clone()),
         ..Figures::default()
     };
-    desk.registry.set_figures("a", &figures, None);
+    test.registry.set_figures("a", &figures, None);
     let title = Some(huge.clone());
-    desk.name("a", title.clone());
+    test.name("a", title.clone());
     let died = Inference::TurnDied { error: Some(huge) };
-    desk.event("a", "UserPromptSubmit", &json!({"prompt": "go"}));
-    desk.registry.infer("a", &died, now + 15);
-    desk.event("a", "SessionEnd", &every);
-    assert!(desk.rows().is_empty());
-    let state = serde_json::to_vec(&desk.registry.sessions["a"].session).unwrap();
+    test.event("a", "UserPromptSubmit", &json!({"prompt": "go"}));
+    test.registry.infer("a", &died, now + 15);
+    test.event("a", "SessionEnd", &every);
+    assert!(test.rows().is_empty());
+    let state = serde_json::to_vec(&test.registry.sessions["a"].session).unwrap();
     assert!(state.len() < 64 << 10, "{} bytes", state.len());
 }
 
 #[test]
 fn a_clock_that_is_set_back_freezes_nothing() {
-    let mut desk = Desk::new();
-    desk.now = 10_000_000;
-    let now = desk.now;
-    desk.heard("a", "UserPromptSubmit", &json!({"prompt": "go"}), now);
+    let mut test = TestRegistry::new();
+    test.now = 10_000_000;
+    let now = test.now;
+    test.late_event("a", "UserPromptSubmit", &json!({"prompt": "go"}), now);
     let agent = json!({"agent_id": "x", "agent_type": "Explore"});
-    desk.heard("a", "SubagentStart", &agent, now);
-    desk.now = 5_000_000;
-    let now = desk.now;
-    desk.heard("a", "SubagentStop", &agent, now);
+    test.late_event("a", "SubagentStart", &agent, now);
+    test.now = 5_000_000;
+    let now = test.now;
+    test.late_event("a", "SubagentStop", &agent, now);
     let ask = json!({"tool_name": "Bash", "tool_input": {}});
-    desk.heard("a", "PermissionRequest", &ask, now);
-    let row = desk.rows().remove(0);
+    test.late_event("a", "PermissionRequest", &ask, now);
+    let row = test.rows().remove(0);
     assert_eq!(row.display, Display::Attention);
     assert!(row.agents[0].ended_at.is_some(), "{row:?}");
-    desk.heard("a", "UserPromptSubmit", &json!({"prompt": "on"}), now);
-    assert_eq!(desk.rows()[0].last_prompt.as_deref(), Some("on"));
-    let at = desk.now + 10;
-    desk.registry.infer("a", &Inference::Interrupted, at);
-    assert_eq!(desk.rows()[0].display, Display::Done);
-    let gone = desk.registry.processes();
-    desk.registry.end_gone_processes(&gone, 1_000_000);
-    assert!(desk.rows().is_empty());
+    test.late_event("a", "UserPromptSubmit", &json!({"prompt": "on"}), now);
+    assert_eq!(test.rows()[0].last_prompt.as_deref(), Some("on"));
+    let at = test.now + 10;
+    test.registry.infer("a", &Inference::Interrupted, at);
+    assert_eq!(test.rows()[0].display, Display::Done);
+    let gone = test.registry.processes();
+    test.registry.end_gone_processes(&gone, 1_000_000);
+    assert!(test.rows().is_empty());
 }
 
-/// An event that hooks judge, taken in from the spool before they had ended, and completed by it.
+/// Applies an event from the spool whose hooks still ran, then the record that completes it.
 fn completed(
-    desk: &mut Desk,
+    test: &mut TestRegistry,
     event: &str,
     more: &serde_json::Value,
     answer: Option<&str>,
 ) -> Option<Change> {
-    desk.now += 2_000;
-    let (payload, envelope) = (payload("a", event, more), desk.envelope());
-    let applied = desk.apply(&payload, &envelope, None).unwrap();
+    test.now += 2_000;
+    let (payload, envelope) = (payload("a", event, more), test.envelope());
+    let applied = test.apply(&payload, &envelope, None).unwrap();
     let head = Head::read(payload.as_bytes());
     let mut record = EventRecord::new(envelope, &head, payload.as_bytes(), 0, Source::Alone);
-    desk.registry
-        .record_outcome(&applied, &record, EventOutcome::Pending);
+    test.registry
+        .record_decision(&applied, &record, Decided::Pending);
     record.took_us = Some(90_000_000);
     record.decision = answer.map(store::fixtures::decision);
-    desk.registry.record_late_outcome(&record)
+    test.registry.record_late_decision(&record)
 }
 
 #[test]
-fn what_the_spool_completes_reaches_the_session() {
-    let mut desk = Desk::new();
+fn a_decision_that_the_spool_completes_reaches_the_session() {
+    let mut test = TestRegistry::new();
     let go = json!({"prompt": "go"});
-    completed(&mut desk, "UserPromptSubmit", &go, None);
-    assert_eq!(desk.rows()[0].display, Display::Working);
-    completed(&mut desk, "UserPromptSubmit", &go, Some("block"));
-    assert_eq!(desk.rows()[0].display, Display::Done, "it was not sent");
-    completed(&mut desk, "UserPromptSubmit", &go, None);
-    assert!(completed(&mut desk, "Stop", &json!({}), Some("block")).is_none());
-    assert_eq!(desk.rows()[0].display, Display::Working, "it has to go on");
-    let told = completed(&mut desk, "Stop", &json!({}), None).unwrap();
-    assert_eq!(desk.rows()[0].display, Display::Done);
-    let lasted = told.at - desk.now;
+    completed(&mut test, "UserPromptSubmit", &go, None);
+    assert_eq!(test.rows()[0].display, Display::Working);
+    completed(&mut test, "UserPromptSubmit", &go, Some("block"));
+    assert_eq!(test.rows()[0].display, Display::Done, "it was not sent");
+    completed(&mut test, "UserPromptSubmit", &go, None);
+    assert!(completed(&mut test, "Stop", &json!({}), Some("block")).is_none());
+    assert_eq!(test.rows()[0].display, Display::Working, "it has to go on");
+    let told = completed(&mut test, "Stop", &json!({}), None).unwrap();
+    assert_eq!(test.rows()[0].display, Display::Done);
+    let lasted = told.at - test.now;
     assert_eq!((told.after, lasted), (Display::Done, 90_000));
 }

@@ -14,7 +14,7 @@ use becket_wire::rpc::{Envelope, Told};
 use becket_wire::{EventId, Head};
 use rusqlite::Connection;
 
-use super::{Registry, find};
+use super::{Registry, load_session};
 use crate::efforts::{NewEffort, Origin};
 use crate::store::effort::{self as stored, Change, Holder, WhichEfforts};
 
@@ -92,7 +92,7 @@ impl Registry {
         let live = self.sessions.get(&window.session_id);
         let session = live
             .map(|live| live.session.clone())
-            .or_else(|| find(database, &window.session_id));
+            .or_else(|| load_session(database, &window.session_id));
         let work = session.map(|session| session.work).unwrap_or_default();
         Some(Left {
             dehydrated: window.dehydrated.clone(),

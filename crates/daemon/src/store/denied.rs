@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_that_claude_code_got_decides() {
+    fn a_denied_call_is_found_by_the_answer_that_claude_code_got() {
         let home = Home::new();
         let mut store = start(&home);
         deny(&mut store);

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_figures_of_a_turn_count_and_only_news_moves_its_day() {
+    fn the_newest_figures_of_a_turn_count_and_equal_ones_keep_its_day() {
         let connection = Home::new().open();
         let turn = |began, at, cost_usd, input_tokens| TurnFigures {
             session_id: "s".to_owned(),

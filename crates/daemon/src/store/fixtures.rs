@@ -9,6 +9,7 @@ use becket_wire::{EventId, Head, Place, Version};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
+use super::LoggedRun;
 use super::record::{Decision, EventRecord};
 use super::spool::{self, SpoolDetails};
 
@@ -131,8 +132,10 @@ pub(crate) fn run(number: u32, hook: &str) -> RunRow {
 /// Reads the event, the hook and the outcome of each run, the newest first.
 pub(super) fn runs_of(connection: &Connection) -> Vec<(EventId, String, String)> {
     let found = super::runs(connection, &super::RunQuery::default()).unwrap();
-    let told = |found: super::LoggedRun| (found.run.event_id, found.run.hook, found.run.outcome);
-    found.into_iter().map(told).collect()
+    found
+        .into_iter()
+        .map(|LoggedRun { run, .. }| (run.event_id, run.hook, run.outcome))
+        .collect()
 }
 
 /// Reads all rows, as `becket events` does.
@@ -148,7 +151,7 @@ pub(super) fn rows(connection: &Connection) -> Vec<EventRow> {
 
 pub(super) fn found(connection: &Connection, query: &EventQuery) -> Vec<EventRow> {
     let mut rows = Vec::new();
-    super::find(connection, query, &mut |row| {
+    super::find_events(connection, query, &mut |row| {
         rows.push(row);
         true
     })

@@ -7,6 +7,8 @@ use becket_wire::run::{FINE, RunRow, UNDER_WAY};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
+use super::queries::WhereClause;
+
 /// A run of a hook, and the tool of the event that it ran on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedRun {
@@ -94,31 +96,19 @@ pub fn runs(connection: &Connection, query: &RunQuery) -> rusqlite::Result<Vec<L
 }
 
 fn select(query: &RunQuery) -> (String, Vec<Value>) {
-    let mut wheres = vec!["1"];
-    let mut values: Vec<Value> = Vec::new();
-    let mut only = |condition, value: Value| {
-        wheres.push(condition);
-        values.push(value);
-    };
-    if let Some(hook) = &query.hook {
-        only("r.hook = ?", hook.clone().into());
-    }
-    if let Some(session) = &query.session {
-        only("r.session_id = ?", session.clone().into());
-    }
-    if let Some(since) = query.since {
-        only("r.at >= ?", since.into());
-    }
-    if let Some(event) = query.event {
-        only("r.event_id = ?", event.as_bytes().to_vec().into());
-    }
+    let mut clause = WhereClause::new();
+    clause.add("r.hook = ?", query.hook.clone());
+    clause.add("r.session_id = ?", query.session.clone());
+    clause.add("r.at >= ?", query.since);
+    let event = query.event.map(|event| event.as_bytes().to_vec());
+    clause.add("r.event_id = ?", event);
     let sql = format!(
         "SELECT {COLUMNS} FROM runs r LEFT JOIN events e ON e.id = r.event_id
          WHERE {} ORDER BY r.at DESC LIMIT {}",
-        wheres.join(" AND "),
+        clause.sql(),
         query.limit.map_or(-1, i64::from)
     );
-    (sql, values)
+    (sql, clause.values)
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<LoggedRun> {
@@ -166,24 +156,23 @@ pub fn last_explainable(
         account::OWN,
         account::EFFORT_CONTEXT
     );
+    let of_session = session.map_or("?1 IS NULL", |_| "session_id = ?1");
     let failed = format!(
-        "SELECT at, event_id FROM runs WHERE outcome NOT IN ('{}') AND {} ORDER BY at DESC LIMIT 1",
-        FINE.join("', '"),
-        session.map_or("?1 IS NULL", |_| "session_id = ?1")
+        "SELECT at, event_id FROM runs WHERE outcome NOT IN ('{}') AND {of_session} ORDER BY at DESC LIMIT 1",
+        FINE.join("', '")
     );
     let ran_denied = format!(
-        "SELECT at, id FROM events WHERE fault IS NOT NULL AND fault = '{RAN_DENIED}' AND {}
-         ORDER BY at DESC LIMIT 1",
-        session.map_or("?1 IS NULL", |_| "session_id = ?1")
+        "SELECT at, id FROM events WHERE fault IS NOT NULL AND fault = '{RAN_DENIED}' AND {of_session}
+         ORDER BY at DESC LIMIT 1"
     );
     let mut last = None;
     for sql in [decided, failed, ran_denied] {
-        last = last.max(first(connection, &sql, session)?);
+        last = last.max(first_row(connection, &sql, session)?);
     }
     Ok(last)
 }
 
-fn first(
+fn first_row(
     connection: &Connection,
     sql: &str,
     session: Option<&str>,
@@ -235,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_asked_for_comes_and_the_newest_of_it() {
+    fn a_query_finds_the_newest_runs_that_match() {
         let connection = Home::new().open();
         let elsewhere = RunRow {
             session_id: Some("other".into()),
@@ -302,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_run_in_the_background_takes_the_place_of_its_beginning() {
+    fn the_end_of_a_background_run_replaces_its_beginning() {
         let connection = Home::new().open();
         let begun = RunRow {
             outcome: UNDER_WAY.into(),
@@ -332,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_event_that_needs_telling_was_decided_failed_on_or_denied_in_vain() {
+    fn an_explainable_event_was_decided_or_had_a_failed_hook_or_ran_denied() {
         let connection = Home::new().open();
         let last = |session| last_explainable(&connection, session).unwrap();
         assert_eq!(last(None), None);
@@ -362,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_becket_says_itself_needs_no_telling() {
+    fn messages_of_becket_itself_are_not_explainable() {
         let connection = Home::new().open();
         let decided = |number: u32, answer: &str, by: Option<&str>| {
             let mut event = record(number.into(), number);

@@ -10,26 +10,26 @@ use becket_wire::Place;
 
 const PREFIX: &str = "lost-";
 
-/// Counts lost events, in the home or else in the user's folder for temporary files.
-pub fn count(place: &Place, events: u64) -> io::Result<()> {
+/// Adds to the number of lost events, in the home or else in the user's folder for temporary files.
+pub fn add(place: &Place, events: u64) -> io::Result<()> {
     let [home, temporary] = folders(place);
-    add(&home, events).or_else(|_| add(&temporary, events))
+    add_in(&home, events).or_else(|_| add_in(&temporary, events))
 }
 
 /// Makes the file in advance, so that counting needs no inode.
-pub(crate) fn begin(place: &Place) {
-    drop(add(&place.run(), 0));
+pub(crate) fn make_file(place: &Place) {
+    drop(add_in(&place.run(), 0));
 }
 
 /// Returns the number of lost events.
-pub fn counted(place: &Place) -> u64 {
+pub fn total(place: &Place) -> u64 {
     let folders = folders(place);
     let numbers = folders.iter().flat_map(|folder| files(folder));
     numbers.map(|(number, _)| number).sum()
 }
 
 /// Returns the files that hold the number. Deleting them resets it.
-pub fn to_forget(place: &Place) -> Vec<PathBuf> {
+pub fn files_to_delete(place: &Place) -> Vec<PathBuf> {
     let folders = folders(place);
     let files = folders.iter().flat_map(|folder| files(folder));
     let counted = files.filter(|(number, _)| *number > 0);
@@ -41,7 +41,7 @@ fn folders(place: &Place) -> [PathBuf; 2] {
     [place.run(), place.temporary(uid)]
 }
 
-fn add(folder: &Path, events: u64) -> io::Result<()> {
+fn add_in(folder: &Path, events: u64) -> io::Result<()> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -87,21 +87,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_event_counts_however_many_processes_count() {
+    fn events_lost_by_several_processes_all_count() {
         let home = tempfile::tempdir().unwrap();
         let place = Place::new(home.path());
-        assert_eq!(counted(&place), 0);
+        assert_eq!(total(&place), 0);
         std::thread::scope(|scope| {
             for _ in 0..8 {
-                scope.spawn(|| (0..50).for_each(|_| count(&place, 1).unwrap()));
+                scope.spawn(|| (0..50).for_each(|_| add(&place, 1).unwrap()));
             }
         });
-        count(&place, 3).unwrap();
-        assert_eq!(counted(&place), 403);
-        for file in to_forget(&place) {
+        add(&place, 3).unwrap();
+        assert_eq!(total(&place), 403);
+        for file in files_to_delete(&place) {
             fs::remove_file(file).unwrap();
         }
-        assert_eq!(counted(&place), 0);
+        assert_eq!(total(&place), 0);
     }
 
     #[test]
@@ -109,9 +109,9 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("file"), "").unwrap();
         let place = Place::new(root.path().join("file/home"));
-        count(&place, 1).unwrap();
-        count(&place, 1).unwrap();
-        assert_eq!(counted(&place), 2);
+        add(&place, 1).unwrap();
+        add(&place, 1).unwrap();
+        assert_eq!(total(&place), 2);
         let temporary = place.temporary(rustix::process::getuid().as_raw());
         fs::remove_dir_all(temporary).unwrap();
     }

@@ -54,9 +54,12 @@ pub fn open(path: &Path, now_ms: i64) -> Result<Opened, OpenError> {
                 set_aside: None,
             });
         }
-        Ok((None, found)) if found > VERSION => {
+        Ok((None, version)) if version > VERSION => {
             let path = path.to_owned();
-            return Err(OpenError::Newer { path, found });
+            return Err(OpenError::Newer {
+                path,
+                found: version,
+            });
         }
         Ok((None, _)) => "was made by an older becket",
         Err(why) if is_damage(&why) => "was damaged",
@@ -124,9 +127,9 @@ fn try_open(path: &Path) -> rusqlite::Result<(Option<Connection>, i64)> {
     // The daemon must end quickly, for the next daemon waits: the log is left to it. And the database of a newer
     // becket must not change.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    let found = user_version(&connection)?;
-    if found != 0 && found != VERSION {
-        return Ok((None, found));
+    let version = user_version(&connection)?;
+    if version != 0 && version != VERSION {
+        return Ok((None, version));
     }
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "synchronous", "normal")?;
@@ -138,13 +141,13 @@ fn try_open(path: &Path) -> rusqlite::Result<(Option<Connection>, i64)> {
     connection.pragma_update(None, "cache_size", -6144)?;
     connection.pragma_update(None, "temp_store", "memory")?;
     connection.set_prepared_statement_cache_capacity(32);
-    if found == 0 {
+    if version == 0 {
         let transaction = connection.transaction()?;
         transaction.execute_batch(SCHEMA)?;
         transaction.commit()?;
     }
     probe(&connection)?;
-    Ok((Some(connection), found))
+    Ok((Some(connection), version))
 }
 
 fn user_version(connection: &Connection) -> rusqlite::Result<i64> {
@@ -188,8 +191,8 @@ fn try_open_to_read(path: &Path) -> rusqlite::Result<Option<Connection>> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY)?;
-    let found = user_version(&connection)?;
-    Ok((found >= VERSION).then_some(connection))
+    let version = user_version(&connection)?;
+    Ok((version >= VERSION).then_some(connection))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ const COLUMNS: &str =
     e.fault, e.duplicate_of, d.answer, d.by, d.reason, p.encoding, p.body, d.effort";
 
 /// Calls `each` with the events that match a query, in order of (at, seq), until it returns false.
-pub fn find(
+pub fn find_events(
     connection: &Connection,
     query: &EventQuery,
     each: &mut dyn FnMut(EventRow) -> bool,
@@ -32,36 +32,47 @@ pub fn find(
     Ok(())
 }
 
+/// The conditions of a query, and their values.
+#[derive(Debug)]
+pub(super) struct WhereClause {
+    conditions: Vec<&'static str>,
+    pub(super) values: Vec<Value>,
+}
+
+impl WhereClause {
+    pub(super) fn new() -> Self {
+        Self {
+            conditions: vec!["1"],
+            values: Vec::new(),
+        }
+    }
+
+    /// Adds a condition with one `?`, if there is a value.
+    pub(super) fn add(&mut self, condition: &'static str, value: Option<impl Into<Value>>) {
+        if let Some(value) = value {
+            self.conditions.push(condition);
+            self.values.push(value.into());
+        }
+    }
+
+    pub(super) fn sql(&self) -> String {
+        self.conditions.join(" AND ")
+    }
+}
+
 fn select(query: &EventQuery) -> (String, Vec<Value>) {
-    let mut wheres = vec!["1"];
-    let mut values: Vec<Value> = Vec::new();
-    let mut only = |condition, value: Value| {
-        wheres.push(condition);
-        values.push(value);
-    };
-    if let Some(session) = &query.session {
-        only("e.session_id = ?", session.clone().into());
-    }
-    if let Some(after) = query.after {
-        only("e.seq > ?", after.into());
-    }
-    if let Some(event) = &query.event {
-        only("e.event = ?", event.clone().into());
-    }
-    if let Some(tool) = &query.tool {
-        only("e.tool = ?", tool.clone().into());
-    }
-    if let Some(since) = query.since {
-        only("e.at >= ?", since.into());
-    }
-    if let Some(id) = query.id {
-        only("e.id = ?", id.as_bytes().to_vec().into());
-    }
+    let mut clause = WhereClause::new();
+    clause.add("e.session_id = ?", query.session.clone());
+    clause.add("e.seq > ?", query.after);
+    clause.add("e.event = ?", query.event.clone());
+    clause.add("e.tool = ?", query.tool.clone());
+    clause.add("e.at >= ?", query.since);
+    clause.add("e.id = ?", query.id.map(|id| id.as_bytes().to_vec()));
     if query.skips_canaries() {
-        only("e.event IS NOT ?", CANARY.to_owned().into());
+        clause.add("e.event IS NOT ?", Some(CANARY.to_owned()));
     }
     if !query.duplicates {
-        wheres.push("e.duplicate_of IS NULL");
+        clause.conditions.push("e.duplicate_of IS NULL");
     }
     // Newest first, by the index of the session or of the time, reaches the limit quickly, even with a filter on
     // event or tool. The result is sorted oldest first. Payloads are joined after the limit, or the sort would carry
@@ -73,14 +84,24 @@ fn select(query: &EventQuery) -> (String, Vec<Value>) {
          JOIN events e ON e.seq = wanted.s
          LEFT JOIN decisions d ON d.seq = e.seq LEFT JOIN payloads p ON p.seq = e.seq
          ORDER BY e.at, e.seq",
-        wheres.join(" AND ")
+        clause.sql()
     );
-    (sql, values)
+    (sql, clause.values)
+}
+
+/// Reads the columns `encoding` and `body`, of which the first has this index. Returns none if the payload was
+/// deleted.
+fn read_payload(row: &Row<'_>, encoding: usize) -> rusqlite::Result<Option<Vec<u8>>> {
+    let Some(compressed) = row.get(encoding)? else {
+        return Ok(None);
+    };
+    let body = row.get_ref(encoding + 1)?.as_blob()?;
+    Ok(unpack(body, compressed).ok())
 }
 
 /// Parses the stored message of an effort.
-fn said(kept: Option<String>) -> Option<serde_json::Value> {
-    serde_json::from_str(&kept?).ok()
+fn parse_effort(stored: Option<String>) -> Option<serde_json::Value> {
+    serde_json::from_str(&stored?).ok()
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<EventRow> {
@@ -90,15 +111,12 @@ fn read(row: &Row<'_>) -> rusqlite::Result<EventRow> {
             answer,
             by: row.get(13)?,
             reason: row.get(14)?,
-            effort: said(row.get(17)?),
+            effort: parse_effort(row.get(17)?),
         }),
         None => None,
     };
     let source: String = row.get(8)?;
-    let payload = match row.get::<_, Option<bool>>(15)? {
-        Some(compressed) => unpack(row.get_ref(16)?.as_blob()?, compressed).ok(),
-        None => None,
-    };
+    let payload = read_payload(row, 15)?;
     Ok(EventRow {
         seq: row.get(0)?,
         id: EventId::from_bytes(row.get(1)?),
@@ -148,7 +166,7 @@ pub fn events_between(
 }
 
 /// Returns the number of events.
-pub fn count(connection: &Connection) -> rusqlite::Result<u64> {
+pub fn count_events(connection: &Connection) -> rusqlite::Result<u64> {
     connection
         .query_row("SELECT count(*) FROM events", [], |row| {
             row.get::<_, i64>(0)
@@ -249,7 +267,6 @@ impl<'r> From<&'r EventRow> for EventBrief<'r> {
 
 impl<'r> EventBrief<'r> {
     fn read(row: &'r Row<'_>) -> rusqlite::Result<Self> {
-        let text = |column: usize| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_str_or_null()?);
         let decision = match row.get::<_, Option<String>>(5)? {
             Some(answer) => Some(DecisionRow {
                 answer,
@@ -259,17 +276,14 @@ impl<'r> EventBrief<'r> {
             }),
             None => None,
         };
-        let payload = match row.get::<_, Option<bool>>(8)? {
-            Some(compressed) => unpack(row.get_ref(9)?.as_blob()?, compressed).ok(),
-            None => None,
-        };
+        let payload = read_payload(row, 8)?;
         Ok(Self {
             seq: row.get(10)?,
             at: row.get(0)?,
-            session: text(1)?,
-            agent: text(2)?,
-            event: text(3)?.unwrap_or_default(),
-            tool: text(4)?,
+            session: row.get_ref(1)?.as_str_or_null()?,
+            agent: row.get_ref(2)?.as_str_or_null()?,
+            event: row.get_ref(3)?.as_str_or_null()?.unwrap_or_default(),
+            tool: row.get_ref(4)?.as_str_or_null()?,
             decision,
             payload,
         })
@@ -314,7 +328,7 @@ pub fn payload(connection: &Connection, seq: i64) -> rusqlite::Result<Option<Vec
     let Some(row) = rows.next()? else {
         return Ok(None);
     };
-    Ok(unpack(row.get_ref(1)?.as_blob()?, row.get(0)?).ok())
+    read_payload(row, 0)
 }
 
 #[cfg(test)]
@@ -358,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn every_question_finds_what_it_asks_for() {
+    fn every_filter_finds_its_events() {
         let home = Home::new();
         let connection = log(&home);
         let all = EventQuery::default;
@@ -474,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_counted_and_the_newest_is_told() {
+    fn faults_are_counted_and_the_newest_is_returned() {
         let home = Home::new();
         let connection = log(&home);
         assert_eq!(faults(&connection, 7).unwrap(), None);
@@ -490,6 +504,6 @@ mod tests {
         assert_eq!(two.fault, "the event is JSON, but not an object");
         assert_eq!(found(8).unwrap().count, 1);
         assert_eq!(found(9), None);
-        assert_eq!(count(&connection).unwrap(), 9);
+        assert_eq!(count_events(&connection).unwrap(), 9);
     }
 }

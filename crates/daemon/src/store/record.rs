@@ -429,8 +429,8 @@ impl Decision {
         })
     }
 
-    /// Returns true if this answer makes an agent go on that wanted to stop. `"continue": false` ends the turn, even
-    /// beside a block.
+    /// Returns true if this answer keeps an agent working that wanted to stop. `"continue": false` ends the turn even
+    /// with a block.
     pub(super) fn blocks_stop(&self) -> bool {
         let output: Value = serde_json::from_str(&self.stdout).unwrap_or_default();
         self.answer == "block" && output["continue"] != Value::Bool(false)
@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn what_alone_answered_beats_what_the_daemon_would_have() {
+    fn the_answer_of_standalone_replaces_the_daemons() {
         for daemon_took in [None, Some(30)] {
             let home = Home::new();
             let connection = home.open();
@@ -554,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_silence_takes_an_older_decision_away() {
+    fn an_empty_answer_removes_an_older_decision() {
         let home = Home::new();
         let connection = home.open();
         let mut daemon = record(1, 1);
@@ -569,8 +569,8 @@ mod tests {
     }
 
     #[test]
-    fn a_session_hears_how_its_event_was_decided() {
-        let outcome = |event: &str, decision: Option<Decision>, held: bool| {
+    fn a_record_knows_the_state_of_its_decision() {
+        let decided = |event: &str, decision: Option<Decision>, held: bool| {
             let payload = format!(r#"{{"hook_event_name":"{event}","session_id":"s"}}"#);
             let mut record = record_of(1, envelope(1), payload.as_bytes());
             (record.decision, record.hooks_pending) = (decision, held);

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_wrong_once_holds_nothing_up() {
+    fn events_from_the_future_do_not_block_retention() {
         let home = Home::new();
         let mut connection = home.open();
         // More than a slice of events from the future came first.
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_jumps_is_not_believed_for_a_while() {
+    fn a_clock_that_jumped_is_not_steady_for_an_hour() {
         let start = Instant::now();
         let mut clock = Clock::new(NOW, start);
         let mut at = |seconds: i64, ahead: i64| {
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_late_is_found_although_retention_was_past_it() {
+    fn an_old_event_that_arrives_late_loses_its_payload_too() {
         let home = Home::new();
         let mut connection = home.open();
         let mut retention = Retention::default();

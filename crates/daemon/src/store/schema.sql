@@ -1,4 +1,4 @@
--- Narrow rows that stay for ever; payloads beside them, which retention drops.
+-- Narrow rows, which stay for ever. Their payloads are in another table, because retention deletes them.
 CREATE TABLE events (
     seq INTEGER PRIMARY KEY,
     id BLOB NOT NULL,
@@ -31,14 +31,14 @@ CREATE INDEX events_session ON events (session_id, seq);
 CREATE INDEX events_at ON events (at);
 CREATE INDEX events_fault ON events (at) WHERE fault IS NOT NULL;
 
--- encoding: 0 as it came, 1 zstd
+-- encoding: 0 plain, 1 zstd
 CREATE TABLE payloads (
     seq INTEGER PRIMARY KEY,
     encoding INTEGER NOT NULL,
     body BLOB NOT NULL
 ) STRICT;
 
--- Only events that were answered with more than silence have a row here.
+-- Only events whose answer has content have a row here.
 CREATE TABLE decisions (
     seq INTEGER PRIMARY KEY,
     answer TEXT NOT NULL,
@@ -70,7 +70,7 @@ CREATE INDEX runs_at ON runs (at);
 CREATE INDEX runs_hook ON runs (hook, at);
 CREATE INDEX runs_session ON runs (session_id, at);
 
--- One row for each session: all that a daemon knows of it, as JSON.
+-- One row for each session: its whole state, as JSON.
 CREATE TABLE sessions (
     session_id TEXT PRIMARY KEY,
     last_activity INTEGER NOT NULL,
@@ -79,13 +79,13 @@ CREATE TABLE sessions (
     pid_start INTEGER,
     state BLOB NOT NULL
 ) STRICT;
--- Their columns change only when a session ends: an event of a session writes no index.
+-- The indexed columns change only when a session ends, so an event writes no index.
 CREATE INDEX sessions_live ON sessions (session_id) WHERE ended_at IS NULL;
 CREATE INDEX sessions_ended ON sessions (last_activity) WHERE ended_at IS NOT NULL;
 
--- What each turn of a session has come to, so that cost by day is true: the cost of the whole session
--- when the turn was over, as the status line or the transcript gives it, and the tokens of the turn.
--- A turn is known by the time of its prompt.
+-- The figures of each turn of a session, from which the cost by day is computed: the cost of the whole session at
+-- the end of the turn, from the status line or the transcript, and the tokens of the turn. A turn is known by the
+-- time of its prompt.
 CREATE TABLE figures (
     session_id TEXT NOT NULL,
     began INTEGER NOT NULL,

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_are_found_live_ended_by_their_beginning_and_by_process() {
+    fn sessions_are_found_by_state_prefix_and_process() {
         let connection = Home::new().open();
         let ended = |id, at| state(id, at, |session| session.ended_at = Some(at));
         let of_process = state("aa-1", 1, |session| {

@@ -482,7 +482,7 @@ mod tests {
         prop::collection::vec(one, 1..40)
     }
 
-    fn answer(event: u32) -> SpoolDetails {
+    fn answer_of(event: u32) -> SpoolDetails {
         details(900 + i64::from(event), (event % 2 == 1).then_some("deny"))
     }
 
@@ -609,15 +609,15 @@ mod tests {
             assert_eq!(ids, self.all().into_iter().map(id).collect::<Vec<_>>());
             for (event, row) in self.all().into_iter().zip(&rows) {
                 assert_eq!(row.payload.as_deref(), Some(&payload(event)[..]));
-                let said = row.decision.as_ref().map(|decision| &*decision.answer);
+                let answer = row.decision.as_ref().map(|decision| &*decision.answer);
                 if self.answered.contains(&event) {
-                    let alone = answer(event);
+                    let alone = answer_of(event);
                     assert_eq!((row.took_us, row.source), (alone.took_us, Source::Alone));
-                    assert_eq!(said, alone.decision.as_ref().map(|it| &*it.answer));
+                    assert_eq!(answer, alone.decision.as_ref().map(|it| &*it.answer));
                 } else {
                     let in_time = self.by_socket.get(&event) == Some(&true);
                     assert_eq!(row.took_us, in_time.then_some(1), "event {event}");
-                    assert_eq!(said, in_time.then_some("ask"), "event {event}");
+                    assert_eq!(answer, in_time.then_some("ask"), "event {event}");
                 }
             }
             let ran: BTreeSet<EventId> = runs_of(connection).into_iter().map(|run| run.0).collect();
@@ -629,7 +629,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn any_interleaving_of_kills_and_intakes_gives_each_event_once(moves in moves()) {
+        fn any_interleaving_of_kills_and_intakes_stores_each_event_once(moves in moves()) {
             let mut daemon = Daemon::new();
             let mut sent = Sent::default();
             for step in moves {
@@ -647,12 +647,12 @@ mod tests {
                         }
                     }
                     Move::Leave(event) => {
-                        home.leave(event, &answer(event));
+                        home.leave(event, &answer_of(event));
                         sent.left.insert(event);
                         sent.answered.insert(event);
                     }
                     Move::Rewrite(event) => {
-                        home.leave(event, &SpoolDetails { runs: vec![run(event, "lint")], ..answer(event) });
+                        home.leave(event, &SpoolDetails { runs: vec![run(event, "lint")], ..answer_of(event) });
                         sent.left.insert(event);
                         sent.answered.insert(event);
                         sent.ran.insert(event);
@@ -686,7 +686,7 @@ mod tests {
         daemon.home.leave(3, &undecided());
         let place = daemon.home.place.clone();
         let mut rewrite = |_: &Connection, _: &Intake| {
-            leave(&place, &envelope(3), &payload(3), &answer(3)).unwrap();
+            leave(&place, &envelope(3), &payload(3), &answer_of(3)).unwrap();
             IntakeChanges::default()
         };
         assert_eq!(daemon.take_in_and(&mut rewrite).new.len(), 1);
@@ -697,7 +697,7 @@ mod tests {
     }
 
     #[test]
-    fn intake_is_in_order_of_id_and_tells_what_was_new() {
+    fn intake_is_in_order_of_id_and_returns_new_events() {
         let mut daemon = Daemon::new();
         for event in [3, 1, 2] {
             daemon.home.leave(event, &details(1, None));
@@ -752,7 +752,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_event_is_set_aside_and_holds_nothing_up() {
+    fn a_file_without_an_event_is_set_aside() {
         let mut daemon = Daemon::new();
         let place = daemon.home.place.clone();
         daemon.home.leave(1, &details(1, None));
@@ -805,9 +805,9 @@ mod tests {
             assert_eq!(spooled[0].took_us, (!apart).then_some(7));
             daemon.take_in();
             let rows = rows(&daemon.connection);
-            let said = rows[0].decision.as_ref().map(|decision| &*decision.answer);
+            let answer = rows[0].decision.as_ref().map(|decision| &*decision.answer);
             assert_eq!(
-                (rows.len(), rows[0].took_us, said),
+                (rows.len(), rows[0].took_us, answer),
                 (1, Some(7), Some("ask"))
             );
             let ran = runs_of(&daemon.connection).into_iter();
@@ -818,36 +818,47 @@ mod tests {
         }
     }
 
-    /// What sessions hear when these are taken in one after the other.
-    fn heard(payload: &[u8], files: &[SpoolDetails]) -> Vec<EventOutcome> {
+    /// Takes in details one after the other. Returns the decisions that the session gets.
+    fn decisions_after(payload: &[u8], files: &[SpoolDetails]) -> Vec<Decided> {
         let mut daemon = Daemon::new();
         leave(&daemon.home.place, &envelope(7), payload, &undecided()).unwrap();
         daemon.take_in();
-        let mut heard = Vec::new();
-        for left in files {
-            leave(&daemon.home.place, &envelope(7), payload, left).unwrap();
+        let mut states = Vec::new();
+        for details in files {
+            leave(&daemon.home.place, &envelope(7), payload, details).unwrap();
             let done = daemon.take_in();
-            heard.extend(done.completed.iter().map(EventRecord::outcome));
+            states.extend(done.completed.iter().map(EventRecord::decision_state));
         }
-        heard
+        states
     }
 
     #[test]
-    fn sessions_hear_once_how_an_event_was_decided() {
+    fn a_decision_reaches_its_session_once() {
         let stop = br#"{"hook_event_name":"Stop","session_id":"s"}"#;
         let block = || details(900, Some("block"));
         let twice = [details(900, None), details(950, None)];
-        assert_eq!(heard(stop, &twice), [EventOutcome::Passed]);
-        assert_eq!(heard(stop, &[block(), block()]), [EventOutcome::Blocked]);
-        assert_eq!(heard(stop, &[undecided()]), [], "not yet");
+        assert_eq!(decisions_after(stop, &twice), [Decided::Passed]);
+        assert_eq!(
+            decisions_after(stop, &[block(), block()]),
+            [Decided::Blocked]
+        );
+        assert_eq!(decisions_after(stop, &[undecided()]), [], "not yet");
         for outcome in [CUT_OFF, CANCELLED] {
             let ended = SpoolDetails::with_runs(vec![ran(7, "judge", outcome)]);
-            let unheard = SpoolDetails {
+            let unanswered = SpoolDetails {
                 why: "absent".to_owned(),
                 ..ended.clone()
             };
-            assert_eq!(heard(stop, &[unheard]), [EventOutcome::Passed], "{outcome}");
-            assert_eq!(heard(stop, &[ended]), [], "a hook in the background");
+            assert_eq!(
+                decisions_after(stop, &[unanswered]),
+                [Decided::Passed],
+                "{outcome}"
+            );
+            assert_eq!(
+                decisions_after(stop, &[ended]),
+                [],
+                "a hook in the background"
+            );
         }
     }
 

@@ -311,7 +311,7 @@ impl Store {
                 error!(id = %record.id(), %why, "an event is lost: neither database nor spool takes it");
                 // The event of a completion was stored, or counted as lost, before.
                 if !record.is_completion
-                    && let Err(why) = lost::count(&self.place, 1)
+                    && let Err(why) = lost::add(&self.place, 1)
                 {
                     error!(%why, "the lost event could not be counted");
                 }
@@ -424,19 +424,19 @@ mod tests {
         bytes: u64::MAX,
     };
 
-    struct Started {
+    struct TestStore {
         home: Home,
         store: Store,
         counters: Arc<Counters>,
         feed: broadcast::Receiver<Arc<EventRow>>,
     }
 
-    fn start() -> Started {
+    fn start() -> TestStore {
         let home = Home::new();
         let counters = Arc::new(Counters::default());
         let (feed, follows) = broadcast::channel(64);
         let store = Store::new(&home.place, home.open(), feed, Arc::clone(&counters)).unwrap();
-        Started {
+        TestStore {
             home,
             store,
             counters,
@@ -469,15 +469,15 @@ mod tests {
     }
 
     /// Makes an event whose hooks still run.
-    fn held(number: u32) -> EventRecord {
+    fn with_pending_hooks(number: u32) -> EventRecord {
         let mut record = record(number.into(), number);
         record.hooks_pending = true;
         record
     }
 
     /// Makes the same event after its hooks have decided.
-    fn decided(number: u32) -> EventRecord {
-        let mut record = held(number);
+    fn with_decision(number: u32) -> EventRecord {
+        let mut record = with_pending_hooks(number);
         record.took_us = Some(5000);
         record.decision = Some(decision("deny"));
         record.runs = vec![run(number, "lint"), run(number, "test")];
@@ -485,16 +485,16 @@ mod tests {
     }
 
     /// Asserts that the log has the decision and the runs of the hooks.
-    fn is_whole(home: &Home, number: u32) {
+    fn assert_whole(home: &Home, number: u32) {
         let rows = rows(&home.open());
         assert_eq!(rows.len(), 1, "{rows:?}");
         assert_eq!((rows[0].id, rows[0].took_us), (id(number), Some(5000)));
-        let said = rows[0].decision.as_ref().map(|decision| &*decision.answer);
-        assert_eq!((said, rows[0].source), (Some("deny"), Source::Daemon));
+        let answer = rows[0].decision.as_ref().map(|decision| &*decision.answer);
+        assert_eq!((answer, rows[0].source), (Some("deny"), Source::Daemon));
         assert_eq!(runs_of(&home.open()).len(), 2);
     }
 
-    fn shown(feed: &mut broadcast::Receiver<Arc<EventRow>>) -> Vec<(EventId, bool)> {
+    fn received(feed: &mut broadcast::Receiver<Arc<EventRow>>) -> Vec<(EventId, bool)> {
         std::iter::from_fn(|| match feed.try_recv() {
             Ok(row) => Some((row.id, row.decision.is_some())),
             Err(TryRecvError::Empty | TryRecvError::Closed) => None,
@@ -527,7 +527,7 @@ mod tests {
 
     #[test]
     fn replies_go_out_after_the_commit() {
-        let Started {
+        let TestStore {
             home, mut store, ..
         } = start();
         let reader = home.open();
@@ -547,57 +547,57 @@ mod tests {
 
     #[test]
     fn followers_see_an_event_once_and_with_its_decision() {
-        let Started {
+        let TestStore {
             home,
             mut store,
             mut feed,
             ..
         } = start();
-        keep(&mut store, held(1));
+        keep(&mut store, with_pending_hooks(1));
         keep(&mut store, record(2, 2));
         assert_eq!(take_in(&mut store), HashSet::from([1]));
-        assert_eq!(shown(&mut feed), [(id(2), false)]);
-        decide(&mut store, decided(1));
+        assert_eq!(received(&mut feed), [(id(2), false)]);
+        decide(&mut store, with_decision(1));
         assert!(take_in(&mut store).is_empty());
-        assert_eq!(shown(&mut feed), [(id(1), true)]);
+        assert_eq!(received(&mut feed), [(id(1), true)]);
         // By the spool: as it is then. A late delivery of the same changes nothing.
         home.leave(3, &details(900, None));
         take_in(&mut store);
         keep(&mut store, record(3, 3));
         take_in(&mut store);
-        assert_eq!(shown(&mut feed), [(id(3), false)]);
+        assert_eq!(received(&mut feed), [(id(3), false)]);
         assert_eq!(rows(&home.open()).len(), 3);
     }
 
     #[test]
-    fn what_the_database_refuses_comes_by_the_spool() {
+    fn events_that_the_database_refuses_go_through_the_spool() {
         for (held_too, taken_in) in [(false, false), (true, false), (true, true)] {
-            let Started {
+            let TestStore {
                 home,
                 mut store,
                 counters,
                 ..
             } = start();
             refuse(&home, held_too);
-            keep(&mut store, held(1));
+            keep(&mut store, with_pending_hooks(1));
             refuse(&home, !held_too);
             if taken_in {
                 take_in(&mut store);
             }
-            decide(&mut store, decided(1));
+            decide(&mut store, with_decision(1));
             assert_eq!(counters.to_spool.get(), 1, "the answer goes out");
             if !held_too {
                 refuse(&home, false);
             }
             take_in(&mut store);
             assert_eq!(home.files(), 0);
-            is_whole(&home, 1);
+            assert_whole(&home, 1);
         }
     }
 
     #[test]
-    fn what_neither_database_nor_spool_takes_is_counted() {
-        let Started {
+    fn an_event_that_cannot_be_stored_is_counted_as_lost() {
+        let TestStore {
             home,
             mut store,
             counters,
@@ -606,26 +606,26 @@ mod tests {
         refuse(&home, true);
         fs::remove_dir(home.place.spool()).unwrap();
         fs::write(home.place.spool(), "no folder").unwrap();
-        keep(&mut store, held(1));
-        decide(&mut store, decided(1));
+        keep(&mut store, with_pending_hooks(1));
+        decide(&mut store, with_decision(1));
         assert_eq!(counters.runs_lost.get(), 2);
-        assert_eq!(lost::counted(&home.place), 1);
+        assert_eq!(lost::total(&home.place), 1);
     }
 
     #[test]
-    fn what_standalone_answered_stands_and_the_runs_are_told_all_the_same() {
-        let Started {
+    fn the_answer_of_standalone_stays_and_the_daemons_runs_are_stored() {
+        let TestStore {
             home,
             mut store,
             mut feed,
             ..
         } = start();
-        keep(&mut store, held(1));
+        keep(&mut store, with_pending_hooks(1));
         // The shim waited no longer.
         home.leave(1, &details(900, None));
         take_in(&mut store);
-        assert_eq!(shown(&mut feed), [(id(1), false)]);
-        decide(&mut store, decided(1));
+        assert_eq!(received(&mut feed), [(id(1), false)]);
+        decide(&mut store, with_decision(1));
         let batch = Batch {
             runs: vec![run(1, "behind")],
             ..Batch::default()
@@ -636,13 +636,13 @@ mod tests {
         let answered = (row.seq, row.took_us, row.source, row.decision);
         assert_eq!(answered, (1, Some(900), Source::Alone, None));
         assert_eq!(runs_of(&home.open()).len(), 3);
-        assert_eq!(shown(&mut feed), []);
+        assert_eq!(received(&mut feed), []);
     }
 
     #[test]
     fn a_tick_takes_in_and_keeps_retention() {
         const DAY: i64 = 86_400_000;
-        let Started {
+        let TestStore {
             home, mut store, ..
         } = start();
         home.leave(1, &details(900, None));
@@ -660,17 +660,17 @@ mod tests {
 
     #[test]
     fn a_database_that_breaks_is_set_aside_and_a_decision_keeps_its_event() {
-        let Started {
+        let TestStore {
             home,
             mut store,
             counters,
             ..
         } = start();
-        keep(&mut store, held(1));
+        keep(&mut store, with_pending_hooks(1));
         break_database(&home);
-        decide(&mut store, decided(1));
+        decide(&mut store, with_decision(1));
         // The new database has the event whole, although it never saw it before.
-        is_whole(&home, 1);
+        assert_whole(&home, 1);
         assert!(store.take_replaced());
         let troubles = counters.troubles();
         let (_, aside) = troubles[0].rsplit_once(' ').unwrap();
@@ -678,14 +678,14 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_is_deleted_takes_nothing_with_it() {
-        let Started {
+    fn no_event_is_lost_with_a_deleted_log() {
+        let TestStore {
             home, mut store, ..
         } = start();
-        keep(&mut store, held(1));
+        keep(&mut store, with_pending_hooks(1));
         assert!(!store.has_lost_wal());
         fs::remove_file(&open::log_files(&store.path)[0]).unwrap();
-        keep(&mut store, held(2));
+        keep(&mut store, with_pending_hooks(2));
         assert!(store.has_lost_wal());
         store.close(true);
         assert_eq!(rows(&home.open()).len(), 2);

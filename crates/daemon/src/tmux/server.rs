@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_socket_of_ours_is_gone() {
+    fn a_path_that_is_not_our_socket_is_gone() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();

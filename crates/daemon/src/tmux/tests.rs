@@ -12,18 +12,18 @@ use tokio::runtime::Builder;
 
 use super::*;
 
-/// A tmux server with one pane, `%0`, and a pusher. None where there is no tmux.
+/// A tmux server with one pane, `%0`, and a pusher.
 struct Scene {
     terminal: Terminal,
-    pusher: Pushing,
+    pusher: RunningPusher,
 }
 
-struct Pushing {
+struct RunningPusher {
     requests: mpsc::Sender<TmuxRequest>,
     failed: Arc<Counters>,
 }
 
-impl Pushing {
+impl RunningPusher {
     fn start() -> Self {
         let (requests, taking) = mpsc::channel(64);
         let failed = Arc::new(Counters::default());
@@ -35,7 +35,7 @@ impl Pushing {
         Self { requests, failed }
     }
 
-    fn tell(&self, row: SessionRow) {
+    fn update(&self, row: SessionRow) {
         let request = TmuxRequest::Session(Arc::new(row));
         self.requests.blocking_send(request).expect("a pusher");
     }
@@ -57,7 +57,7 @@ fn scene(name: &str) -> Option<Scene> {
     match Terminal::start(&command, &[], Path::new("/"), (80, 24)) {
         Ok(terminal) => Some(Scene {
             terminal,
-            pusher: Pushing::start(),
+            pusher: RunningPusher::start(),
         }),
         Err(why) => {
             skip(name, &why);
@@ -95,7 +95,7 @@ impl Scene {
             .tmux_says(&["show-options", "-gqv", "@becket"])
     }
 
-    /// Everything that the pane has of its own.
+    /// Returns the options that are set on the pane.
     fn options(&self) -> String {
         self.terminal.tmux_says(&["show-options", "-p", "-t", "%0"])
     }
@@ -113,21 +113,21 @@ impl Scene {
 }
 
 #[test]
-fn what_sessions_do_is_pushed() {
-    let Some(scene) = scene("what_sessions_do_is_pushed") else {
+fn the_states_of_sessions_are_pushed() {
+    let Some(scene) = scene("the_states_of_sessions_are_pushed") else {
         return;
     };
-    scene.pusher.tell(SessionRow {
+    scene.pusher.update(SessionRow {
         tmux_pane: Some("%9".to_owned()),
         ..scene.row("gone", Display::Working)
     });
-    scene.pusher.tell(scene.row("a", Display::Done));
+    scene.pusher.update(scene.row("a", Display::Done));
     scene.comes("done", || scene.options() == "@becket_state done");
-    scene.pusher.tell(scene.row("b", Display::Attention));
+    scene.pusher.update(scene.row("b", Display::Attention));
     scene.comes("attention", || scene.options() == "@becket_state waiting");
     assert_eq!(scene.text(), "◆1 ●1 ○1");
     for id in ["gone", "a", "b"] {
-        scene.pusher.tell(scene.ended(id));
+        scene.pusher.update(scene.ended(id));
     }
     scene.comes("nothing", || {
         scene.options().is_empty() && scene.text().is_empty()
@@ -136,8 +136,8 @@ fn what_sessions_do_is_pushed() {
 }
 
 #[test]
-fn paint_is_taken_back_and_outlives_the_daemon() {
-    let Some(mut scene) = scene("paint_is_taken_back_and_outlives_the_daemon") else {
+fn colours_can_be_removed_and_outlive_the_daemon() {
+    let Some(mut scene) = scene("colours_can_be_removed_and_outlive_the_daemon") else {
         return;
     };
     let socket = scene.socket();
@@ -146,20 +146,20 @@ fn paint_is_taken_back_and_outlives_the_daemon() {
         let lines = STYLES.map(|option| format!("{option} {}", style(display)));
         lines.iter().all(|line| options.contains(line))
     };
-    scene.pusher.tell(scene.row("a", Display::Working));
+    scene.pusher.update(scene.row("a", Display::Working));
     assert_eq!(scene.pusher.paint(&socket, true), Ok(()));
     scene.comes("working", || has(&scene, Display::Working));
-    scene.pusher.tell(scene.row("a", Display::Error));
+    scene.pusher.update(scene.row("a", Display::Error));
     scene.comes("error", || has(&scene, Display::Error));
     assert_eq!(scene.pusher.paint(&socket, false), Ok(()));
     assert_eq!(scene.options(), "@becket_state failed");
 
     assert_eq!(scene.pusher.paint(&socket, true), Ok(()));
     scene.comes("paint again", || has(&scene, Display::Error));
-    scene.pusher = Pushing::start();
-    scene.pusher.tell(scene.row("b", Display::Attention));
+    scene.pusher = RunningPusher::start();
+    scene.pusher.update(scene.row("b", Display::Attention));
     scene.comes("attention", || has(&scene, Display::Attention));
-    scene.pusher.tell(SessionRow {
+    scene.pusher.update(SessionRow {
         tmux_pane: Some("%7".to_owned()),
         ..scene.row("b", Display::Error)
     });
@@ -168,8 +168,8 @@ fn paint_is_taken_back_and_outlives_the_daemon() {
 }
 
 #[test]
-fn a_server_that_hangs_or_is_gone_holds_up_no_other() {
-    let name = "a_server_that_hangs_or_is_gone_holds_up_no_other";
+fn a_server_that_hangs_or_is_gone_blocks_no_other() {
+    let name = "a_server_that_hangs_or_is_gone_blocks_no_other";
     let (Some(stopped), Some(scene)) = (scene(name), scene(name)) else {
         return;
     };
@@ -185,12 +185,12 @@ fn a_server_that_hangs_or_is_gone_holds_up_no_other() {
     kill_process(server, Signal::STOP).expect("stop the server");
     let folder = tempfile::tempdir().expect("a folder");
     let gone = folder.path().join("gone").to_string_lossy().into_owned();
-    scene.pusher.tell(row);
-    scene.pusher.tell(SessionRow {
+    scene.pusher.update(row);
+    scene.pusher.update(SessionRow {
         tmux_socket: Some(gone.clone()),
         ..scene.row("g", Display::Done)
     });
-    scene.pusher.tell(scene.row("a", Display::Working));
+    scene.pusher.update(scene.row("a", Display::Working));
     scene.comes("working", || scene.options() == "@becket_state working");
     let asked = std::time::Instant::now();
     let refused = scene.pusher.paint(&hangs, true);
@@ -207,28 +207,28 @@ fn a_server_that_hangs_or_is_gone_holds_up_no_other() {
 }
 
 #[test]
-fn only_what_differs_is_set() {
+fn only_options_that_differ_are_set() {
     let wanted = ServerDisplay {
         text: "!1".to_owned(),
         panes: [("%1", Display::Working), ("%2", Display::Attention)]
             .map(|(pane, display)| (pane.to_owned(), display))
             .into(),
-        efforts: [("%1".to_owned(), "fix/test ♥2 45%".to_owned())].into(),
+        efforts: [("%1".to_owned(), "fix/plan ♥2 45%".to_owned())].into(),
     };
     let told = |shown: &str, paint| -> Vec<String> {
         let commands = commands(shown, &wanted, paint);
         commands.iter().map(|words| words.join(" ")).collect()
     };
-    let plain = "%1\t\tworking\tfix/test ♥1\tdefault\n%2\t\t\t\tbg=red\n%3\t\tdone\tprd ♥0\tbg=red\nnonsense\n";
+    let plain = "%1\t\tworking\tfix/plan ♥1\tdefault\n%2\t\t\t\tbg=red\n%3\t\tdone\tprd ♥0\tbg=red\nnonsense\n";
     let states = [
         "set-option -g @becket !1",
-        "set-option -p -t %1 @becket_effort fix/test ♥2 45%",
+        "set-option -p -t %1 @becket_effort fix/plan ♥2 45%",
         "set-option -p -t %2 @becket_state waiting",
         "set-option -pu -t %3 @becket_state",
         "set-option -pu -t %3 @becket_effort",
     ];
     assert_eq!(told(plain, None), states);
-    let painted = "%1\ton\tworking\tfix/test ♥2 45%\tbg=colour17\n%2\ton\twaiting\t\tbg=colour58\n";
+    let painted = "%1\ton\tworking\tfix/plan ♥2 45%\tbg=colour17\n%2\ton\twaiting\t\tbg=colour58\n";
     assert_eq!(told(painted, None).len(), 1);
     let left = format!("{painted}%3\ton\t\t\tbg=colour22\n");
     let unset = STYLES.map(|option| format!("set-option -pu -t %3 {option}"));
@@ -238,7 +238,7 @@ fn only_what_differs_is_set() {
 }
 
 #[test]
-fn counts_what_is_live_and_how_long_the_longest_waits() {
+fn the_tally_counts_live_sessions_and_the_longest_wait() {
     let row = |display, since| SessionRow {
         display,
         display_since: since,
