@@ -391,7 +391,7 @@ pub(super) fn database(world: &World) -> Vec<DoctorCheck> {
     };
     let size = std::fs::metadata(&path).map_or(0, |meta| meta.len());
     let mut checks = vec![match store::count_events(&opened) {
-        Ok(events) => Check::good(
+        Ok(events) => DoctorCheck::good(
             "database",
             format!(
                 "{}, {:.1} MB, {}",

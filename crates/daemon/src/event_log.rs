@@ -30,7 +30,7 @@ pub(crate) async fn send_events(
             Err(told) => return connection.respond(&Response::Told(told)).await,
         }
     }
-    let mut shown = Shown::of(&query);
+    let mut shown = FollowCursor::of(&query);
     if !send_past(connection, &query, server, &running, &mut shown).await {
         return false;
     }
@@ -75,7 +75,7 @@ async fn send_past(
     query: &EventQuery,
     server: &Server,
     running: &HashSet<i64>,
-    shown: &mut Shown,
+    shown: &mut FollowCursor,
 ) -> bool {
     let (rows, mut reading) = mpsc::channel(AHEAD);
     let (path, wanted) = (server.place.database(), query.clone());

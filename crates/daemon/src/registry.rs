@@ -151,7 +151,7 @@ impl Registry {
         head: &Head<'_>,
         envelope: &Envelope,
         project: Option<&str>,
-        arrival: Option<Mark>,
+        arrival: Option<EventTime>,
     ) -> Option<Applied> {
         let (Some(id), Some(event)) = (head.session_id.as_deref(), head.event.as_deref()) else {
             return None;
@@ -162,13 +162,13 @@ impl Registry {
         let event = EventName::from(event);
         // An event of unknown name makes no session.
         let may_create = !matches!(event, EventName::Other(_) | EventName::SessionEnd);
-        let happened = Mark {
+        let happened = EventTime {
             at: envelope.at,
             id: envelope.id,
         };
         let arrival = arrival.filter(|_| !event.comes_late());
-        let Mark { at, id: mark } = arrival.unwrap_or(happened);
-        let moment = Moment {
+        let EventTime { at, id: mark } = arrival.unwrap_or(happened);
+        let moment = SessionEvent {
             head,
             name: event,
             at,
@@ -186,12 +186,12 @@ impl Registry {
         let from_last_window = self.bind(database, id, &moment);
         let live = self.sessions.get_mut(id)?;
         if let Some(now) = arrival {
-            live.session.nothing_after(now);
+            live.session.clamp_times(now);
         }
         let before = live.session.shown();
         let has_changed = live.session.apply(&moment) | chained.is_some();
         let display = Change::of(before, &live.session, moment.at);
-        if has_changed && moment.event == EventName::SessionEnd {
+        if has_changed && moment.name == EventName::SessionEnd {
             chained = self.chain_next(id);
         }
         let effort = self.worked(id, &moment, from_last_window);
@@ -244,8 +244,8 @@ impl Registry {
             agent: record.agent_id(),
             at,
         };
-        let decided = record.decision_state();
-        self.update_session(&id, |session| session.decided(&event, decided));
+        let decided = record.outcome();
+        self.update_session(&id, |session| session.apply_outcome(&event, decided));
         // A daemon has sent the notice of an event that it answered. And after a subagent the main agent goes on.
         if record.source != Source::Alone || record.agent_id().is_some() {
             return None;
@@ -453,7 +453,7 @@ impl Registry {
         &mut self,
         database: &Connection,
         id: &str,
-        moment: &Moment<'_>,
+        moment: &SessionEvent<'_>,
         may_create: bool,
     ) -> Option<()> {
         let session = match load_session(database, id) {

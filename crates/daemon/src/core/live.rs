@@ -38,7 +38,7 @@ impl SpoolApplier<'_> {
         }
         for record in &intake.completed {
             record_effort_message(self.registry, record);
-            let change = self.registry.record_late_decision(record);
+            let change = self.registry.record_late_outcome(record);
             self.changes.extend(change.map(|change| (change, None)));
         }
         IntakeChanges {
@@ -57,13 +57,13 @@ impl SpoolApplier<'_> {
         let Some(applied) = applied else {
             return;
         };
-        let state = record.decision_state();
-        self.registry.record_decision(&applied, record, state);
+        let state = record.outcome();
+        self.registry.record_outcome(&applied, record, state);
         record_effort_message(self.registry, record);
         let event = record.event_name();
         let is_stop = matches!(event, EventName::Stop | EventName::SubagentStop);
         if let Some(change) = applied.display
-            && (state == Decided::Passed || !is_stop)
+            && (state == EventOutcome::Passed || !is_stop)
         {
             self.changes.push((change, Some(event)));
         }

@@ -39,7 +39,7 @@ impl FollowedTranscript {
         path: &Path,
         whole: bool,
         prompted_at: Option<i64>,
-    ) -> (Vec<Finding>, Option<String>) {
+    ) -> (Vec<TranscriptFinding>, Option<String>) {
         match self.read(path, whole, prompted_at) {
             Ok(findings) => {
                 self.failed_looks = 0;

@@ -111,7 +111,7 @@ impl Registry {
     fn mark_seen(&mut self, database: &Connection, at: &SeenAt, now: i64) -> Told {
         match at {
             SeenAt::Session(prefix) => match self.complete_id(database, prefix) {
-                Ok(id) => self.update_session(&id, |session| session.seen(now)),
+                Ok(id) => self.update_session(&id, |session| session.mark_seen(now)),
                 Err(told) => return told,
             },
             SeenAt::Pane { tmux_socket, pane } => {

@@ -540,10 +540,10 @@ fn completed(
     let head = Head::read(payload.as_bytes());
     let mut record = EventRecord::new(envelope, &head, payload.as_bytes(), 0, Source::Alone);
     test.registry
-        .record_decision(&applied, &record, Decided::Pending);
+        .record_outcome(&applied, &record, EventOutcome::Pending);
     record.took_us = Some(90_000_000);
     record.decision = answer.map(store::fixtures::decision);
-    test.registry.record_late_decision(&record)
+    test.registry.record_late_outcome(&record)
 }
 
 #[test]

@@ -570,7 +570,7 @@ mod tests {
 
     #[test]
     fn a_record_knows_the_state_of_its_decision() {
-        let decided = |event: &str, decision: Option<Decision>, held: bool| {
+        let outcome = |event: &str, decision: Option<Decision>, held: bool| {
             let payload = format!(r#"{{"hook_event_name":"{event}","session_id":"s"}}"#);
             let mut record = record_of(1, envelope(1), payload.as_bytes());
             (record.decision, record.hooks_pending) = (decision, held);

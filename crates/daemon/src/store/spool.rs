@@ -819,7 +819,7 @@ mod tests {
     }
 
     /// Takes in details one after the other. Returns the decisions that the session gets.
-    fn decisions_after(payload: &[u8], files: &[SpoolDetails]) -> Vec<Decided> {
+    fn decisions_after(payload: &[u8], files: &[SpoolDetails]) -> Vec<EventOutcome> {
         let mut daemon = Daemon::new();
         leave(&daemon.home.place, &envelope(7), payload, &undecided()).unwrap();
         daemon.take_in();
@@ -827,7 +827,7 @@ mod tests {
         for details in files {
             leave(&daemon.home.place, &envelope(7), payload, details).unwrap();
             let done = daemon.take_in();
-            states.extend(done.completed.iter().map(EventRecord::decision_state));
+            states.extend(done.completed.iter().map(EventRecord::outcome));
         }
         states
     }
@@ -837,10 +837,10 @@ mod tests {
         let stop = br#"{"hook_event_name":"Stop","session_id":"s"}"#;
         let block = || details(900, Some("block"));
         let twice = [details(900, None), details(950, None)];
-        assert_eq!(decisions_after(stop, &twice), [Decided::Passed]);
+        assert_eq!(decisions_after(stop, &twice), [EventOutcome::Passed]);
         assert_eq!(
             decisions_after(stop, &[block(), block()]),
-            [Decided::Blocked]
+            [EventOutcome::Blocked]
         );
         assert_eq!(decisions_after(stop, &[undecided()]), [], "not yet");
         for outcome in [CUT_OFF, CANCELLED] {
@@ -851,7 +851,7 @@ mod tests {
             };
             assert_eq!(
                 decisions_after(stop, &[unanswered]),
-                [Decided::Passed],
+                [EventOutcome::Passed],
                 "{outcome}"
             );
             assert_eq!(
