@@ -283,9 +283,10 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Takes the lock of this file, or gives up after `wait`. The lock is held until the file is dropped
-/// or the process dies.
+/// Takes the lock of this file, or gives up after `wait`. Makes the file and its folder. The lock is
+/// held until the file is dropped or the process dies.
 pub fn lock(path: &Path, wait: Duration) -> io::Result<File> {
+    make_folder(path.parent().unwrap_or(Path::new("/")), 0o700)?;
     let mut options = OpenOptions::new();
     let options = options.create(true).truncate(false).write(true).mode(0o600);
     let file = options.open(path)?;

@@ -148,10 +148,8 @@ pub fn edit_text(
 
 /// Takes the lock that every writer of settings files holds.
 pub fn take_lock(world: &World) -> Result<fs::File> {
-    let folder = world.place.run();
-    let path = folder.join("settings.lock");
-    let taken = replace::make_folder(&folder, 0o700).and_then(|_| replace::lock(&path, LOCK_WAIT));
-    taken.map_err(|error| {
+    let path = world.place.run().join("settings.lock");
+    replace::lock(&path, LOCK_WAIT).map_err(|error| {
         let failure = if error.kind() == ErrorKind::TimedOut {
             let what = format!("another becket holds {}", path.display());
             Failure::new(Code::TimedOut, what)

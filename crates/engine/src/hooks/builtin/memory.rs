@@ -121,7 +121,6 @@ pub fn claim(call: &Call<'_>, event: &Event, problems: Vec<Problem>) -> Vec<Prob
 
 fn claimed(call: &Call<'_>, event: u64, problems: &[Problem]) -> Option<Vec<Problem>> {
     let file = call.memory.parent()?.join(TOLD);
-    make_folder(file.parent()?, 0o700).ok()?;
     let mut lock = replace::lock(&file, LOCK_WAIT).ok()?;
     let text = fs::read_to_string(&file).unwrap_or_default();
     let mut rows: Vec<String> = text.lines().map(str::to_owned).collect();
