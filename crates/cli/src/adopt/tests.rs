@@ -293,7 +293,7 @@ fn a_hook_that_becket_would_not_hear_of_is_refused() {
     assert_eq!(unheard(&home), [true, true]);
     settings::init(
         &home.world,
-        settings::Scope::Local,
+        settings::SettingsScope::Local,
         Strict::Keep,
         settings::StatusLine::Off,
         false,

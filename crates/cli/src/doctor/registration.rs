@@ -16,8 +16,8 @@ use serde_json::json;
 use crate::client::Client;
 use crate::doctor::Check;
 use crate::settings::{
-    self, EntryState, Inspection, Registration, Scope, SettingsFile, StatusLineState, Strict,
-    is_status_line_unwanted,
+    self, EntryState, Inspection, Registration, SettingsFile, SettingsScope, StatusLineState,
+    Strict, is_status_line_unwanted,
 };
 use crate::world::World;
 use crate::{claude, commands, log};
@@ -41,7 +41,7 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<Check> {
                 plugin |= inspection.plugin;
                 checks.extend(overriding(file, &inspection));
                 checks.extend(hidden(file, &inspection));
-                if file.scope != Scope::Managed && inspection.any() {
+                if file.scope != SettingsScope::Managed && inspection.any() {
                     checks.push(complete(file, &inspection));
                     seen.push((file, inspection));
                 }
@@ -71,7 +71,7 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<Check> {
     // A project's two files have one folder of commands.
     let mut looked = HashSet::new();
     for (file, inspection) in seen {
-        if file.scope == Scope::User {
+        if file.scope == SettingsScope::User {
             checks.push(registered(world, file, &inspection));
         }
         if looked.insert(file.path.parent()) {
@@ -86,10 +86,10 @@ fn name(file: &SettingsFile) -> String {
     format!("{} settings", file.scope)
 }
 
-pub(super) fn init(scope: Scope) -> String {
+pub(super) fn init(scope: SettingsScope) -> String {
     match scope {
-        Scope::User | Scope::Managed => "becket init".to_owned(),
-        Scope::Project | Scope::Local => format!("becket init --{scope}"),
+        SettingsScope::User | SettingsScope::Managed => "becket init".to_owned(),
+        SettingsScope::Project | SettingsScope::Local => format!("becket init --{scope}"),
     }
 }
 
@@ -122,7 +122,7 @@ fn overriding(file: &SettingsFile, inspection: &Inspection) -> Vec<Check> {
             format!("take disableAllHooks out of {path}"),
         ));
     }
-    if file.scope == Scope::Managed && inspection.managed_hooks_only {
+    if file.scope == SettingsScope::Managed && inspection.managed_hooks_only {
         let what = format!("allowManagedHooksOnly is true in {path}: your own hooks do not run");
         checks.push(Check::broken(
             &name(file),
@@ -227,7 +227,8 @@ pub(super) fn registered(world: &World, file: &SettingsFile, inspection: &Inspec
 
 /// A status line of another file that hides the person's own.
 pub(super) fn hidden(file: &SettingsFile, inspection: &Inspection) -> Option<Check> {
-    let hides = file.scope != Scope::User && inspection.status_line == StatusLineState::Foreign;
+    let hides =
+        file.scope != SettingsScope::User && inspection.status_line == StatusLineState::Foreign;
     let path = file.path.display();
     hides.then(|| {
         let what = format!("the one in {path} hides becket's here");
@@ -259,9 +260,11 @@ fn sample(command: &str) -> Result<()> {
 const COMMANDS: &str = "commands";
 
 /// A project's settings and a person's own for it share one folder: what either wrote is right.
-pub(super) fn installed(world: &World, scope: Scope) -> Check {
+pub(super) fn installed(world: &World, scope: SettingsScope) -> Check {
     let scopes = match scope {
-        Scope::Project | Scope::Local => vec![scope, Scope::Project, Scope::Local],
+        SettingsScope::Project | SettingsScope::Local => {
+            vec![scope, SettingsScope::Project, SettingsScope::Local]
+        }
         scope => vec![scope],
     };
     let look = |scope| commands::install(world, scope, true);
@@ -279,7 +282,7 @@ fn is_right(command: &commands::CommandFile) -> bool {
     !command.change.changed() && !command.left_alone
 }
 
-fn tell_commands(commands: &[commands::CommandFile], scope: Scope) -> Check {
+fn tell_commands(commands: &[commands::CommandFile], scope: SettingsScope) -> Check {
     let first = commands
         .first()
         .map(|command| command.change.file.as_path());

@@ -16,7 +16,7 @@ use similar::TextDiff;
 
 use crate::failure::{Code, Failure};
 use crate::settings::document::SettingsError;
-use crate::settings::registration::Scope;
+use crate::settings::registration::SettingsScope;
 use crate::world::World;
 
 const MAX_SETTINGS: u64 = 16 << 20;
@@ -72,7 +72,12 @@ impl FileChange {
 
     /// Writes the new text over the file that `snapshot` read, and keeps a copy of the old file with
     /// `back_up`. Returns false if another program wrote the file in between: then nothing changed.
-    pub fn write(&mut self, snapshot: &Snapshot, scope: Scope, back_up: bool) -> Result<bool> {
+    pub fn write(
+        &mut self,
+        snapshot: &Snapshot,
+        scope: SettingsScope,
+        back_up: bool,
+    ) -> Result<bool> {
         if !self.changed() {
             return Ok(true);
         }
@@ -103,7 +108,7 @@ impl FileChange {
 }
 
 /// Makes the folder of a file that is to be written. Returns true if it was missing.
-pub fn prepare(snapshot: &Snapshot, scope: Scope) -> Result<bool> {
+pub fn prepare(snapshot: &Snapshot, scope: SettingsScope) -> Result<bool> {
     check_writable(snapshot)?;
     replace::make_folder(snapshot.folder(), scope.modes().0)
         .map_err(|error| unwritable(snapshot.path(), &error))

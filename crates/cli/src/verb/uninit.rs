@@ -19,7 +19,7 @@ use super::init::{
 use crate::adopt;
 use crate::commands::{self, CommandFile};
 use crate::session::stored::sessions_without_daemon;
-use crate::settings::{self, EntryState, Outcome, Scope};
+use crate::settings::{self, EntryState, SettingsOutcome, SettingsScope};
 use crate::tmux::{Here, conf};
 use crate::ui::style::WARN;
 use crate::ui::text::visible;
@@ -54,12 +54,13 @@ impl Uninit {
         settings::uninit(world, scope, true)?;
         let commands = commands::take_back(world, scope, self.dry_run)?;
         let outcome = settings::uninit(world, scope, self.dry_run)?;
-        let tmux = if self.dry_run || outcome.scope != Scope::User {
+        let tmux = if self.dry_run || outcome.scope != SettingsScope::User {
             Vec::new()
         } else {
             conf::take_out(&world.place)?
         };
-        let is_last = outcome.scope == Scope::User && !settings::is_any_registered(&world.place);
+        let is_last =
+            outcome.scope == SettingsScope::User && !settings::is_any_registered(&world.place);
         let ended = !self.dry_run && is_last && end_for_good(world);
         let entries = &outcome.inspection.entries;
         let events = entries.len() - outcome.inspection.count(EntryState::Missing);
@@ -135,7 +136,13 @@ fn stored_sessions(world: &World) -> Vec<SessionRow> {
     sessions_without_daemon(world, &query).unwrap_or_default()
 }
 
-fn tell(world: &World, outcome: &Outcome, commands: &[CommandFile], events: usize, ended: bool) {
+fn tell(
+    world: &World,
+    outcome: &SettingsOutcome,
+    commands: &[CommandFile],
+    events: usize,
+    ended: bool,
+) {
     let file = visible(&outcome.change.file.to_string_lossy());
     if !outcome.change.changed() {
         anstream::println!("becket is not registered in {file}");
@@ -152,7 +159,7 @@ fn tell(world: &World, outcome: &Outcome, commands: &[CommandFile], events: usiz
         "what was recorded stays in {}",
         visible(&world.place.home().to_string_lossy())
     );
-    if outcome.scope == Scope::User {
+    if outcome.scope == SettingsScope::User {
         anstream::println!(
             "the programs stay in {}: `./uninstall` in becket's source removes them, with man pages and completions",
             visible(&world.programs.to_string_lossy())

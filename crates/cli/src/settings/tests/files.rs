@@ -14,8 +14,8 @@ use crate::settings::install::{SettingsEdit, edit};
 use crate::settings::tests::any::foreign;
 use crate::settings::tests::registration;
 use crate::settings::{
-    Outcome, Scope, StatusLine, StatusLineState, Strict, init, is_status_line_unwanted,
-    status_line_before, uninit,
+    SettingsOutcome, SettingsScope, StatusLine, StatusLineState, Strict, init,
+    is_status_line_unwanted, status_line_before, uninit,
 };
 use crate::world::{Said, World};
 
@@ -60,16 +60,22 @@ impl Home {
         fs::read_to_string(self.file()).unwrap()
     }
 
-    pub fn init(&self) -> Outcome {
+    pub fn init(&self) -> SettingsOutcome {
         self.init_with(Strict::Keep).unwrap()
     }
 
-    fn init_with(&self, strict: Strict) -> anyhow::Result<Outcome> {
-        init(&self.world, Scope::User, strict, StatusLine::Keep, false)
+    fn init_with(&self, strict: Strict) -> anyhow::Result<SettingsOutcome> {
+        init(
+            &self.world,
+            SettingsScope::User,
+            strict,
+            StatusLine::Keep,
+            false,
+        )
     }
 
-    pub fn uninit(&self) -> Outcome {
-        uninit(&self.world, Scope::User, false).unwrap()
+    pub fn uninit(&self) -> SettingsOutcome {
+        uninit(&self.world, SettingsScope::User, false).unwrap()
     }
 
     fn refused(&self) -> String {
@@ -237,8 +243,8 @@ fn project_and_local_settings_stand_at_the_git_root() {
     fs::create_dir_all(&home.world.cwd).unwrap();
     fs::create_dir(root.join(".git")).unwrap();
     for (scope, name) in [
-        (Scope::Project, "settings.json"),
-        (Scope::Local, "settings.local.json"),
+        (SettingsScope::Project, "settings.json"),
+        (SettingsScope::Local, "settings.local.json"),
     ] {
         let outcome = init(&home.world, scope, Strict::Keep, StatusLine::Keep, false).unwrap();
         assert_eq!(outcome.change.file, root.join(".claude").join(name));
@@ -283,9 +289,9 @@ fn many_at_once_lose_nothing() {
 
 /// Runs an edit that adds a line, while another program writes the file `times` times, each time
 /// after we read it and before we replace it.
-fn outrun(home: &Home, times: usize) -> anyhow::Result<Outcome> {
+fn outrun(home: &Home, times: usize) -> anyhow::Result<SettingsOutcome> {
     let left = Cell::new(times);
-    edit(&home.world, Scope::User, false, |now| {
+    edit(&home.world, SettingsScope::User, false, |now| {
         let lock = fs::File::open(home.world.place.run().join("settings.lock")).unwrap();
         assert!(lock.try_lock().is_err(), "the lock is held all the time");
         let text = now.text.unwrap_or_default();
@@ -334,7 +340,7 @@ fn with_line() -> Home {
 }
 
 fn again(home: &Home, line: StatusLine) -> StatusLineState {
-    let outcome = init(&home.world, Scope::User, Strict::Keep, line, false).unwrap();
+    let outcome = init(&home.world, SettingsScope::User, Strict::Keep, line, false).unwrap();
     outcome.inspection.status_line
 }
 
