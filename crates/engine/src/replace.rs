@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_wrote_in_between_is_not_lost() {
+    fn a_write_in_between_is_not_lost() {
         let folder = folder();
         let file = folder.path().join("a");
         let new = Snapshot::read(&file, 100).unwrap();
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_left_goes_and_what_is_new_stays() {
+    fn only_old_temporary_files_are_removed() {
         let folder = folder();
         let path = |name: &str| folder.path().join(name);
         for name in [
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_waited_for_but_not_for_ever() {
+    fn waiting_for_a_lock_ends() {
         let folder = folder();
         let path = folder.path().join("lock");
         let held = lock(&path, Duration::from_secs(60)).unwrap();

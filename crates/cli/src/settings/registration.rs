@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_known_by_the_programs_name() {
+    fn beckets_entries_are_found_by_the_programs_name() {
         assert!(is_becket("/opt/my tools/becket-hook", Some(&[])));
         assert!(is_becket("becket-hook", None));
         assert!(is_becket(
@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn becket_joins_what_the_user_gave() {
+    fn with_registration_keeps_the_users_settings() {
         let theirs = r#"{ // mine
             "model": "opus", "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "beep"}]}]},
         }"#;
