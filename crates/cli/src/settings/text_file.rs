@@ -82,11 +82,16 @@ impl FileChange {
             return Ok(true);
         }
         prepare(snapshot, scope)?;
-        let is_written = self.replace(snapshot, scope.modes().1, back_up);
+        let is_written = self.write_with_backup(snapshot, scope.modes().1, back_up);
         is_written.map_err(|error| unwritable(snapshot.path(), &error))
     }
 
-    fn replace(&mut self, snapshot: &Snapshot, mode: u32, back_up: bool) -> io::Result<bool> {
+    fn write_with_backup(
+        &mut self,
+        snapshot: &Snapshot,
+        mode: u32,
+        back_up: bool,
+    ) -> io::Result<bool> {
         let backup = if back_up {
             let now = local_time::now().strftime("%Y%m%d-%H%M%S").to_string();
             snapshot.copy_beside(&format!("{BACKUP_MARK}{now}"))?
@@ -114,6 +119,7 @@ pub fn prepare(snapshot: &Snapshot, scope: SettingsScope) -> Result<bool> {
         .map_err(|error| unwritable(snapshot.path(), &error))
 }
 
+/// Returns an error if no user may write the file.
 pub fn check_writable(snapshot: &Snapshot) -> Result<()> {
     if snapshot.is_read_only() {
         let error = ErrorKind::PermissionDenied.into();
