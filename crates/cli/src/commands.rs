@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use becket_engine::replace::{Attempt, Snapshot, make_folder};
 use becket_wire::place::fnv1a;
 
-use crate::settings::{self, FileChange, Scope};
+use crate::settings::{self, FileChange, SettingsScope};
 use crate::world::{World, project_of};
 
 /// The folder of the commands that switch hooks: `/hook:disable`.
@@ -51,7 +51,7 @@ pub fn changed(commands: &[CommandFile]) -> Option<(String, &Path)> {
 }
 
 /// Writes the files. With `dry_run` nothing is written.
-pub fn install(world: &World, scope: Scope, dry_run: bool) -> Result<Vec<CommandFile>> {
+pub fn install(world: &World, scope: SettingsScope, dry_run: bool) -> Result<Vec<CommandFile>> {
     let folder = folder(world, scope)?;
     let stamp = stamps(&folder).into_iter().next();
     let stamp = stamp.unwrap_or_else(|| Stamp {
@@ -72,7 +72,7 @@ pub fn install(world: &World, scope: Scope, dry_run: bool) -> Result<Vec<Command
 }
 
 /// Removes the files that `install` wrote, unless they were changed since.
-pub fn take_back(world: &World, scope: Scope, dry_run: bool) -> Result<Vec<CommandFile>> {
+pub fn take_back(world: &World, scope: SettingsScope, dry_run: bool) -> Result<Vec<CommandFile>> {
     let folder = folder(world, scope)?;
     if is_needed(world, scope) {
         return Ok(Vec::new());
@@ -100,10 +100,10 @@ pub fn take_back(world: &World, scope: Scope, dry_run: bool) -> Result<Vec<Comma
     Ok(commands)
 }
 
-fn folder(world: &World, scope: Scope) -> Result<PathBuf> {
+fn folder(world: &World, scope: SettingsScope) -> Result<PathBuf> {
     let settings = match scope {
         // Claude Code has no commands for one person in one project.
-        Scope::Local => project_of(&world.cwd).join(".claude"),
+        SettingsScope::Local => project_of(&world.cwd).join(".claude"),
         _ => {
             let file = scope.file(world)?;
             file.parent().unwrap_or(Path::new("/")).to_path_buf()
@@ -114,10 +114,10 @@ fn folder(world: &World, scope: Scope) -> Result<PathBuf> {
 
 /// Returns true if another scope needs the files: a project's settings and a user's own settings for
 /// it share one folder of commands.
-fn is_needed(world: &World, scope: Scope) -> bool {
+fn is_needed(world: &World, scope: SettingsScope) -> bool {
     let other = match scope {
-        Scope::Project => Scope::Local,
-        Scope::Local => Scope::Project,
+        SettingsScope::Project => SettingsScope::Local,
+        SettingsScope::Local => SettingsScope::Project,
         _ => return false,
     };
     let text = other.file(world).and_then(|file| settings::read(&file));
@@ -151,7 +151,7 @@ fn count_missing(folder: &Path) -> usize {
 fn edit(
     name: &'static str,
     path: &Path,
-    scope: Scope,
+    scope: SettingsScope,
     dry_run: bool,
     plan: impl Fn(Option<&str>) -> Option<Option<String>>,
 ) -> Result<CommandFile> {
@@ -227,10 +227,10 @@ pub struct Invocation {
 impl Invocation {
     /// Returns the path of becket and its home. A project's file has neither of them, since a project
     /// is shared. A path that a permission rule of Claude Code cannot hold is left out too.
-    pub fn of(world: &World, scope: Scope) -> Self {
+    pub fn of(world: &World, scope: SettingsScope) -> Self {
         let program = rule_path(world.programs.join("becket"));
         let home = rule_path(world.place.home().to_path_buf());
-        let is_shared = scope == Scope::Project;
+        let is_shared = scope == SettingsScope::Project;
         Self {
             program: program
                 .filter(|_| !is_shared)

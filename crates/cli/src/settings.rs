@@ -21,13 +21,14 @@ pub use entries::make_synchronous;
 pub use foreign::{ForeignEntry, foreign, put_back, take_out};
 pub use inspection::{EntryState, Inspection, inspect};
 pub use install::{
-    Outcome, init, is_status_line_unwanted, registration_for, registration_of, status_line_before,
-    uninit, without_becket,
+    SettingsOutcome, init, is_status_line_unwanted, registration_for, registration_of,
+    status_line_before, uninit, without_becket,
 };
 pub use record::{is_any_registered, record_folder, record_path, remove_record};
 pub use registration::{
-    REGISTERED, Registration, Scope, SettingsFile, StatusLine, Strict, files, is_registered_here,
-    named_hooks, refresh, registered_homes, synchronous_events, with_registration,
+    REGISTERED, Registration, SettingsFile, SettingsScope, StatusLine, Strict, files,
+    is_registered_here, named_hooks, refresh, registered_homes, synchronous_events,
+    with_registration,
 };
 pub use splice::newline;
 pub use status_line::{StatusLineState, words};

@@ -284,9 +284,10 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Takes the lock of this file, or gives up after `wait`. The lock is held until the file is dropped
-/// or the process dies.
+/// Takes the lock of this file, or gives up after `wait`. Makes the file and its folder. The lock is
+/// held until the file is dropped or the process dies.
 pub fn lock(path: &Path, wait: Duration) -> io::Result<File> {
+    make_folder(path.parent().unwrap_or(Path::new("/")), 0o700)?;
     let mut options = OpenOptions::new();
     let options = options.create(true).truncate(false).write(true).mode(0o600);
     let file = options.open(path)?;
@@ -366,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_program_wrote_in_between_is_not_lost() {
+    fn a_write_in_between_is_not_lost() {
         let folder = folder();
         let file = folder.path().join("a");
         let new = Snapshot::read(&file, 100).unwrap();
@@ -393,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_left_goes_and_what_is_new_stays() {
+    fn only_old_temporary_files_are_removed() {
         let folder = folder();
         let path = |name: &str| folder.path().join(name);
         for name in [
@@ -428,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_waited_for_but_not_for_ever() {
+    fn waiting_for_a_lock_ends() {
         let folder = folder();
         let path = folder.path().join("lock");
         let held = lock(&path, Duration::from_secs(60)).unwrap();

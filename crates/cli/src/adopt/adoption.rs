@@ -14,7 +14,8 @@ use crate::adopt::record::{AdoptionRecord, ConfigRecord, WithoutBecket};
 use crate::adopt::search::{ForeignHooks, config_of};
 use crate::failure::{Code, Failure};
 use crate::settings::{
-    self, FileChange, ForeignEntry, Registration, Scope, Strict, newline, remove_record, unreadable,
+    self, FileChange, ForeignEntry, Registration, SettingsScope, Strict, newline, remove_record,
+    unreadable,
 };
 use crate::world::World;
 
@@ -24,7 +25,7 @@ pub const MAX_CONFIG: u64 = 1 << 20;
 /// The hooks that were moved out of one settings file, or would be in a dry run.
 #[derive(Debug)]
 pub struct Adoption {
-    pub scope: Scope,
+    pub scope: SettingsScope,
     pub names: Vec<String>,
     /// The names of the hooks that the config had already, with the same values.
     pub already_there: Vec<String>,
@@ -45,7 +46,7 @@ impl Adoption {
 /// The hooks that are to be moved out of one settings file.
 #[derive(Debug)]
 pub(super) struct AdoptionPlan<'a> {
-    scope: Scope,
+    scope: SettingsScope,
     file: PathBuf,
     hooks: Vec<&'a HookCandidate>,
     /// True if the file registers becket.
@@ -118,7 +119,7 @@ pub(super) fn plans<'a>(
             hooks: hooks.copied().collect(),
             registers: file.inspection.any(),
         };
-        if plan.scope != Scope::Managed && (plan.registers || !plan.hooks.is_empty()) {
+        if plan.scope != SettingsScope::Managed && (plan.registers || !plan.hooks.is_empty()) {
             plans.push(plan);
         }
     }
@@ -213,9 +214,9 @@ fn prepare_config(world: &World, plan: &AdoptionPlan<'_>) -> Result<PreparedConf
     let bytes = snapshot.bytes().unwrap_or_default();
     let text = str::from_utf8(bytes).map_err(|_| broken_config(&asked, "not UTF-8"))?;
     let from = match plan.scope {
-        Scope::Project => ".claude/settings.json".to_owned(),
-        Scope::Local => ".claude/settings.local.json".to_owned(),
-        Scope::User | Scope::Managed => plan.file.to_string_lossy().into_owned(),
+        SettingsScope::Project => ".claude/settings.json".to_owned(),
+        SettingsScope::Local => ".claude/settings.local.json".to_owned(),
+        SettingsScope::User | SettingsScope::Managed => plan.file.to_string_lossy().into_owned(),
     };
     let newline = newline(text);
     let new = plan.hooks.iter().filter(|hook| !hook.is_written);

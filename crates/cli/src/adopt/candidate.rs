@@ -10,13 +10,13 @@ use becket_engine::process::Program;
 use becket_engine::trust::names_project_file;
 
 use crate::adopt::parsed_entry::{ParsedEntry, union};
-use crate::settings::{ForeignEntry, Scope};
+use crate::settings::{ForeignEntry, SettingsScope};
 
 /// A hook as it would be in becket's config, and the entries that it comes from.
 #[derive(Debug, Clone)]
 pub struct HookCandidate {
     pub name: String,
-    pub scope: Scope,
+    pub scope: SettingsScope,
     pub on: Vec<String>,
     pub tools: Option<String>,
     pub program: Program,
@@ -54,14 +54,14 @@ impl Obstacle {
 /// One entry of a settings file and its translation.
 #[derive(Debug, Clone)]
 pub struct ScopedEntry {
-    pub scope: Scope,
+    pub scope: SettingsScope,
     pub entry: ForeignEntry,
     /// The error is the reason why becket cannot run the entry.
     pub parsed: Result<ParsedEntry, String>,
 }
 
 impl HookCandidate {
-    fn of(parsed: ParsedEntry, scope: Scope, entries: Vec<ForeignEntry>) -> Self {
+    fn of(parsed: ParsedEntry, scope: SettingsScope, entries: Vec<ForeignEntry>) -> Self {
         Self {
             name: String::new(),
             scope,
@@ -97,15 +97,15 @@ impl HookCandidate {
     /// Returns the reason why the hook runs only in trusted projects, if it does.
     pub fn trust_note(&self, project: &Path) -> Option<&'static str> {
         match self.scope {
-            Scope::User if self.takes_built_in => self
+            SettingsScope::User if self.takes_built_in => self
                 .built_in
                 .filter(|built_in| built_in.starts_project_tools)
                 .map(|_| "starts the project's own tools, so it runs only where you trust the project"),
-            Scope::User if names_project_file(&self.program, project) => Some(
+            SettingsScope::User if names_project_file(&self.program, project) => Some(
                 "starts a file of the session's project, so it runs only where you trust the project",
             ),
-            Scope::User => None,
-            Scope::Project | Scope::Local | Scope::Managed => {
+            SettingsScope::User => None,
+            SettingsScope::Project | SettingsScope::Local | SettingsScope::Managed => {
                 Some("is this project's, and does not run until `becket trust`")
             }
         }
@@ -149,8 +149,8 @@ pub fn candidates(entries: &[ScopedEntry]) -> Vec<HookCandidate> {
 }
 
 /// Merges the entries of the same command and event of a file: Claude Code runs such a command once.
-fn merge_events(entries: &[ScopedEntry]) -> Vec<(ParsedEntry, Scope, Vec<ForeignEntry>)> {
-    let mut events: Vec<(ParsedEntry, Scope, Vec<ForeignEntry>)> = Vec::new();
+fn merge_events(entries: &[ScopedEntry]) -> Vec<(ParsedEntry, SettingsScope, Vec<ForeignEntry>)> {
+    let mut events: Vec<(ParsedEntry, SettingsScope, Vec<ForeignEntry>)> = Vec::new();
     for one in entries {
         let Ok(parsed) = &one.parsed else { continue };
         let known = events.iter_mut().find(|(known, scope, _)| {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::adopt::candidate::{HookCandidate, Obstacle};
 use crate::adopt::search::{ForeignHooks, config_of};
-use crate::settings::{ForeignEntry, Scope};
+use crate::settings::{ForeignEntry, SettingsScope};
 use crate::ui::style::{BOLD, DIM, Look, WARN};
 use crate::ui::table::{Cell, Column, grid};
 use crate::ui::text::{count, fit, one_line};
@@ -57,7 +57,7 @@ fn row(number: usize, hook: &HookCandidate) -> [Cell; 6] {
 
 /// Lists the hooks that stay where they are, and the reasons.
 fn staying(found: &ForeignHooks, look: &Look) -> String {
-    let mut all: Vec<(String, Scope, &str)> = Vec::new();
+    let mut all: Vec<(String, SettingsScope, &str)> = Vec::new();
     for hook in found.hooks.iter().filter(|hook| hook.is_unsupported()) {
         let what = format!("{}  {}", hook.on.join(", "), hook.program);
         let reason = hook.obstacle.as_ref().map(Obstacle::text);

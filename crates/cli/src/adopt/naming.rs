@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_what_people_would_call_them() {
+    fn hooks_are_named_after_their_programs() {
         let name = |line: &str| name_of(&Program::Shell(line.to_owned()), "PostToolUse");
         for (line, expected) in [
             ("npx prettier --write", "prettier"),

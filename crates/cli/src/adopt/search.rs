@@ -13,7 +13,8 @@ use crate::adopt::config_table::{self, is_equal};
 use crate::adopt::naming::name_all;
 use crate::adopt::parsed_entry::ParsedEntry;
 use crate::settings::{
-    self, EntryState, ForeignEntry, Inspection, Scope, SettingsFile, Strict, inspect, unreadable,
+    self, EntryState, ForeignEntry, Inspection, SettingsFile, SettingsScope, Strict, inspect,
+    unreadable,
 };
 use crate::world::{World, project_of};
 
@@ -30,7 +31,7 @@ pub struct ForeignHooks {
 /// An entry that becket could never run.
 #[derive(Debug)]
 pub struct UnsupportedEntry {
-    pub scope: Scope,
+    pub scope: SettingsScope,
     pub entry: ForeignEntry,
     pub reason: String,
 }
@@ -38,13 +39,13 @@ pub struct UnsupportedEntry {
 /// A settings file that exists, and becket's part of it.
 #[derive(Debug)]
 pub struct InspectedFile {
-    pub scope: Scope,
+    pub scope: SettingsScope,
     pub path: PathBuf,
     pub inspection: Inspection,
 }
 
 impl ForeignHooks {
-    pub fn file(&self, scope: Scope) -> Option<&Path> {
+    pub fn file(&self, scope: SettingsScope) -> Option<&Path> {
         let file = self.files.iter().find(|file| file.scope == scope);
         file.map(|file| &*file.path)
     }
@@ -55,7 +56,7 @@ impl ForeignHooks {
 
     /// Takes becket's built-in hooks in place of the hooks of these names, where it has one.
     pub fn take_built_ins(&mut self, world: &World, names: &mut BTreeSet<String>) {
-        let mut written: BTreeSet<(Scope, &str)> = BTreeSet::new();
+        let mut written: BTreeSet<(SettingsScope, &str)> = BTreeSet::new();
         for hook in &mut self.hooks {
             let Some(built_in) = hook.built_in.filter(|_| names.remove(&hook.name)) else {
                 continue;
@@ -76,10 +77,10 @@ impl ForeignHooks {
     }
 
     /// Returns the events that becket receives for hooks of that scope.
-    fn received_events(&self, scope: Scope) -> BTreeSet<&str> {
+    fn received_events(&self, scope: SettingsScope) -> BTreeSet<&str> {
         let files = self.files.iter().filter(|file| match scope {
-            Scope::Project | Scope::Local => file.scope != Scope::Managed,
-            Scope::User | Scope::Managed => file.scope == Scope::User,
+            SettingsScope::Project | SettingsScope::Local => file.scope != SettingsScope::Managed,
+            SettingsScope::User | SettingsScope::Managed => file.scope == SettingsScope::User,
         });
         let entries = files.flat_map(|file| &file.inspection.entries);
         let found = entries.filter(|entry| entry.state == EntryState::Found);
@@ -91,8 +92,8 @@ impl ForeignHooks {
         let received = self.received_events(hook.scope);
         let event = hook.on.iter().find(|event| !received.contains(&***event))?;
         let place = match hook.scope {
-            Scope::User | Scope::Managed => "your own settings",
-            Scope::Project | Scope::Local => "the settings of this folder",
+            SettingsScope::User | SettingsScope::Managed => "your own settings",
+            SettingsScope::Project | SettingsScope::Local => "the settings of this folder",
         };
         let text = format!("becket is not registered for {event} in {place}");
         Some(Obstacle::Unregistered(text))
@@ -100,12 +101,12 @@ impl ForeignHooks {
 }
 
 /// Returns the config file into which hooks of that scope go.
-pub fn config_of(world: &World, scope: Scope) -> PathBuf {
+pub fn config_of(world: &World, scope: SettingsScope) -> PathBuf {
     let project = project_of(&world.cwd).join(".becket");
     match scope {
-        Scope::User | Scope::Managed => world.place.config(),
-        Scope::Project => project.join("config.toml"),
-        Scope::Local => project.join("local.toml"),
+        SettingsScope::User | SettingsScope::Managed => world.place.config(),
+        SettingsScope::Project => project.join("config.toml"),
+        SettingsScope::Local => project.join("local.toml"),
     }
 }
 
@@ -127,7 +128,7 @@ pub fn find_hooks(world: &World) -> Result<ForeignHooks> {
         let text = match settings::read(&path) {
             Ok(Some(text)) => text,
             Ok(None) => continue,
-            Err(_) if scope == Scope::Managed => continue,
+            Err(_) if scope == SettingsScope::Managed => continue,
             Err(error) => return Err(error),
         };
         let inspected = inspect(&text, &registration);
@@ -168,11 +169,11 @@ pub fn find_hooks(world: &World) -> Result<ForeignHooks> {
     Ok(found)
 }
 
-fn parse(world: &World, scope: Scope, entry: &ForeignEntry) -> Result<ParsedEntry, String> {
-    if scope == Scope::Managed {
+fn parse(world: &World, scope: SettingsScope, entry: &ForeignEntry) -> Result<ParsedEntry, String> {
+    if scope == SettingsScope::Managed {
         return Err("managed settings are not yours to change".to_owned());
     }
-    if scope != Scope::User
+    if scope != SettingsScope::User
         && folder_of(&config_of(world, scope)) == folder_of(&world.place.config())
     {
         return Err("this folder is becket's home, not a project".to_owned());
@@ -197,7 +198,11 @@ fn folder_of(file: &Path) -> Option<PathBuf> {
 
 /// Gives the hooks names that no config and no built-in hook has.
 fn name_hooks(world: &World, hooks: &mut [HookCandidate]) {
-    let scopes = [Scope::User, Scope::Project, Scope::Local];
+    let scopes = [
+        SettingsScope::User,
+        SettingsScope::Project,
+        SettingsScope::Local,
+    ];
     let written = scopes.map(|scope| {
         let text = fs::read_to_string(config_of(world, scope)).unwrap_or_default();
         (scope, config_table::hooks(&text))

@@ -177,7 +177,7 @@ fn forty_hooks_and_back_byte_for_byte() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
     #[test]
-    fn any_settings_and_back(text in any::foreign()) {
+    fn undo_restores_any_settings(text in any::foreign()) {
         let (home, before) = registered(&text);
         let moved = adopt_all(&home);
         if let Some(config) = config(&home) {
@@ -192,7 +192,7 @@ proptest! {
 }
 
 #[test]
-fn in_settings_that_were_changed_since_only_the_hooks_come_back() {
+fn undo_keeps_later_changes_of_the_settings() {
     let (home, before) = registered(&format!(
         "{{\n  \"model\": \"opus\",\n  {}",
         &stop(&command("a"))[1..]
@@ -222,7 +222,7 @@ fn in_settings_that_were_changed_since_only_the_hooks_come_back() {
 }
 
 #[test]
-fn a_table_that_somebody_changed_stays() {
+fn undo_keeps_a_table_that_was_changed() {
     for change in [
         ("run = \"a\"", "run = \"a --fast\""),
         ("run = \"a\"\n", "run = \"a\"\nenabled = false\n"),
@@ -279,7 +279,7 @@ fn what_claude_code_ran_once_does_not_run_twice() {
 }
 
 #[test]
-fn a_hook_that_becket_would_not_hear_of_is_refused() {
+fn a_hook_on_an_unregistered_event_is_refused() {
     let home = Home::with(stop(&command("a")));
     let unheard = |home: &Home| {
         let hooks = found(home).hooks;
@@ -293,7 +293,7 @@ fn a_hook_that_becket_would_not_hear_of_is_refused() {
     assert_eq!(unheard(&home), [true, true]);
     settings::init(
         &home.world,
-        settings::Scope::Local,
+        settings::SettingsScope::Local,
         Strict::Keep,
         settings::StatusLine::Off,
         false,
@@ -305,7 +305,7 @@ fn a_hook_that_becket_would_not_hear_of_is_refused() {
 }
 
 #[test]
-fn where_an_adopted_hook_answers_claude_code_waits() {
+fn adopt_makes_the_events_of_answering_hooks_synchronous() {
     let (home, before) = registered(&stop(&command("a")).replace("Stop", "Notification"));
     project(
         &home,
@@ -427,7 +427,7 @@ fn the_list_fits() {
 }
 
 #[test]
-fn whoever_writes_in_between_is_not_overwritten() {
+fn a_write_by_another_program_is_not_overwritten() {
     let (home, before) = registered(&stop(&command("a")));
     let here = found(&home);
     let registration = settings::registration_of(&home.world, Strict::Keep).unwrap();
@@ -462,7 +462,7 @@ fn whoever_writes_in_between_is_not_overwritten() {
 }
 
 #[test]
-fn after_a_crash_between_the_two_files_it_goes_on_or_back() {
+fn after_a_crash_between_the_two_files_adopt_and_undo_both_work() {
     for goes_on in [true, false] {
         let (home, before) = registered(&stop(&command("a")));
         adopt_all(&home);

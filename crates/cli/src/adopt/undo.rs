@@ -11,14 +11,14 @@ use crate::adopt::adoption::MAX_CONFIG;
 use crate::adopt::config_table::{cut, names_hook};
 use crate::adopt::record::{AdoptionRecord, ConfigRecord, records_of};
 use crate::settings::{
-    self, FileChange, Scope, check_writable, put_back, remove_record, retry, unreadable,
+    self, FileChange, SettingsScope, check_writable, put_back, remove_record, retry, unreadable,
 };
 use crate::world::World;
 
 /// The hooks that were given back to one settings file, or would be in a dry run.
 #[derive(Debug)]
 pub struct UndoneAdoption {
-    pub scope: Scope,
+    pub scope: SettingsScope,
     pub settings: FileChange,
     /// True if the settings were not changed since, so that they are restored to the last byte.
     pub exact: bool,
@@ -41,7 +41,7 @@ pub fn undo(world: &World, dry_run: bool) -> Result<Vec<UndoneAdoption>> {
     for file in settings::files(world).into_iter().rev() {
         let path = replace::resolve(&file.path).unwrap_or_else(|_| file.path.clone());
         let records = records_of(&world.place, &path);
-        if file.scope == Scope::Managed || records.is_empty() {
+        if file.scope == SettingsScope::Managed || records.is_empty() {
             continue;
         }
         let (paths, records): (Vec<PathBuf>, Vec<AdoptionRecord>) = records.into_iter().unzip();
@@ -57,7 +57,7 @@ pub fn undo(world: &World, dry_run: bool) -> Result<Vec<UndoneAdoption>> {
 }
 
 fn give_back(
-    scope: Scope,
+    scope: SettingsScope,
     file: &Path,
     records: &[AdoptionRecord],
     dry_run: bool,
@@ -122,7 +122,7 @@ fn settings_before(
 /// that stay, or `None` if there was no config. With `dry_run` nothing is written.
 fn give_back_config(
     configs: &[&ConfigRecord],
-    scope: Scope,
+    scope: SettingsScope,
     dry_run: bool,
 ) -> Result<Option<(FileChange, Vec<String>)>> {
     let Some(newest) = configs.last() else {

@@ -16,8 +16,8 @@ use serde_json::json;
 use crate::client::Client;
 use crate::doctor::DoctorCheck;
 use crate::settings::{
-    self, EntryState, Inspection, Registration, Scope, SettingsFile, StatusLineState, Strict,
-    is_status_line_unwanted,
+    self, EntryState, Inspection, Registration, SettingsFile, SettingsScope, StatusLineState,
+    Strict, is_status_line_unwanted,
 };
 use crate::world::World;
 use crate::{claude, commands, log};
@@ -41,7 +41,7 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<DoctorCheck> 
                 plugin |= inspection.plugin;
                 checks.extend(overriding(file, &inspection));
                 checks.extend(hidden(file, &inspection));
-                if file.scope != Scope::Managed && inspection.any() {
+                if file.scope != SettingsScope::Managed && inspection.any() {
                     checks.push(complete(file, &inspection));
                     seen.push((file, inspection));
                 }
@@ -71,7 +71,7 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<DoctorCheck> 
     // The two settings files of a project share one folder of commands.
     let mut looked = HashSet::new();
     for (file, inspection) in seen {
-        if file.scope == Scope::User {
+        if file.scope == SettingsScope::User {
             checks.push(registered(world, file, &inspection));
         }
         if looked.insert(file.path.parent()) {
@@ -86,10 +86,10 @@ fn name(file: &SettingsFile) -> String {
     format!("{} settings", file.scope)
 }
 
-pub(super) fn init(scope: Scope) -> String {
+pub(super) fn init(scope: SettingsScope) -> String {
     match scope {
-        Scope::User | Scope::Managed => "becket init".to_owned(),
-        Scope::Project | Scope::Local => format!("becket init --{scope}"),
+        SettingsScope::User | SettingsScope::Managed => "becket init".to_owned(),
+        SettingsScope::Project | SettingsScope::Local => format!("becket init --{scope}"),
     }
 }
 
@@ -122,7 +122,7 @@ fn overriding(file: &SettingsFile, inspection: &Inspection) -> Vec<DoctorCheck> 
             format!("take disableAllHooks out of {path}"),
         ));
     }
-    if file.scope == Scope::Managed && inspection.managed_hooks_only {
+    if file.scope == SettingsScope::Managed && inspection.managed_hooks_only {
         let what = format!("allowManagedHooksOnly is true in {path}: your own hooks do not run");
         checks.push(DoctorCheck::broken(
             &name(file),
@@ -240,9 +240,10 @@ pub(super) fn registered(
     }
 }
 
-/// Warns of a status line in another file that hides the user's own.
-pub(super) fn hidden(file: &SettingsFile, inspection: &Inspection) -> Option<DoctorCheck> {
-    let hides = file.scope != Scope::User && inspection.status_line == StatusLineState::Foreign;
+/// A status line of another file that hides the person's own.
+pub(super) fn hidden(file: &SettingsFile, inspection: &Inspection) -> Option<Check> {
+    let hides =
+        file.scope != SettingsScope::User && inspection.status_line == StatusLineState::Foreign;
     let path = file.path.display();
     hides.then(|| {
         let what = format!("the one in {path} hides becket's here");
@@ -273,11 +274,12 @@ fn sample(command: &str) -> Result<()> {
 
 const COMMANDS: &str = "commands";
 
-/// Checks the slash commands. A project's shared and local settings have one folder of commands, and
-/// the commands of either are right.
-pub(super) fn installed(world: &World, scope: Scope) -> DoctorCheck {
+/// A project's settings and a person's own for it share one folder: what either wrote is right.
+pub(super) fn installed(world: &World, scope: SettingsScope) -> Check {
     let scopes = match scope {
-        Scope::Project | Scope::Local => vec![scope, Scope::Project, Scope::Local],
+        SettingsScope::Project | SettingsScope::Local => {
+            vec![scope, SettingsScope::Project, SettingsScope::Local]
+        }
         scope => vec![scope],
     };
     let scopes = scopes.into_iter();
@@ -297,7 +299,7 @@ fn is_right(command: &commands::CommandFile) -> bool {
     !command.change.changed() && !command.left_alone
 }
 
-fn check_commands(commands: &[commands::CommandFile], scope: Scope) -> DoctorCheck {
+fn tell_commands(commands: &[commands::CommandFile], scope: SettingsScope) -> Check {
     let first = commands
         .first()
         .map(|command| command.change.file.as_path());

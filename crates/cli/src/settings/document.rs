@@ -204,22 +204,22 @@ impl<'a> Document<'a> {
         self.tokens.get(index).copied()
     }
 
-    /// Returns the first token at or after `at` that is not a comment.
-    pub fn code_after(&self, at: usize) -> Option<Token> {
+    /// Returns the first token at or after `at` that is not a comment, if it is a comma.
+    pub fn comma_after(&self, at: usize) -> Option<Token> {
         let index = self.tokens.partition_point(|token| token.start < at);
-        self.tokens[index..]
+        let mut code = self.tokens[index..]
             .iter()
-            .find(|token| !token.is_comment())
+            .filter(|token| !token.is_comment());
+        code.next()
             .copied()
+            .filter(|token| token.kind == TokenKind::Comma)
     }
 
     /// Returns the last token at or before `at` that is not a comment.
     pub fn code_before(&self, at: usize) -> Option<Token> {
         let index = self.tokens.partition_point(|token| token.end <= at);
-        self.tokens[..index]
-            .iter()
-            .rfind(|token| !token.is_comment())
-            .copied()
+        let code = self.tokens[..index].iter();
+        code.copied().rfind(|token| !token.is_comment())
     }
 
     /// Returns true if `outer` holds a comment that is not inside `inner`.

@@ -17,7 +17,7 @@ use crate::settings::document::SettingsError;
 use crate::settings::entries::{OriginalParts, register, unregister_status_line};
 use crate::settings::inspection::{Inspection, inspect};
 use crate::settings::record::{SettingsRecord, record_path, remove_record, undo};
-use crate::settings::registration::{self, Registration, Scope, StatusLine, Strict};
+use crate::settings::registration::{self, Registration, SettingsScope, StatusLine, Strict};
 use crate::settings::status_line::refresh_of;
 use crate::settings::text_file::{
     FileChange, prepare, retry, snapshot, take_lock, text_of, unreadable,
@@ -26,8 +26,8 @@ use crate::world::{World, is_inside_claude};
 
 /// The result of `init` or `uninit` on one settings file. In a dry run it is what they would do.
 #[derive(Debug)]
-pub struct Outcome {
-    pub scope: Scope,
+pub struct SettingsOutcome {
+    pub scope: SettingsScope,
     pub change: FileChange,
     /// becket's part of the new file, or of the old one if becket is taken out.
     pub inspection: Inspection,
@@ -36,11 +36,11 @@ pub struct Outcome {
 /// Registers becket in a settings file. With `dry_run` nothing is written.
 pub fn init(
     world: &World,
-    scope: Scope,
+    scope: SettingsScope,
     strict: Strict,
     status_line: StatusLine,
     dry_run: bool,
-) -> Result<Outcome> {
+) -> Result<SettingsOutcome> {
     let shim = world.shim();
     if !shim.is_file() {
         let what = format!("{} is missing, so it cannot be registered", shim.display());
@@ -63,7 +63,7 @@ pub fn init(
 fn registered(
     now: &CurrentSettings<'_>,
     registration: &Registration,
-    scope: Scope,
+    scope: SettingsScope,
     status_line: StatusLine,
 ) -> Result<SettingsEdit, SettingsError> {
     let registration = Registration {
@@ -109,7 +109,7 @@ fn keep_environment(place: &Place) -> io::Result<()> {
 const MAX_ENVIRONMENT: u64 = 1 << 20;
 
 /// Takes becket out of a settings file. With `dry_run` nothing is written.
-pub fn uninit(world: &World, scope: Scope, dry_run: bool) -> Result<Outcome> {
+pub fn uninit(world: &World, scope: SettingsScope, dry_run: bool) -> Result<SettingsOutcome> {
     let registration = registration_of(world, Strict::Keep)?;
     edit(world, scope, dry_run, |now| {
         Ok(SettingsEdit {
@@ -132,7 +132,7 @@ pub fn without_becket(
 
 /// Returns the command of the status line that the user's own settings had before becket's.
 pub fn status_line_before(world: &World) -> Option<String> {
-    let file = Scope::User.file(world).ok()?;
+    let file = SettingsScope::User.file(world).ok()?;
     record_of(world, &file)?.status_command()
 }
 
@@ -190,9 +190,9 @@ pub struct CurrentSettings<'a> {
 impl CurrentSettings<'_> {
     /// Returns true if becket's status line goes into this file. Only the user's own settings get it:
     /// in a project it would hide theirs.
-    fn wants_status_line(&self, scope: Scope, wanted: StatusLine) -> bool {
+    fn wants_status_line(&self, scope: SettingsScope, wanted: StatusLine) -> bool {
         match wanted {
-            _ if scope != Scope::User => false,
+            _ if scope != SettingsScope::User => false,
             StatusLine::On => true,
             StatusLine::Off => false,
             StatusLine::Keep => !self.record.is_some_and(|record| record.no_status_line),
@@ -231,10 +231,10 @@ pub struct SettingsEdit {
 /// Edits a settings file, and starts again if another program writes the file in between.
 pub fn edit(
     world: &World,
-    scope: Scope,
+    scope: SettingsScope,
     dry_run: bool,
     plan: impl Fn(&CurrentSettings<'_>) -> Result<SettingsEdit, SettingsError>,
-) -> Result<Outcome> {
+) -> Result<SettingsOutcome> {
     let asked = scope.file(world)?;
     let lock = if dry_run {
         None
@@ -260,7 +260,7 @@ pub fn edit(
         if !dry_run && !write(world, scope, &snapshot, &mut change, &edit, old.as_ref())? {
             return Ok(None);
         }
-        Ok(Some(Outcome {
+        Ok(Some(SettingsOutcome {
             scope,
             change,
             inspection: edit.inspection,
@@ -273,7 +273,7 @@ pub fn edit(
 /// Writes an edit. Returns false if another program wrote the file in between.
 fn write(
     world: &World,
-    scope: Scope,
+    scope: SettingsScope,
     snapshot: &Snapshot,
     change: &mut FileChange,
     edit: &SettingsEdit,

@@ -257,7 +257,7 @@ const MANAGED: &str = if cfg!(target_os = "macos") {
 
 /// The sessions that a settings file is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Scope {
+pub enum SettingsScope {
     /// All sessions of the user.
     User,
     /// All users' sessions in this project.
@@ -268,7 +268,7 @@ pub enum Scope {
     Managed,
 }
 
-impl fmt::Display for Scope {
+impl fmt::Display for SettingsScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::User => "user",
@@ -279,7 +279,7 @@ impl fmt::Display for Scope {
     }
 }
 
-impl Scope {
+impl SettingsScope {
     /// Returns the settings file of this scope.
     pub fn file(self, world: &World) -> Result<PathBuf> {
         match self {
@@ -309,14 +309,19 @@ impl Scope {
 /// A settings file that Claude Code reads. It need not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingsFile {
-    pub scope: Scope,
+    pub scope: SettingsScope,
     pub path: PathBuf,
 }
 
 /// Returns every settings file that concerns a session started here.
 pub fn files(world: &World) -> Vec<SettingsFile> {
     let mut files = Vec::new();
-    for scope in [Scope::User, Scope::Project, Scope::Local, Scope::Managed] {
+    for scope in [
+        SettingsScope::User,
+        SettingsScope::Project,
+        SettingsScope::Local,
+        SettingsScope::Managed,
+    ] {
         if let Ok(path) = scope.file(world) {
             files.push(SettingsFile { scope, path });
         }
@@ -458,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_known_by_the_programs_name() {
+    fn beckets_entries_are_found_by_the_programs_name() {
         assert!(is_becket("/opt/my tools/becket-hook", Some(&[])));
         assert!(is_becket("becket-hook", None));
         assert!(is_becket(
@@ -521,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn becket_joins_what_the_user_gave() {
+    fn with_registration_keeps_the_users_settings() {
         let theirs = r#"{ // mine
             "model": "opus", "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "beep"}]}]},
         }"#;

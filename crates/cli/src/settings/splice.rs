@@ -18,23 +18,13 @@ pub struct Container {
 
 impl From<&Object<'_>> for Container {
     fn from(object: &Object<'_>) -> Self {
-        Self {
-            start: object.start(),
-            end: object.end(),
-            is_array: false,
-            members: object.properties.iter().map(range_of).collect(),
-        }
+        Self::new(object, &object.properties, false)
     }
 }
 
 impl From<&Array<'_>> for Container {
     fn from(array: &Array<'_>) -> Self {
-        Self {
-            start: array.start(),
-            end: array.end(),
-            is_array: true,
-            members: array.elements.iter().map(range_of).collect(),
-        }
+        Self::new(array, &array.elements, true)
     }
 }
 
@@ -43,6 +33,15 @@ fn range_of(node: &impl Ranged) -> Range<usize> {
 }
 
 impl Container {
+    fn new(node: &impl Ranged, members: &[impl Ranged], is_array: bool) -> Self {
+        Self {
+            start: node.start(),
+            end: node.end(),
+            is_array,
+            members: members.iter().map(range_of).collect(),
+        }
+    }
+
     fn inside(&self) -> Range<usize> {
         self.start + 1..self.end - 1
     }
@@ -69,9 +68,7 @@ impl Container {
         mut member: String,
     ) -> Splices {
         let mut splices = Splices::default();
-        let comma = document
-            .code_after(last.end)
-            .filter(|next| next.kind == TokenKind::Comma);
+        let comma = document.comma_after(last.end);
         match comma {
             Some(_) => member.push(','),
             None => splices.insert(last.end, ","),
@@ -115,9 +112,7 @@ impl Container {
     pub fn remove(&self, document: &Document<'_>, member: &impl Ranged) -> Splices {
         let member = range_of(member);
         let mut splices = Splices::default();
-        let comma = document
-            .code_after(member.end)
-            .filter(|next| next.kind == TokenKind::Comma);
+        let comma = document.comma_after(member.end);
         let is_alone = self.members.len() == 1;
         if is_alone && !self.has_comment_around(document, &member) {
             splices.delete(self.inside());
@@ -189,7 +184,7 @@ impl Container {
 /// `before` and `after` are true if these break the line.
 fn keeps_gap_before(previous: Token, next: Token, before: bool, after: bool) -> bool {
     match (previous.kind, next.kind) {
-        // The text after it on the same line would become part of the comment.
+        // Text that moves behind a line comment would become part of it.
         (TokenKind::LineComment, _) if !after => true,
         (_, TokenKind::Close) => false,
         _ if after => false,

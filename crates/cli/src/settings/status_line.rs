@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_line_of_words_is_understood() {
+    fn only_a_plain_line_is_split() {
         let split = |line| words(line).map(|words| words.join("|"));
         assert_eq!(
             split(" a  'b c' \"d e\"f \\' ").as_deref(),
@@ -349,7 +349,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_put_into_a_line_comes_out(words in proptest::collection::vec(".{0,12}", 0..4)) {
+        fn words_reverses_line(words in proptest::collection::vec(".{0,12}", 0..4)) {
             let given: Vec<&str> = words.iter().map(String::as_str).collect();
             prop_assert_eq!(crate::settings::status_line::words(&line(&given)), Some(words.clone()));
         }

@@ -31,7 +31,7 @@ fn registration() -> Registration {
 }
 
 #[test]
-fn an_older_claude_code_is_spared_the_events_that_it_would_warn_of() {
+fn an_older_claude_code_gets_no_event_that_it_would_warn_of() {
     let newest = registration();
     let older = Registration {
         claude: Some([2, 1, 197]),
@@ -54,7 +54,7 @@ fn an_older_claude_code_is_spared_the_events_that_it_would_warn_of() {
 }
 
 #[test]
-fn where_a_hook_answers_claude_code_waits() {
+fn an_event_on_which_a_hook_answers_is_synchronous() {
     let late = registration();
     let waits = Registration {
         synchronous: BTreeSet::from(["Notification".to_owned(), "Stop".to_owned()]),
@@ -138,7 +138,7 @@ const COMMENTED: &str = r#"// my settings
 "#;
 
 #[test]
-fn with_comments_and_other_hooks() {
+fn registration_keeps_comments_and_other_hooks() {
     insta::assert_snapshot!(change(COMMENTED), @r#"
     --- settings.json
     +++ settings.json
@@ -170,7 +170,7 @@ fn with_comments_and_other_hooks() {
 }
 
 #[test]
-fn an_old_installation_is_repaired_where_it_stands() {
+fn an_old_installation_is_updated_in_place() {
     let text = r#"{
   "hooks": {
     "PreToolUse": [
@@ -214,7 +214,7 @@ fn an_old_installation_is_repaired_where_it_stands() {
 }
 
 #[test]
-fn what_others_added_to_our_groups_stays() {
+fn foreign_entries_in_beckets_groups_stay() {
     let registered = register("{}", &registration()).unwrap();
     let mine = r#"{"type": "command", "command": "mine"}"#;
     let edited = registered
@@ -238,7 +238,7 @@ fn what_others_added_to_our_groups_stays() {
 }
 
 #[test]
-fn wrong_files_are_refused_with_their_place() {
+fn a_wrong_file_is_refused_with_line_and_column() {
     let refused = |text: &str| register(text, &registration()).unwrap_err().to_string();
     let all = [
         "{\n  \"a\": 1\n  \"b\": 2\n}",
@@ -264,7 +264,7 @@ fn wrong_files_are_refused_with_their_place() {
 
 proptest! {
     #[test]
-    fn what_is_put_in_comes_out_again(text in any_foreign()) {
+    fn unregister_reverses_register(text in any_foreign()) {
         let registered = register(&text, &registration()).unwrap();
         let back = unregister(&registered, &OriginalParts::of(&text)).unwrap();
         if has_hollow(&text) {
@@ -275,18 +275,18 @@ proptest! {
     }
 
     #[test]
-    fn a_file_without_us_is_left_alone(text in any_foreign()) {
+    fn unregister_leaves_a_file_without_becket_alone(text in any_foreign()) {
         prop_assert_eq!(unregister(&text, &OriginalParts::default()).unwrap(), text);
     }
 
     #[test]
-    fn twice_is_once(text in mixed()) {
+    fn a_second_register_changes_nothing(text in mixed()) {
         let once = register(&text, &registration()).unwrap();
         prop_assert_eq!(register(&once, &registration()).unwrap(), once);
     }
 
     #[test]
-    fn everything_is_registered_and_nothing_else_is_lost(text in mixed()) {
+    fn register_adds_every_event_and_loses_nothing(text in mixed()) {
         let registered = register(&text, &registration()).unwrap();
         let inspection = inspect(&registered, &registration()).unwrap();
         prop_assert_eq!(inspection.count(EntryState::Found), REGISTERED.len());
@@ -296,7 +296,7 @@ proptest! {
     }
 
     #[test]
-    fn only_ours_goes(text in mixed()) {
+    fn unregister_removes_only_becket(text in mixed()) {
         let rest = unregister(&text, &OriginalParts::default()).unwrap();
         prop_assert_eq!(theirs(&rest), theirs(&text));
         prop_assert_eq!(comments(&rest), comments(&text));
@@ -316,7 +316,7 @@ proptest! {
     }
 
     #[test]
-    fn strictness_can_be_set_kept_and_taken_back(text in mixed()) {
+    fn strictness_is_set_kept_and_reset(text in mixed()) {
         let with = |strict: Strict, text: &str| {
             let mut registration = registration();
             registration.strict = strict;
@@ -444,7 +444,7 @@ fn sorted(mut entries: Vec<ForeignEntry>) -> Vec<String> {
 
 proptest! {
     #[test]
-    fn what_is_taken_out_is_gone_and_nothing_else(text in mixed(), odd in any::<bool>()) {
+    fn take_out_removes_only_these_entries(text in mixed(), odd in any::<bool>()) {
         let all = foreign(&text).unwrap();
         let nth = |(nth, _): &(usize, &ForeignEntry)| (nth % 2 == 1) == odd;
         let some: Vec<ForeignEntry> = all.iter().enumerate().filter(nth).map(|(_, it)| it.clone()).collect();
@@ -464,7 +464,7 @@ proptest! {
     }
 
     #[test]
-    fn taken_out_and_put_back_says_the_same(text in any_foreign()) {
+    fn put_back_reverses_take_out(text in any_foreign()) {
         let all = foreign(&text).unwrap();
         let back = put_back(&take_out(&text, &all).unwrap(), &all).unwrap();
         prop_assert_eq!(sorted(foreign(&back).unwrap()), sorted(all));
@@ -473,7 +473,7 @@ proptest! {
 }
 
 #[test]
-fn what_holds_nothing_else_goes_too() {
+fn take_out_removes_empty_containers_too() {
     let text = r#"{
   "model": "opus",
   "hooks": {

@@ -16,7 +16,7 @@ use similar::TextDiff;
 
 use crate::failure::{Code, Failure};
 use crate::settings::document::SettingsError;
-use crate::settings::registration::Scope;
+use crate::settings::registration::SettingsScope;
 use crate::world::World;
 
 const MAX_SETTINGS: u64 = 16 << 20;
@@ -72,16 +72,26 @@ impl FileChange {
 
     /// Writes the new text over the file that `snapshot` read, and keeps a copy of the old file with
     /// `back_up`. Returns false if another program wrote the file in between: then nothing changed.
-    pub fn write(&mut self, snapshot: &Snapshot, scope: Scope, back_up: bool) -> Result<bool> {
+    pub fn write(
+        &mut self,
+        snapshot: &Snapshot,
+        scope: SettingsScope,
+        back_up: bool,
+    ) -> Result<bool> {
         if !self.changed() {
             return Ok(true);
         }
         prepare(snapshot, scope)?;
-        let is_written = self.replace(snapshot, scope.modes().1, back_up);
+        let is_written = self.write_with_backup(snapshot, scope.modes().1, back_up);
         is_written.map_err(|error| unwritable(snapshot.path(), &error))
     }
 
-    fn replace(&mut self, snapshot: &Snapshot, mode: u32, back_up: bool) -> io::Result<bool> {
+    fn write_with_backup(
+        &mut self,
+        snapshot: &Snapshot,
+        mode: u32,
+        back_up: bool,
+    ) -> io::Result<bool> {
         let backup = if back_up {
             let now = local_time::now().strftime("%Y%m%d-%H%M%S").to_string();
             snapshot.copy_beside(&format!("{BACKUP_MARK}{now}"))?
@@ -103,12 +113,13 @@ impl FileChange {
 }
 
 /// Makes the folder of a file that is to be written. Returns true if it was missing.
-pub fn prepare(snapshot: &Snapshot, scope: Scope) -> Result<bool> {
+pub fn prepare(snapshot: &Snapshot, scope: SettingsScope) -> Result<bool> {
     check_writable(snapshot)?;
     replace::make_folder(snapshot.folder(), scope.modes().0)
         .map_err(|error| unwritable(snapshot.path(), &error))
 }
 
+/// Returns an error if no user may write the file.
 pub fn check_writable(snapshot: &Snapshot) -> Result<()> {
     if snapshot.is_read_only() {
         let error = ErrorKind::PermissionDenied.into();
@@ -148,10 +159,8 @@ pub fn edit_text(
 
 /// Takes the lock that every writer of settings files holds.
 pub fn take_lock(world: &World) -> Result<fs::File> {
-    let folder = world.place.run();
-    let path = folder.join("settings.lock");
-    let taken = replace::make_folder(&folder, 0o700).and_then(|_| replace::lock(&path, LOCK_WAIT));
-    taken.map_err(|error| {
+    let path = world.place.run().join("settings.lock");
+    replace::lock(&path, LOCK_WAIT).map_err(|error| {
         let failure = if error.kind() == ErrorKind::TimedOut {
             let what = format!("another becket holds {}", path.display());
             Failure::new(Code::TimedOut, what)

@@ -10,7 +10,7 @@ use crate::adopt::{
     self, Adoption, ForeignHooks, HookCandidate, Obstacle, UndoneAdoption, numbers,
 };
 use crate::failure::{Code, Failure};
-use crate::settings::{FileChange, Scope};
+use crate::settings::{FileChange, SettingsScope};
 use crate::ui::style::{Look, WARN};
 use crate::ui::text::count;
 use crate::world::World;
@@ -167,7 +167,7 @@ impl Adopt {
         names: &mut BTreeSet<String>,
     ) -> Result<Vec<String>> {
         let is_meant =
-            |hook: &&HookCandidate| hook.scope != Scope::User && names.contains(&hook.name);
+            |hook: &&HookCandidate| hook.scope != SettingsScope::User && names.contains(&hook.name);
         let left: Vec<String> = found
             .hooks
             .iter()
@@ -180,7 +180,7 @@ impl Adopt {
         let shared = found
             .hooks
             .iter()
-            .any(|hook| hook.scope == Scope::Project && names.contains(&hook.name));
+            .any(|hook| hook.scope == SettingsScope::Project && names.contains(&hook.name));
         let many = count(left.len(), "hook", "hooks");
         anstream::eprintln!(
             "{WARN}warning:{WARN:#} {many} of this project would not run until `becket trust`: {}",
@@ -285,7 +285,7 @@ fn can_be_heard(found: &ForeignHooks, names: &BTreeSet<String>) -> Result<()> {
 /// file, the ones whose file is in this one.
 fn resting<'a>(found: &ForeignHooks, hooks: &[&'a HookCandidate]) -> Vec<&'a str> {
     let rest = |hook: &&&HookCandidate| {
-        hook.scope == Scope::User && hook.trust_note(&found.project).is_some()
+        hook.scope == SettingsScope::User && hook.trust_note(&found.project).is_some()
     };
     let hooks = hooks.iter().filter(rest);
     hooks.map(|hook| &*hook.name).collect()
@@ -335,7 +335,8 @@ fn tell_of_rest(left: &[String], resting: &[&str]) {
 }
 
 fn tell_next(moved: &[Adoption]) {
-    let is_projects = |moved: &Adoption| moved.scope != Scope::User && moved.config.is_some();
+    let is_projects =
+        |moved: &Adoption| moved.scope != SettingsScope::User && moved.config.is_some();
     if moved.iter().any(is_projects) {
         anstream::println!("next: `becket trust` lets this project's hooks run");
     }

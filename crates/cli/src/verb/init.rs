@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde_json::json;
 
 use crate::commands::{self, CommandFile};
-use crate::settings::{self, Outcome, Scope, StatusLine, Strict};
+use crate::settings::{self, SettingsOutcome, SettingsScope, StatusLine, Strict};
 use crate::tmux::conf;
 use crate::ui::style::WARN;
 use crate::ui::text::visible;
@@ -65,11 +65,11 @@ pub struct ScopeArgs {
 }
 
 impl ScopeArgs {
-    pub fn scope(&self) -> Scope {
+    pub fn scope(&self) -> SettingsScope {
         match (self.project, self.local) {
-            (true, _) => Scope::Project,
-            (_, true) => Scope::Local,
-            _ => Scope::User,
+            (true, _) => SettingsScope::Project,
+            (_, true) => SettingsScope::Local,
+            _ => SettingsScope::User,
         }
     }
 }
@@ -145,7 +145,7 @@ fn tmux_lines(world: &World, file: Option<&Path>) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell(outcome: &Outcome, events: usize) {
+fn tell(outcome: &SettingsOutcome, events: usize) {
     let file = visible(&outcome.change.file.to_string_lossy());
     let strict = if outcome.inspection.strict {
         ", strict"
@@ -161,14 +161,14 @@ fn tell(outcome: &Outcome, events: usize) {
     if outcome.inspection.status_line.is_beside() {
         anstream::println!("your own status line is kept: becket's stands beneath it");
     }
-    if outcome.scope == Scope::Project {
+    if outcome.scope == SettingsScope::Project {
         anstream::println!(
             "note: this file is shared and names programs of your machine; --local writes your own file"
         );
     }
 }
 
-fn tell_next(outcome: &Outcome) {
+fn tell_next(outcome: &SettingsOutcome) {
     if outcome.change.changed() {
         anstream::println!(
             "next: start Claude Code as always; `becket doctor` proves that its events arrive"
@@ -176,7 +176,7 @@ fn tell_next(outcome: &Outcome) {
     }
 }
 
-pub fn tell_backup(outcome: &Outcome) {
+pub fn tell_backup(outcome: &SettingsOutcome) {
     if let Some(backup) = &outcome.change.backup {
         anstream::println!(
             "the file as it was before: {}",
@@ -185,7 +185,7 @@ pub fn tell_backup(outcome: &Outcome) {
     }
 }
 
-pub fn report(outcome: &Outcome, events: usize, dry_run: bool) -> serde_json::Value {
+pub fn report(outcome: &SettingsOutcome, events: usize, dry_run: bool) -> serde_json::Value {
     let mut report = outcome.change.report(dry_run);
     report["scope"] = json!(outcome.scope.to_string());
     report["events"] = json!(events);
@@ -194,7 +194,7 @@ pub fn report(outcome: &Outcome, events: usize, dry_run: bool) -> serde_json::Va
 }
 
 /// The slash commands. Without them becket works all the same, so what fails is only told.
-pub fn install(world: &World, scope: Scope, dry_run: bool) -> Vec<CommandFile> {
+pub fn install(world: &World, scope: SettingsScope, dry_run: bool) -> Vec<CommandFile> {
     commands::install(world, scope, dry_run).unwrap_or_else(|why| {
         anstream::eprintln!("{WARN}warning:{WARN:#} no slash commands: {why:#}");
         Vec::new()

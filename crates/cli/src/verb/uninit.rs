@@ -16,9 +16,9 @@ use super::init::{
     ScopeArgs, commands_json, print_command_diffs, report, tell_backup, tell_left_alone,
 };
 use crate::commands::{self, CommandFile};
-use crate::session::source::sessions_without_daemon;
-use crate::settings::{self, EntryState, Outcome, Scope};
-use crate::tmux::{CurrentTmux, conf};
+use crate::session::stored::sessions_without_daemon;
+use crate::settings::{self, EntryState, SettingsOutcome, SettingsScope};
+use crate::tmux::{Here, conf};
 use crate::ui::style::WARN;
 use crate::ui::text::visible;
 use crate::world::World;
@@ -53,13 +53,14 @@ impl UninitArgs {
         settings::uninit(world, scope, true)?;
         let commands = commands::take_back(world, scope, self.dry_run)?;
         let outcome = settings::uninit(world, scope, self.dry_run)?;
-        let tmux = if self.dry_run || outcome.scope != Scope::User {
+        let tmux = if self.dry_run || outcome.scope != SettingsScope::User {
             Vec::new()
         } else {
             conf::take_out(&world.place)?
         };
-        let was_last = outcome.scope == Scope::User && !settings::is_any_registered(&world.place);
-        let ended = !self.dry_run && was_last && end_for_good(world);
+        let is_last =
+            outcome.scope == SettingsScope::User && !settings::is_any_registered(&world.place);
+        let ended = !self.dry_run && is_last && end_for_good(world);
         let entries = &outcome.inspection.entries;
         let events = entries.len() - outcome.inspection.count(EntryState::Missing);
         if self.json {
@@ -133,7 +134,13 @@ fn stored_sessions(world: &World) -> Vec<SessionRow> {
     sessions_without_daemon(world, &query).unwrap_or_default()
 }
 
-fn tell(world: &World, outcome: &Outcome, commands: &[CommandFile], events: usize, ended: bool) {
+fn tell(
+    world: &World,
+    outcome: &SettingsOutcome,
+    commands: &[CommandFile],
+    events: usize,
+    ended: bool,
+) {
     let file = visible(&outcome.change.file.to_string_lossy());
     if !outcome.change.changed() {
         anstream::println!("becket is not registered in {file}");
@@ -150,7 +157,7 @@ fn tell(world: &World, outcome: &Outcome, commands: &[CommandFile], events: usiz
         "what was recorded stays in {}",
         visible(&world.place.home().to_string_lossy())
     );
-    if outcome.scope == Scope::User {
+    if outcome.scope == SettingsScope::User {
         anstream::println!(
             "the programs stay in {}: `./uninstall` in becket's source removes them, with man pages and completions",
             visible(&world.programs.to_string_lossy())

@@ -13,8 +13,9 @@ use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 use crate::doctor::settings_checks::send_canary;
 use crate::event_line::{EventPrinter, LineFormat};
 use crate::failure::{Code, Failure};
-use crate::settings::{self, Outcome, Scope, StatusLine, Strict};
-use crate::tmux::{CurrentTmux, conf};
+use crate::line::{Form, Lines};
+use crate::settings::{self, SettingsOutcome, SettingsScope, StatusLine, Strict};
+use crate::tmux::{Here, conf};
 use crate::ui::style::{BOLD, DIM, GOOD, Look, WARN};
 use crate::ui::text::{count, wrap};
 use crate::verb::hooks::resting;
@@ -60,7 +61,7 @@ impl UpArgs {
             anstream::println!("Nothing was changed.");
             return Ok(ExitCode::from(Code::Failed as u8));
         }
-        let outcome = settings::init(world, Scope::User, strict, StatusLine::Keep, false)
+        let outcome = settings::init(world, SettingsScope::User, strict, StatusLine::Keep, false)
             .context("could not register with Claude Code")?;
         world.close_home();
         let mut changed = outcome.change.changed();
@@ -92,7 +93,7 @@ impl UpArgs {
         if outcome.change.changed() && outcome.inspection.status_line.is_beside() {
             step("kept your own status line", "becket's stands beneath it");
         }
-        let commands = install(world, Scope::User, false);
+        let commands = install(world, SettingsScope::User, false);
         if let Some((names, folder)) = commands::changed(&commands) {
             step(&format!("wrote {names}"), &folder.display().to_string());
             changed = true;
@@ -157,10 +158,10 @@ impl ExistingSetup {
 }
 
 /// Says what will be changed, and asks. Where nothing will be, there is nothing to ask.
-fn go_ahead(world: &World, strict: Strict, around: &ExistingSetup) -> Result<bool> {
-    let outcome = settings::init(world, Scope::User, strict, StatusLine::Keep, true)
+fn go_ahead(world: &World, strict: Strict, around: &Around) -> Result<bool> {
+    let outcome = settings::init(world, SettingsScope::User, strict, StatusLine::Keep, true)
         .context("could not register with Claude Code")?;
-    let commands = install(world, Scope::User, true);
+    let commands = install(world, SettingsScope::User, true);
     let commands = commands::changed(&commands);
     if !outcome.change.changed() && commands.is_none() {
         return Ok(true);
@@ -178,7 +179,7 @@ fn go_ahead(world: &World, strict: Strict, around: &ExistingSetup) -> Result<boo
 /// What a user reads before anything is changed.
 fn plan(
     world: &World,
-    outcome: &Outcome,
+    outcome: &SettingsOutcome,
     commands: Option<(String, &Path)>,
     around: &ExistingSetup,
     look: &Look,

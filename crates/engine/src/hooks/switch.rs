@@ -16,10 +16,9 @@ use thiserror::Error;
 use super::Hook;
 use crate::config::Origin;
 use crate::local_time;
-use crate::replace::{self, Attempt, Snapshot};
+use crate::replace::{self, Attempt, Snapshot, retry};
 
 const MAX_SIZE: u64 = 1 << 20;
-const MAX_ATTEMPTS: usize = 20;
 const LOCK_WAIT: Duration = Duration::from_secs(10);
 
 const SESSION: &str = "transcriptId";
@@ -252,25 +251,25 @@ fn edit(
     let path = path(place, session).ok_or_else(|| SwitchError::NoSwitches(session.to_owned()))?;
     let lock = take_lock(place, LOCK_WAIT)?;
     let mut set_aside = None;
-    for _ in 0..MAX_ATTEMPTS {
+    let changed = retry(|| {
         if is_damaged(&path)? {
             set_aside = Some(move_away(&path)?);
         }
         let snapshot = read(&path)?;
         let Ok(mut content) = Content::of(snapshot.bytes()) else {
-            continue;
+            return Ok(None);
         };
         let changed = change(&mut content.disabled);
         if changed {
             content.stamp(session);
             content.cwd = Some(resolved(cwd));
         }
-        if !changed || content.write(&snapshot)? == Attempt::Done {
-            drop(lock);
-            return Ok(SwitchOutcome { changed, set_aside });
-        }
-    }
-    Err(SwitchError::KeepsChanging(path))
+        let is_done = !changed || content.write(&snapshot)? == Attempt::Done;
+        Ok(is_done.then_some(changed))
+    })?;
+    drop(lock);
+    let changed = changed.ok_or(SwitchError::KeepsChanging(path))?;
+    Ok(Switched { changed, set_aside })
 }
 
 /// Returns the real path of a folder; if it is gone, the path as given.
@@ -319,10 +318,8 @@ fn move_away(path: &Path) -> Result<PathBuf, SwitchError> {
 }
 
 fn take_lock(place: &Place, wait: Duration) -> Result<File, SwitchError> {
-    let folder = place.sessions();
-    let file = folder.join(".lock");
-    let taken = replace::make_folder(&folder, 0o700).and_then(|_| replace::lock(&file, wait));
-    taken.map_err(|why| SwitchError::Locked { file, why })
+    let file = place.sessions().join(".lock");
+    replace::lock(&file, wait).map_err(|why| SwitchError::Locked { file, why })
 }
 
 /// The content of a file. Keys that a user added are kept.

@@ -17,8 +17,7 @@ use crate::stamp::read_text;
 
 const LARGEST_STORE: u64 = 64 << 20;
 const LOCK_WAIT: Duration = Duration::from_secs(10);
-const ATTEMPTS: usize = 20;
-/// The most bytes that are read of a file that names a worktree. git writes less into it.
+/// Longer than anything that git writes into the files that name a worktree.
 const LONGEST_LINK: u64 = 64 << 10;
 
 /// Every approval, by the key of its project.
@@ -82,34 +81,31 @@ pub fn change(
         why,
     };
     let lock = place.run().join("trust.lock");
-    let held = replace::make_folder(&place.run(), 0o700)
-        .and_then(|_| replace::lock(&lock, LOCK_WAIT))
-        .map_err(|why| match why.kind() {
-            ErrorKind::TimedOut => TrustStoreError::Held { file: lock.clone() },
-            _ => unwritable(why),
-        })?;
+    let held = replace::lock(&lock, LOCK_WAIT).map_err(|why| match why.kind() {
+        ErrorKind::TimedOut => BookError::Held { file: lock.clone() },
+        _ => unwritable(why),
+    })?;
     let mut aside = None;
-    for _ in 0..ATTEMPTS {
-        let read = Snapshot::read(&file, LARGEST_STORE);
+    let written = replace::retry(|| {
+        let read = Snapshot::read(&file, LARGEST_BOOK);
         let known = read.and_then(|before| {
             let store = TrustStore::of(&file, before.bytes()).map_err(io::Error::other)?;
             Ok((before, store))
         });
         let Ok((before, mut store)) = known else {
             aside = Some(move_away(&file).map_err(unwritable)?);
-            continue;
+            return Ok(None);
         };
         edit(&mut store);
         let text = serde_json::to_string_pretty(&store).map_err(|why| unwritable(why.into()))?;
         let text = format!("{text}\n");
-        if before.replace(text.as_bytes(), 0o600).map_err(unwritable)? == Attempt::Done {
-            drop(held);
-            return Ok(aside);
-        }
-    }
-    Err(unwritable(io::Error::other(
-        "another process keeps writing it",
-    )))
+        let attempt = before.replace(text.as_bytes(), 0o600);
+        let is_done = attempt.map_err(unwritable)? == Attempt::Done;
+        Ok(is_done.then_some(()))
+    })?;
+    drop(held);
+    let keeps_changing = || unwritable(io::Error::other("another process keeps writing it"));
+    written.map(|()| aside).ok_or_else(keeps_changing)
 }
 
 /// Renames a damaged store. If the path is a link, the link is renamed.

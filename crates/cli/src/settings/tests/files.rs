@@ -14,8 +14,8 @@ use crate::settings::install::{SettingsEdit, edit};
 use crate::settings::tests::any::foreign;
 use crate::settings::tests::registration;
 use crate::settings::{
-    Outcome, Scope, StatusLine, StatusLineState, Strict, init, is_status_line_unwanted,
-    status_line_before, uninit,
+    SettingsOutcome, SettingsScope, StatusLine, StatusLineState, Strict, init,
+    is_status_line_unwanted, status_line_before, uninit,
 };
 use crate::world::{ConfigOverrides, World};
 
@@ -60,16 +60,22 @@ impl Home {
         fs::read_to_string(self.file()).unwrap()
     }
 
-    pub fn init(&self) -> Outcome {
+    pub fn init(&self) -> SettingsOutcome {
         self.init_with(Strict::Keep).unwrap()
     }
 
-    fn init_with(&self, strict: Strict) -> anyhow::Result<Outcome> {
-        init(&self.world, Scope::User, strict, StatusLine::Keep, false)
+    fn init_with(&self, strict: Strict) -> anyhow::Result<SettingsOutcome> {
+        init(
+            &self.world,
+            SettingsScope::User,
+            strict,
+            StatusLine::Keep,
+            false,
+        )
     }
 
-    pub fn uninit(&self) -> Outcome {
-        uninit(&self.world, Scope::User, false).unwrap()
+    pub fn uninit(&self) -> SettingsOutcome {
+        uninit(&self.world, SettingsScope::User, false).unwrap()
     }
 
     fn refused(&self) -> String {
@@ -159,7 +165,7 @@ fn a_file_that_init_made_stays_if_something_else_is_in_it() {
 }
 
 #[test]
-fn after_other_edits_exactly_ours_goes() {
+fn after_other_edits_only_becket_goes() {
     let home = Home::with("{\n  \"hooks\": {\"Stop\": []}\n}\n");
     home.init();
     let edited = home.text().replacen('{', "{\n  \"model\": \"opus\",", 1);
@@ -176,7 +182,7 @@ fn after_other_edits_exactly_ours_goes() {
 }
 
 #[test]
-fn without_its_record_uninit_still_removes_ours() {
+fn without_its_record_uninit_still_removes_becket() {
     let home = Home::with("{\n  \"model\": \"opus\"\n}\n");
     home.init();
     fs::remove_dir_all(home.world.place.home()).unwrap();
@@ -186,7 +192,7 @@ fn without_its_record_uninit_still_removes_ours() {
 }
 
 #[test]
-fn the_backup_is_what_was_there() {
+fn the_backup_is_the_old_file() {
     let home = Home::with("{\"env\": {\"TOKEN\": \"x\"}}");
     fs::set_permissions(home.file(), Permissions::from_mode(0o640)).unwrap();
     let backup = home.init().change.backup.unwrap();
@@ -230,15 +236,15 @@ fn a_link_stays_a_link() {
 }
 
 #[test]
-fn project_and_local_settings_stand_at_the_git_root() {
+fn project_and_local_settings_are_at_the_git_root() {
     let mut home = Home::new();
     let root = home.world.cwd.join("project");
     home.world.cwd = root.join("src/deep");
     fs::create_dir_all(&home.world.cwd).unwrap();
     fs::create_dir(root.join(".git")).unwrap();
     for (scope, name) in [
-        (Scope::Project, "settings.json"),
-        (Scope::Local, "settings.local.json"),
+        (SettingsScope::Project, "settings.json"),
+        (SettingsScope::Local, "settings.local.json"),
     ] {
         let outcome = init(&home.world, scope, Strict::Keep, StatusLine::Keep, false).unwrap();
         assert_eq!(outcome.change.file, root.join(".claude").join(name));
@@ -248,7 +254,7 @@ fn project_and_local_settings_stand_at_the_git_root() {
 }
 
 #[test]
-fn what_cannot_be_edited_is_not_touched() {
+fn a_file_that_cannot_be_edited_is_not_touched() {
     let refused = |bytes: &[u8]| {
         let home = Home::with(bytes);
         let told = home.refused();
@@ -267,7 +273,7 @@ fn what_cannot_be_edited_is_not_touched() {
 }
 
 #[test]
-fn many_at_once_lose_nothing() {
+fn concurrent_inits_lose_nothing() {
     let home = Home::with("{\"model\": \"opus\"}");
     let changed = std::thread::scope(|scope| {
         let runs: Vec<_> = (0..8)
@@ -283,9 +289,9 @@ fn many_at_once_lose_nothing() {
 
 /// Runs an edit that adds a line, while another writer replaces the file `times` times, each time
 /// after we read it and before we replace it.
-fn outrun(home: &Home, times: usize) -> anyhow::Result<Outcome> {
+fn outrun(home: &Home, times: usize) -> anyhow::Result<SettingsOutcome> {
     let left = Cell::new(times);
-    edit(&home.world, Scope::User, false, |now| {
+    edit(&home.world, SettingsScope::User, false, |now| {
         let lock = fs::File::open(home.world.place.run().join("settings.lock")).unwrap();
         assert!(lock.try_lock().is_err(), "the lock is held all the time");
         let text = now.text.unwrap_or_default();
@@ -303,7 +309,7 @@ fn outrun(home: &Home, times: usize) -> anyhow::Result<Outcome> {
 }
 
 #[test]
-fn what_somebody_else_writes_meanwhile_is_not_lost() {
+fn a_write_by_another_program_is_not_lost() {
     let home = Home::with("{}\n");
     let outcome = outrun(&home, 2).unwrap();
     assert_eq!(home.text(), "{}\n// theirs 1\n// theirs 0\n// ours\n");
@@ -313,7 +319,7 @@ fn what_somebody_else_writes_meanwhile_is_not_lost() {
 }
 
 #[test]
-fn a_file_that_keeps_changing_is_given_up() {
+fn a_file_that_keeps_changing_is_an_error() {
     let home = Home::with("{}\n");
     let error = outrun(&home, 1000).unwrap_err();
     assert!(
@@ -334,7 +340,7 @@ fn with_line() -> Home {
 }
 
 fn again(home: &Home, line: StatusLine) -> StatusLineState {
-    let outcome = init(&home.world, Scope::User, Strict::Keep, line, false).unwrap();
+    let outcome = init(&home.world, SettingsScope::User, Strict::Keep, line, false).unwrap();
     outcome.inspection.status_line
 }
 
@@ -348,7 +354,7 @@ fn command(home: &Home) -> String {
 }
 
 #[test]
-fn it_is_kept_and_run_beside_ours() {
+fn a_status_line_is_kept_and_runs_beside_beckets() {
     let home = with_line();
     let outcome = home.init();
     assert!(outcome.inspection.status_line.is_beside());
@@ -361,7 +367,7 @@ fn it_is_kept_and_run_beside_ours() {
 }
 
 #[test]
-fn it_comes_back_byte_for_byte_though_the_rest_was_changed() {
+fn a_status_line_comes_back_byte_for_byte_after_other_edits() {
     let home = with_line();
     home.init();
     let text = home.text().replace("opus", "sonnet");
@@ -377,7 +383,7 @@ fn it_comes_back_byte_for_byte_though_the_rest_was_changed() {
 }
 
 #[test]
-fn one_that_was_changed_since_is_left_alone() {
+fn a_status_line_that_was_changed_since_is_left_alone() {
     let home = with_line();
     home.init();
     let text = home.text();
@@ -398,7 +404,7 @@ fn one_that_was_changed_since_is_left_alone() {
 }
 
 #[test]
-fn whoever_wants_none_is_asked_once() {
+fn the_choice_of_no_status_line_is_remembered() {
     let home = with_line();
     let before = home.text();
     assert_eq!(again(&home, StatusLine::Off), StatusLineState::Foreign);
