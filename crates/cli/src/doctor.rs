@@ -299,7 +299,7 @@ pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<Check>) {
     let status = match status {
         Ok(status) => status,
         Err(error) => {
-            let broken = Check::broken("daemon", format!("{error:#}"), awake(world, &error));
+            let broken = Check::broken("daemon", format!("{error:#}"), daemon_fix(world, &error));
             let mut checks = vec![broken];
             checks.extend(masking(world));
             return (false, checks);
@@ -354,7 +354,7 @@ pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<Check>) {
 
 /// Returns the fix for a daemon that does not answer. A hung one may be killed: everything that it
 /// answered is stored.
-fn awake(world: &World, error: &anyhow::Error) -> String {
+fn daemon_fix(world: &World, error: &anyhow::Error) -> String {
     let failure = error.downcast_ref::<Failure>();
     if let Some(hint) = failure
         .and_then(Failure::hinted)

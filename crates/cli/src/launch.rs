@@ -41,9 +41,9 @@ use launch_file::LaunchFile;
 /// The default time for the first session to start.
 pub const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(30);
 /// The prompt for a session whose turn was cut off by a crash or a rate limit.
-const GO_ON: &str = "continue";
+const CONTINUE_PROMPT: &str = "continue";
 /// The prompt for a fresh Claude Code after a handover. The effort is in its context.
-const GO_ON_WITH_EFFORT: &str = "Go on with the effort where the last context window left it.";
+const EFFORT_PROMPT: &str = "Go on with the effort where the last context window left it.";
 
 /// The options of a launch.
 #[derive(Debug, Clone)]
@@ -78,10 +78,10 @@ impl Launch {
             let version = || claude::numbers(&claude::version_of(&program)?);
             let registered = arguments::register(world, &mut words, version)?;
             if let InlineRegistration::TooOld([a, b, c]) = registered {
-                say(&format!(
+                print_message(&format!(
                     "Claude Code {a}.{b}.{c} is too old to be followed; it starts without becket"
                 ));
-                hint("claude update");
+                print_hint("claude update");
             }
         }
         launch_file::sweep(&world.place);
@@ -100,7 +100,7 @@ impl Launch {
             words,
             launcher,
         };
-        running.until_the_end(observer)
+        running.run_with_restarts(observer)
     }
 }
 
@@ -140,13 +140,13 @@ struct Running<'a> {
 }
 
 impl Running<'_> {
-    fn until_the_end(&self, observer: &mut dyn Observer) -> Result<ExitCode> {
+    fn run_with_restarts(&self, observer: &mut dyn Observer) -> Result<ExitCode> {
         let terminal = SavedTerminal::read();
         let signals = SignalForwarder::listen().context("could not listen to signals")?;
         let mut restarts = Restarts::default();
         let mut words = with_prompt(self.words.clone(), self.launch.prompt.as_deref());
         loop {
-            let (exit, followed) = self.once(&words, &signals, observer)?;
+            let (exit, followed) = self.run_once(&words, &signals, observer)?;
             if matches!(exit, Exit::Signal(_)) {
                 terminal.restore();
             }
@@ -154,19 +154,19 @@ impl Running<'_> {
                 exit,
                 has_session: followed.session.is_some(),
                 reason: followed.reason.clone(),
-                told_to_end: signals.told_to_end(),
+                was_told_to_end: signals.was_told_to_end(),
                 limit: followed.limit,
                 limit_over: followed.limit_over,
                 handover: followed.handover,
             };
             let next = restarts.next(self.launch.policy, &ending, Instant::now());
-            tell_end(&followed, exit, &next);
+            print_end(&followed, exit, &next);
             let (after, limit) = match next {
                 NextStep::Again { after, limit, .. } => (after, limit),
                 NextStep::Fresh => {
                     terminal.restore();
-                    words = arguments::to_go_on(&self.words);
-                    words = with_prompt(words, Some(GO_ON_WITH_EFFORT));
+                    words = arguments::words_to_continue(&self.words);
+                    words = with_prompt(words, Some(EFFORT_PROMPT));
                     continue;
                 }
                 NextStep::End | NextStep::GiveUp => return Ok(ExitCode::from(exit.code())),
@@ -180,12 +180,12 @@ impl Running<'_> {
             if !goes_on {
                 return Ok(ExitCode::from(exit.code()));
             }
-            words = self.words_to_go_on(&followed);
+            words = self.words_to_continue(&followed);
         }
     }
 
     /// Runs one Claude Code from its start to its end.
-    fn once(
+    fn run_once(
         &self,
         words: &[OsString],
         signals: &SignalForwarder,
@@ -251,13 +251,13 @@ impl Running<'_> {
 
     /// Returns the arguments that continue the session, and its turn if that was cut off. A session
     /// without a transcript starts again.
-    fn words_to_go_on(&self, followed: &Followed) -> Vec<OsString> {
+    fn words_to_continue(&self, followed: &Followed) -> Vec<OsString> {
         let Some(session) = followed.session.as_ref().filter(|_| followed.resumable) else {
             return with_prompt(self.words.clone(), self.launch.prompt.as_deref());
         };
-        let mut words = arguments::to_go_on(&self.words);
+        let mut words = arguments::words_to_continue(&self.words);
         words.splice(0..0, ["--resume".into(), session.into()]);
-        with_prompt(words, followed.cut_off.then_some(GO_ON))
+        with_prompt(words, followed.cut_off.then_some(CONTINUE_PROMPT))
     }
 }
 
@@ -272,22 +272,22 @@ fn with_prompt(mut words: Vec<OsString>, prompt: Option<&str>) -> Vec<OsString> 
     words
 }
 
-fn say(what: &str) {
+fn print_message(what: &str) {
     anstream::eprintln!("becket: {what}");
 }
 
-fn hint(what: &str) {
+fn print_hint(what: &str) {
     anstream::eprintln!("hint: {what}");
 }
 
 /// Prints the messages for the user after the end of Claude Code.
-fn tell_end(followed: &Followed, exit: Exit, next: &NextStep) {
+fn print_end(followed: &Followed, exit: Exit, next: &NextStep) {
     if let Some(trouble) = &followed.trouble {
-        say(trouble);
-        hint("becket doctor; a wrapper script called claude must exec the real one");
+        print_message(trouble);
+        print_hint("becket doctor; a wrapper script called claude must exec the real one");
     }
     if let Some(at) = followed.limit {
-        say(&format!("the rate limit ends at {}", local_time(at)));
+        print_message(&format!("the rate limit ends at {}", local_time(at)));
     }
     let how = match exit {
         Exit::Code(code) => format!("exit code {code}"),
@@ -296,19 +296,21 @@ fn tell_end(followed: &Followed, exit: Exit, next: &NextStep) {
     match next {
         NextStep::End => {}
         NextStep::Fresh => {
-            say("the context was handed over; a fresh Claude Code goes on with the effort");
+            print_message(
+                "the context was handed over; a fresh Claude Code goes on with the effort",
+            );
         }
         NextStep::GiveUp => {
-            say(&format!(
+            print_message(&format!(
                 "Claude Code ended ({how}); gave up after {MAX_RESTARTS} restarts in 10 minutes"
             ));
             let session = followed.session.as_deref().unwrap_or_default();
-            hint(&format!("becket run --resume {session}"));
+            print_hint(&format!("becket run --resume {session}"));
         }
         NextStep::Again { limit: Some(_), .. } => {
-            say("going on with the session after that; press Ctrl-C to stop");
+            print_message("going on with the session after that; press Ctrl-C to stop");
         }
-        NextStep::Again { nth, after, .. } => say(&format!(
+        NextStep::Again { nth, after, .. } => print_message(&format!(
             "Claude Code ended ({how}); restarting the session in {} s ({nth} of {MAX_RESTARTS}), press Ctrl-C to stop",
             after.as_secs()
         )),

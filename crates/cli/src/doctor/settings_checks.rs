@@ -36,13 +36,13 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<Check> {
     let mut seen = Vec::new();
     let (mut unreadable, mut plugin) = (false, false);
     for file in &files {
-        match look(world, file) {
+        match inspect_file(world, file) {
             Ok(Some(inspection)) => {
                 plugin |= inspection.plugin;
-                checks.extend(overriding(file, &inspection));
-                checks.extend(hidden(file, &inspection));
+                checks.extend(check_overrides(file, &inspection));
+                checks.extend(check_hiding_status_line(file, &inspection));
                 if file.scope != Scope::Managed && inspection.any() {
-                    checks.push(complete(file, &inspection));
+                    checks.push(check_entries(file, &inspection));
                     seen.push((file, inspection));
                 }
             }
@@ -72,12 +72,12 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<Check> {
     let mut looked = HashSet::new();
     for (file, inspection) in seen {
         if file.scope == Scope::User {
-            checks.push(registered(world, file, &inspection));
+            checks.push(check_status_line(world, file, &inspection));
         }
         if looked.insert(file.path.parent()) {
-            checks.push(installed(world, file.scope));
+            checks.push(check_installed_commands(world, file.scope));
         }
-        checks.push(canary_check(world, file, &inspection, daemon_answers));
+        checks.push(check_canary(world, file, &inspection, daemon_answers));
     }
     checks
 }
@@ -86,14 +86,14 @@ fn name(file: &SettingsFile) -> String {
     format!("{} settings", file.scope)
 }
 
-pub(super) fn init(scope: Scope) -> String {
+pub(super) fn init_command(scope: Scope) -> String {
     match scope {
         Scope::User | Scope::Managed => "becket init".to_owned(),
         Scope::Project | Scope::Local => format!("becket init --{scope}"),
     }
 }
 
-fn look(world: &World, file: &SettingsFile) -> Result<Option<Inspection>> {
+fn inspect_file(world: &World, file: &SettingsFile) -> Result<Option<Inspection>> {
     let Some(text) = settings::read(&file.path)? else {
         return Ok(None);
     };
@@ -111,7 +111,7 @@ fn look(world: &World, file: &SettingsFile) -> Result<Option<Inspection>> {
 }
 
 /// Checks for settings that disable every registration.
-fn overriding(file: &SettingsFile, inspection: &Inspection) -> Vec<Check> {
+fn check_overrides(file: &SettingsFile, inspection: &Inspection) -> Vec<Check> {
     let mut checks = Vec::new();
     let path = file.path.display();
     if inspection.disable_all_hooks {
@@ -133,7 +133,7 @@ fn overriding(file: &SettingsFile, inspection: &Inspection) -> Vec<Check> {
     checks
 }
 
-fn complete(file: &SettingsFile, inspection: &Inspection) -> Check {
+fn check_entries(file: &SettingsFile, inspection: &Inspection) -> Check {
     let path = file.path.display();
     let total = inspection.entries.len();
     let missing = events_in_state(inspection, Entry::Missing);
@@ -145,7 +145,7 @@ fn complete(file: &SettingsFile, inspection: &Inspection) -> Check {
             missing.len(),
             first_names(&missing)
         );
-        return Check::broken(&name(file), what, init(file.scope));
+        return Check::broken(&name(file), what, init_command(file.scope));
     }
     if !different.is_empty() {
         let how = match different.len() {
@@ -154,7 +154,7 @@ fn complete(file: &SettingsFile, inspection: &Inspection) -> Check {
         };
         let (many, list) = (different.len(), first_names(&different));
         let what = format!("{many} of {total} {how} ({list}) in {path}");
-        return Check::broken(&name(file), what, init(file.scope));
+        return Check::broken(&name(file), what, init_command(file.scope));
     }
     Check::good(&name(file), format!("{total} events{strict}, {path}"))
 }
@@ -178,7 +178,7 @@ fn first_names(names: &[&str]) -> String {
 }
 
 /// Sends an event through the command as it is written in the file.
-fn canary_check(
+fn check_canary(
     world: &World,
     file: &SettingsFile,
     inspection: &Inspection,
@@ -190,7 +190,7 @@ fn canary_check(
         .iter()
         .find_map(|entry| entry.command.as_ref());
     let Some(command) = command else {
-        return Check::broken(&name, "no command is registered", init(file.scope));
+        return Check::broken(&name, "no command is registered", init_command(file.scope));
     };
     let program = Path::new(&command.program);
     match send_canary(world, program, &command.args, daemon_answers) {
@@ -206,17 +206,21 @@ fn canary_check(
             );
             Check::good(&name, what)
         }
-        Err(error) => Check::broken(&name, format!("{error:#}"), init(file.scope)),
+        Err(error) => Check::broken(&name, format!("{error:#}"), init_command(file.scope)),
     }
 }
 
 const STATUS_LINE: &str = "status line";
 
 /// Checks the status line in the user's own settings, where becket is registered.
-pub(super) fn registered(world: &World, file: &SettingsFile, inspection: &Inspection) -> Check {
+pub(super) fn check_status_line(
+    world: &World,
+    file: &SettingsFile,
+    inspection: &Inspection,
+) -> Check {
     let path = file.path.display();
     match &inspection.status_line {
-        Standing::Found(command) => match sample(command) {
+        Standing::Found(command) => match run_status_line(command) {
             Ok(()) => Check::good(STATUS_LINE, format!("prints a line, {path}")),
             Err(why) => Check::broken(STATUS_LINE, format!("{why:#}"), "becket init"),
         },
@@ -237,7 +241,10 @@ pub(super) fn registered(world: &World, file: &SettingsFile, inspection: &Inspec
 }
 
 /// Warns of a status line in another file that hides the user's own.
-pub(super) fn hidden(file: &SettingsFile, inspection: &Inspection) -> Option<Check> {
+pub(super) fn check_hiding_status_line(
+    file: &SettingsFile,
+    inspection: &Inspection,
+) -> Option<Check> {
     let hides = file.scope != Scope::User && inspection.status_line == Standing::Theirs;
     let path = file.path.display();
     hides.then(|| {
@@ -247,7 +254,7 @@ pub(super) fn hidden(file: &SettingsFile, inspection: &Inspection) -> Option<Che
 }
 
 /// Runs the status line command as Claude Code would, with a sample on stdin.
-fn sample(command: &str) -> Result<()> {
+fn run_status_line(command: &str) -> Result<()> {
     let payload = json!({
         "session_id": "becket-canary",
         "cwd": "/",
@@ -271,7 +278,7 @@ const COMMANDS: &str = "commands";
 
 /// Checks the slash commands. A project's shared and local settings have one folder of commands, and
 /// the commands of either are right.
-pub(super) fn installed(world: &World, scope: Scope) -> Check {
+pub(super) fn check_installed_commands(world: &World, scope: Scope) -> Check {
     let scopes = match scope {
         Scope::Project | Scope::Local => vec![scope, Scope::Project, Scope::Local],
         scope => vec![scope],
@@ -285,7 +292,7 @@ pub(super) fn installed(world: &World, scope: Scope) -> Check {
             let right = all.iter().find(|commands| commands.iter().all(is_right));
             check_commands(right.unwrap_or(&all[0]), scope)
         }
-        Err(why) => Check::broken(COMMANDS, format!("{why:#}"), init(scope)),
+        Err(why) => Check::broken(COMMANDS, format!("{why:#}"), init_command(scope)),
     }
 }
 
@@ -301,12 +308,12 @@ fn check_commands(commands: &[commands::Command], scope: Scope) -> Check {
     let missing = names_of(commands, folder, |command| command.before.is_none());
     if !missing.is_empty() {
         let what = format!("missing in {shown}: {missing}");
-        return Check::warning(COMMANDS, what, init(scope));
+        return Check::warning(COMMANDS, what, init_command(scope));
     }
     let outdated = names_of(commands, folder, commands::Command::changed);
     if !outdated.is_empty() {
         let what = format!("written by another becket in {shown}: {outdated}");
-        return Check::warning(COMMANDS, what, init(scope));
+        return Check::warning(COMMANDS, what, init_command(scope));
     }
     // A user's own command with the name of a skill is no problem.
     let foreign = names_of(commands, folder, |command| {
@@ -316,7 +323,7 @@ fn check_commands(commands: &[commands::Command], scope: Scope) -> Check {
         let what = format!("changed in {shown}: {foreign}");
         let fix = format!(
             "keep it if it is yours; else remove it, then `{}`",
-            init(scope)
+            init_command(scope)
         );
         return Check::warning(COMMANDS, what, fix);
     }

@@ -108,7 +108,7 @@ pub fn value<'w>(words: &'w [OsString], name: &str) -> Option<(usize, &'w str)> 
 
 /// Returns the words without the options that choose a session and without the prompt, which was sent
 /// already. Used to continue a session.
-pub fn to_go_on(words: &[OsString]) -> Vec<OsString> {
+pub fn words_to_continue(words: &[OsString]) -> Vec<OsString> {
     let mut kept = Vec::new();
     let mut rest = before_end(words).iter().peekable();
     while let Some(word) = rest.next() {
@@ -222,7 +222,7 @@ mod tests {
             ("--model opus -- --fix", "--model opus"),
             ("--new-option value", "--new-option value"),
         ] {
-            assert_eq!(to_go_on(&words(before)), words(after), "{before}");
+            assert_eq!(words_to_continue(&words(before)), words(after), "{before}");
         }
     }
 }

@@ -168,7 +168,7 @@ impl SignalForwarder {
     }
 
     /// Returns true if the launcher itself got SIGTERM or SIGHUP since the last call.
-    pub fn told_to_end(&self) -> bool {
+    pub fn was_told_to_end(&self) -> bool {
         let mut heard = self.heard.try_iter();
         heard.any(|signal| signal == SIGTERM || signal == SIGHUP)
     }
@@ -242,7 +242,7 @@ pub struct Ending {
     /// The reason that SessionEnd gave.
     pub reason: Option<String>,
     /// True if the launcher got SIGTERM or SIGHUP.
-    pub told_to_end: bool,
+    pub was_told_to_end: bool,
     /// The end of the rate limit of the last turn, in milliseconds since 1970.
     pub limit: Option<i64>,
     /// True if the launcher ended Claude Code to continue after the limit.
@@ -272,8 +272,8 @@ pub struct Restarts(Vec<Instant>);
 
 impl Restarts {
     pub fn next(&mut self, policy: RestartPolicy, ending: &Ending, now: Instant) -> NextStep {
-        let fresh = ending.handover && !ending.is_left();
-        let own = ending.is_the_users_own() && !ending.limit_over && !fresh;
+        let fresh = ending.handover && !ending.was_left_by_user();
+        let own = ending.is_expected() && !ending.limit_over && !fresh;
         let unwanted = ending.limit.is_some() && policy == RestartPolicy::AfterDeath;
         // A Claude Code that fails at once with an error of its own would fail again.
         let begun = ending.has_session || matches!(ending.exit, Exit::Signal(_));
@@ -300,14 +300,14 @@ impl Restarts {
 
 impl Ending {
     /// Returns true if the user left Claude Code or ended the launcher.
-    fn is_left(&self) -> bool {
+    fn was_left_by_user(&self) -> bool {
         let left = matches!(self.reason.as_deref(), Some("prompt_input_exit" | "logout"));
-        left || self.told_to_end
+        left || self.was_told_to_end
     }
 
     /// Returns true for an expected end: `/exit`, Ctrl-C, a closed terminal, or a plain `kill`.
-    fn is_the_users_own(&self) -> bool {
-        self.is_left()
+    fn is_expected(&self) -> bool {
+        self.was_left_by_user()
             || match self.exit {
                 Exit::Code(code) => matches!(code, 0 | 129 | 130 | 131 | 143),
                 Exit::Signal(signal) => [SIGINT, SIGQUIT, SIGTERM, SIGHUP].contains(&signal),
@@ -326,7 +326,7 @@ mod tests {
             exit: Exit::Signal(9),
             has_session: true,
             reason: None,
-            told_to_end: false,
+            was_told_to_end: false,
             limit: None,
             limit_over: false,
             handover: false,
@@ -374,7 +374,7 @@ mod tests {
                 ..exit(Exit::Code(1))
             },
             Ending {
-                told_to_end: true,
+                was_told_to_end: true,
                 ..killed()
             },
             Ending {

@@ -12,6 +12,7 @@ use becket_wire::session::{SessionRow, Status};
 use super::child::{self, Process};
 use crate::launch::launch_file::LaunchFile;
 use crate::tui::feed::Message;
+use crate::ui::time::lasted;
 
 /// The time after the end of a rate limit before becket acts. Claude Code 2.1.325 continues by itself
 /// after about 100 seconds (measured).
@@ -117,16 +118,18 @@ impl Follower<'_> {
             lost: None,
         };
         loop {
-            match heard.recv_timeout(self.next_look(&state)) {
-                Ok(Message::Sessions(rows)) => self.hear_all(rows, &mut state, observer),
-                Ok(Message::SessionChanged(row)) => self.hear_all(vec![*row], &mut state, observer),
+            match heard.recv_timeout(self.time_to_deadline(&state)) {
+                Ok(Message::Sessions(rows)) => self.receive_rows(rows, &mut state, observer),
+                Ok(Message::SessionChanged(row)) => {
+                    self.receive_rows(vec![*row], &mut state, observer)
+                }
                 Ok(Message::Disconnected(why)) => state.lost = Some(why),
                 Ok(Message::Leave) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             }
-            self.look_at_the_clock(&mut state);
+            self.handle_deadlines(&mut state);
         }
-        self.hear_all(last_rows(), &mut state, observer);
+        self.receive_rows(last_rows(), &mut state, observer);
         drop(std::fs::remove_file(self.place.launch(self.launcher.pid)));
         // The transcript has the exact end, but is written after the event.
         let exact = state.file.transcript_path.as_deref().and_then(limit_in);
@@ -154,7 +157,7 @@ impl Follower<'_> {
         }
     }
 
-    fn hear_all(
+    fn receive_rows(
         &self,
         mut rows: Vec<SessionRow>,
         state: &mut FollowState,
@@ -164,11 +167,11 @@ impl Follower<'_> {
         rows.retain(|row| (row.pid, row.pid_start) == child);
         rows.sort_by_key(|row| row.started_at);
         for row in &rows {
-            self.hear(row, state, observer);
+            self.receive_row(row, state, observer);
         }
     }
 
-    fn hear(&self, row: &SessionRow, state: &mut FollowState, observer: &mut dyn Observer) {
+    fn receive_row(&self, row: &SessionRow, state: &mut FollowState, observer: &mut dyn Observer) {
         let known = state.followed.session.as_ref() == Some(&row.session_id);
         // This is the session before `/clear`.
         if !known && row.ended_at.is_some() && row.started_at <= state.began {
@@ -184,7 +187,7 @@ impl Follower<'_> {
         }
         let ended = row.ended_at.is_some();
         state.followed.reason = row.end_reason.clone().filter(|_| ended);
-        look_for_limit(row, state);
+        update_limit(row, state);
         let handover = row.effort.as_ref().is_some_and(|effort| effort.handover);
         // The row of an ended session may lack its effort.
         state.followed.handover = handover || (ended && state.followed.handover);
@@ -217,18 +220,18 @@ impl Follower<'_> {
             trouble: None,
             ..state.file.clone()
         };
-        self.keep(state);
+        self.write_file(state);
     }
 
     /// Writes the launch file. If that fails, the session goes on without it.
-    fn keep(&self, state: &mut FollowState) {
+    fn write_file(&self, state: &mut FollowState) {
         if let Err(why) = state.file.write(self.place, self.launcher.pid) {
             let file = self.place.launch(self.launcher.pid);
             state.followed.trouble = Some(format!("could not write {}: {why}", file.display()));
         }
     }
 
-    fn next_look(&self, state: &FollowState) -> Duration {
+    fn time_to_deadline(&self, state: &FollowState) -> Duration {
         let from_now = |at: Instant| at.saturating_duration_since(Instant::now());
         let establish = state.establish.map(from_now);
         let fresh = state.fresh_at.map(from_now);
@@ -239,19 +242,19 @@ impl Follower<'_> {
             .fold(TICK, Duration::min)
     }
 
-    fn look_at_the_clock(&self, state: &mut FollowState) {
+    fn handle_deadlines(&self, state: &mut FollowState) {
         if state.establish.is_some_and(|at| at <= Instant::now()) {
             state.establish = None;
-            let span = self.establish_timeout;
+            let span = lasted(self.establish_timeout.as_millis() as i64);
             let why = state
                 .lost
                 .as_ref()
                 .map(|why| format!(" ({why})"))
                 .unwrap_or_default();
-            let trouble = format!("no session yet after {span:?}{why}");
+            let trouble = format!("no session yet after {span}{why}");
             state.followed.trouble = Some(trouble.clone());
             state.file.trouble = Some(trouble);
-            self.keep(state);
+            self.write_file(state);
         }
         if state.fresh_at.is_some_and(|at| at <= Instant::now()) {
             state.fresh_at = None;
@@ -271,7 +274,7 @@ impl Follower<'_> {
 }
 
 /// Updates the rate limit from the error of the last turn.
-fn look_for_limit(row: &SessionRow, state: &mut FollowState) {
+fn update_limit(row: &SessionRow, state: &mut FollowState) {
     let is_limit = |error: &&str| limit::is_limit(error.split(':').next().unwrap_or_default());
     let error = row.error.as_deref().filter(is_limit);
     if error == state.limited.as_deref() {

@@ -17,6 +17,7 @@ use crate::failure::{Code, Failure};
 use crate::launch::arguments;
 use crate::launch::launch_file::{LaunchFile, is_alive, start_of};
 use crate::session::source::SessionSource;
+use crate::ui::time::lasted;
 use crate::world::World;
 
 /// The interval in which the launch file is read.
@@ -52,7 +53,8 @@ pub fn open(world: &World, cwd: &Path, words: &[OsString], options: &[OsString])
     line.extend(options.iter().cloned());
     line.extend(["--".into(), program.into()]);
     line.extend(words);
-    let order = write_order(world, line).context("could not write what to run in the window")?;
+    let order =
+        write_command_file(world, line).context("could not write what to run in the window")?;
     let inside = std::env::var_os("TMUX").is_some();
     let runs = inside || tmux(&["has-session".into()])?.status.success();
     let new_window: &[&str] = &["new-window"];
@@ -87,7 +89,7 @@ pub fn open(world: &World, cwd: &Path, words: &[OsString], options: &[OsString])
     Err(failed(&format!("could not open a tmux window: {why}")))
 }
 
-fn write_order(world: &World, words: Vec<OsString>) -> Result<PathBuf> {
+fn write_command_file(world: &World, words: Vec<OsString>) -> Result<PathBuf> {
     make_folder(&world.place.run(), 0o700)?;
     let text = |word: OsString| {
         let text = word.into_string();
@@ -108,7 +110,7 @@ fn write_order(world: &World, words: Vec<OsString>) -> Result<PathBuf> {
 }
 
 /// Replaces this process by the command of the file. The pid stays the same.
-pub fn carry_out(order: &Path) -> Result<ExitCode> {
+pub fn exec_command_file(order: &Path) -> Result<ExitCode> {
     let text = fs::read(order).with_context(|| format!("could not read {}", order.display()))?;
     drop(fs::remove_file(order));
     let WindowCommand { words, environment } = serde_json::from_slice(&text)?;
@@ -157,7 +159,7 @@ pub fn wait_session(
     while began.elapsed() < timeout {
         let file = LaunchFile::of(&world.place, launcher);
         if let Some(session) = file.and_then(|file| file.session_id)
-            && let Ok(row) = source.one(&session)
+            && let Ok(row) = source.find(&session)
             && (row.last_prompt.is_some() || !has_prompt)
         {
             return Ok(row);
@@ -170,8 +172,9 @@ pub fn wait_session(
         }
         std::thread::park_timeout(CHECK_INTERVAL);
     }
+    let span = lasted(timeout.as_millis() as i64);
     let what = format!(
-        "no session within {timeout:?} from tmux window {}",
+        "no session within {span} from tmux window {}",
         window.target
     );
     Err(Failure::new(Code::TimedOut, what)

@@ -456,7 +456,7 @@ mod tests {
 
     use super::*;
 
-    /// A view whose effects are only written down.
+    /// A view whose effects are only recorded.
     fn view(to: SyncSender<Message>) -> (View, Receiver<Effect>) {
         let (notes, noted) = channel();
         let notes = Mutex::new(notes);

@@ -495,7 +495,7 @@ mod tests {
         drop(first);
         let second = Caller::watched(&listener, "c");
         assert_eq!([next(&from), next(&from)], ["a trouble", "all c"]);
-        // A daemon that will not is said to, after the patience for one that is being replaced.
+        // A refusal is reported once the time for a replacement of the daemon is over.
         drop(second);
         loop {
             let mut caller = Caller::accept(&listener);

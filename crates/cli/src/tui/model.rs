@@ -170,13 +170,13 @@ impl Model {
         self.tree_is_current = false;
         let place = self.places.get(key(&row)).copied();
         let ended = row.ended_at.is_some();
-        let goes = ended && !stays(&row);
+        let is_removed = ended && !stays(&row);
         match place {
             // After `/clear` the key belongs to the next session already.
             Some(place) if ended && self.rows[place].session_id != row.session_id => {}
-            Some(place) if goes => self.remove(place, &row),
+            Some(place) if is_removed => self.remove(place, &row),
             Some(place) => self.rows[place] = row,
-            None if goes => {}
+            None if is_removed => {}
             None => {
                 self.places.insert(key(&row).to_owned(), self.rows.len());
                 self.rows.push(row);
@@ -407,7 +407,7 @@ pub fn key(row: &SessionRow) -> &str {
     }
 }
 
-/// Returns true if the session did not end by a command of the person. Claude Code says `other` when
+/// Returns true if the session did not end by a command of the user. Claude Code says `other` when
 /// a signal ends it, and when a `claude -p` is done.
 fn stays(row: &SessionRow) -> bool {
     matches!(row.end_reason.as_deref(), Some(PROCESS_GONE | "other"))

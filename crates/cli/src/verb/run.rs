@@ -58,7 +58,7 @@ pub struct Run {
 impl Run {
     pub fn run(mut self, world: &World) -> Result<ExitCode> {
         if let Some(order) = &self.order {
-            return window::carry_out(order);
+            return window::exec_command_file(order);
         }
         let session_folder = self.find_session(world)?;
         let cwd = match (&self.cwd, session_folder) {
@@ -91,7 +91,7 @@ impl Run {
         let Some(meant) = self.resume.as_deref().filter(|meant| !meant.is_empty()) else {
             return Ok(None);
         };
-        match SessionSource::open(world).one(meant) {
+        match SessionSource::open(world).find(meant) {
             Ok(row) => {
                 self.resume = Some(row.session_id);
                 Ok(row.cwd.map(PathBuf::from).filter(|folder| folder.is_dir()))

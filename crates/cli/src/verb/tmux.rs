@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::client::Client;
 use crate::failure::{Code, Failure};
-use crate::session::source::one;
+use crate::session::source::find_session;
 use crate::tmux::{self, Here};
 use crate::world::World;
 
@@ -124,7 +124,7 @@ impl Paint {
 impl Jump {
     fn run(self, world: &World) -> Result<()> {
         let mut client = Client::connect_or_start(world)?;
-        let row = one(&self.session, |query| client.sessions(query))?;
+        let row = find_session(&self.session, |query| client.sessions(query))?;
         tmux::jump(&row)
     }
 }

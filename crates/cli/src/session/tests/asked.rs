@@ -16,7 +16,7 @@ use becket_wire::session::{Display, SessionQuery, SessionRow};
 
 use crate::client::Client;
 use crate::failure::Failure;
-use crate::session::source::{SessionSource, one};
+use crate::session::source::{SessionSource, find_session};
 use crate::session::tests::{NOW, asks};
 use crate::verb::wait::{Goal, wait};
 use crate::world::{Said, World};
@@ -245,7 +245,7 @@ fn a_session_is_meant_by_its_title_too() {
     let found = |rows| {
         let (daemon, world) = Scripted::new(script(rows));
         let mut client = Client::connect_or_start(&world).unwrap();
-        let row = one(title, |query| client.sessions(query));
+        let row = find_session(title, |query| client.sessions(query));
         drop(client);
         daemon.end();
         row
