@@ -11,9 +11,10 @@ use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
 use crate::line;
+use crate::session::agent_tree::branches;
 use crate::session::history::{RecordedDecision, Timeline, TouchedFile, Turn};
 use crate::session::table::{context_style, glyph, state_style};
-use crate::session::words::{self, branches};
+use crate::session::words;
 use crate::ui::style::{BAD, BOLD, DIM, Look, WARN, style};
 use crate::ui::table::{Cell, Column, bare, grid};
 use crate::ui::text;
@@ -259,7 +260,7 @@ fn agents(row: &SessionRow, look: &Look) -> String {
         return String::new();
     }
     let mut out = heading("Agents");
-    let live = branches(words::live_agents(row), look.glyphs);
+    let live = branches(&row.agents, look.glyphs);
     let names: Vec<String> = live
         .iter()
         .map(|branch| format!("{}{}", branch.lead, words::agent_name(branch.agent)))

@@ -7,6 +7,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::Widget;
 
+use crate::session::agent_tree::AgentNode;
 use crate::session::table::glyph;
 use crate::session::words;
 use crate::tui::draw::{DrawContext, DrawnFrame, RowWriter};
@@ -51,19 +52,11 @@ pub(super) fn draw(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer, drawn:
             }
             TreeRow::Agent {
                 session,
-                agent: at,
-                depth,
-                last,
+                agent: node,
             } => {
                 let row = &model.rows()[*session];
-                agent(
-                    ctx,
-                    writer,
-                    &row.agents[*at],
-                    (*depth, *last),
-                    &columns,
-                    drawn,
-                );
+                let row = &row.agents[node.index];
+                agent(ctx, writer, row, *node, &columns, drawn);
             }
         }
         if at == model.selected_row() {
@@ -216,7 +209,7 @@ fn agent(
     ctx: DrawContext<'_>,
     mut writer: RowWriter<'_>,
     row: &AgentRow,
-    (depth, last): (usize, bool),
+    node: AgentNode,
     columns: &Columns,
     drawn: &mut DrawnFrame,
 ) {
@@ -224,8 +217,8 @@ fn agent(
     let display = row.display();
     let tone = tone(display);
     drawn.moves |= display != Display::Done;
-    let depth = depth.min(6);
-    let branch = if last {
+    let depth = node.depth.min(6);
+    let branch = if node.last {
         theme.sign("└ ", "`-")
     } else {
         theme.sign("├ ", "|-")

@@ -1,5 +1,7 @@
 //! Selection and totals while rows come, move and go.
 
+use becket_wire::session::AgentRow;
+
 use super::*;
 
 fn row(id: &str, display: Display, since: i64) -> SessionRow {
@@ -194,14 +196,12 @@ fn ids(rows: &[SessionRow], options: &ListOptions) -> String {
         TreeRow::Session(at) => rows[*at].session_id.clone(),
         TreeRow::Agent {
             session,
-            agent,
-            depth,
-            last,
+            agent: node,
         } => format!(
             "{}{}{}",
-            if *last { '`' } else { '|' },
-            "-".repeat(*depth),
-            rows[*session].agents[*agent].agent_id
+            if node.last { '`' } else { '|' },
+            "-".repeat(node.depth),
+            rows[*session].agents[node.index].agent_id
         ),
     };
     build_tree(rows, options)
