@@ -238,7 +238,7 @@ fn figures(row: &SessionRow) -> Section {
     }
     if let Some(all) = figures.duration_ms {
         let model = figures.api_duration_ms.map(span);
-        let model = model.map(|time| format!(", {time} of it the model's"));
+        let model = model.map(|time| format!(", {time} of it for the model"));
         section.add(
             "time",
             format!("{}{}", span(all), model.unwrap_or_default()),
@@ -317,7 +317,7 @@ const TURNS: [Column; 8] = [
     Column::right("TOOK", 1),
     Column::right("COST", 0),
     Column::right("TOKENS", 5),
-    Column::left("ANSWERS", 4).wrapped(24),
+    Column::left("NOTES", 4).wrapped(24),
 ];
 
 /// Formats the newest `most` turns.

@@ -440,7 +440,7 @@ fn one_in_full() {
       context     78%, 156k of 200k tokens
       cost        $3.20
       lines       +120 -14
-      time        1h12m, 12m of it the model's
+      time        1h12m, 12m of it for the model
 
     Last prompt
       The login test fails one time in ten, but only on the small machines, and only since we moved the

@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn who_watches_goes_on_with_the_next_daemon() {
+    fn sessions_are_followed_from_one_daemon_to_the_next() {
         let home = tempfile::tempdir().unwrap();
         let world = world(home.path());
         let listener = listen_at(&world);

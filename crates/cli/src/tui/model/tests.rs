@@ -102,7 +102,7 @@ fn a_neighbour_follows_on_a_session_that_ended() {
 }
 
 #[test]
-fn who_needs_me_comes_next_and_around_and_last_those_i_looked_at() {
+fn next_waiting_goes_round_and_takes_seen_sessions_last() {
     let mut model = model(vec![
         row("e", Display::Error, 1),
         row("w", Display::Attention, 1),
@@ -296,7 +296,7 @@ fn line(seq: i64) -> EventLine {
 }
 
 #[test]
-fn what_is_looked_at_stays_while_new_ones_come() {
+fn a_scrolled_event_stays_while_new_ones_come() {
     let mut events = EventLog::default();
     (0..10).for_each(|seq| events.put(line(seq)));
     events.scroll(4);
