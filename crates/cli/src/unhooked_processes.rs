@@ -126,14 +126,13 @@ impl Processes {
 
     fn row(&self, pid: u32, start: u64) -> SessionRow {
         let cwd = fs::read_link(self.folder(pid).join("cwd")).ok();
-        let text = |path: &Path| path.to_string_lossy().into_owned();
         SessionRow {
             pid: Some(pid),
             pid_start: Some(start),
             alive: true,
             hooked: false,
-            project: cwd.as_deref().map(|cwd| text(project_of(cwd))),
-            cwd: cwd.as_deref().map(text),
+            project: cwd.as_deref().map(|cwd| lossy(project_of(cwd))),
+            cwd: cwd.as_deref().map(lossy),
             started_at: self.moment(start).unwrap_or(0),
             ..SessionRow::default()
         }
@@ -172,17 +171,24 @@ fn top(found: &HashMap<u32, Claude>, pid: u32) -> u32 {
     top
 }
 
+fn lossy(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
+}
+
 /// Returns the arguments of a Claude Code command line, or None if it is another program.
 fn arguments<'a>(words: &'a [&'a str]) -> Option<&'a [&'a str]> {
     let (program, rest) = words.split_first()?;
-    let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
-    match &*name(program) {
+    match base_name(program) {
         "claude" | "claude.exe" => Some(rest),
         "node" | "bun" => {
             let nth = rest.iter().position(|word| !word.starts_with('-'))?;
             let script = rest[nth];
-            let is_claude =
-                name(script) == "claude" || script.ends_with("@anthropic-ai/claude-code/cli.js");
+            let is_claude = base_name(script) == "claude"
+                || script.ends_with("@anthropic-ai/claude-code/cli.js");
             is_claude.then_some(&rest[nth + 1..])
         }
         _ => None,

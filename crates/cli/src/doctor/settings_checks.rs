@@ -396,18 +396,15 @@ fn find(world: &World, since: i64, nonce: &str, daemon_answers: bool) -> Result<
         since: Some(since),
         ..EventQuery::default()
     };
-    let is_ours = |row: &EventRow| {
-        let payload = row
-            .payload
-            .as_deref()
-            .and_then(|bytes| serde_json::from_slice::<serde_json::Value>(bytes).ok());
-        payload.is_some_and(|payload| payload["nonce"] == nonce)
-    };
     let rows = if daemon_answers {
         Client::connect_or_start(world)?.events(query)?
     } else {
         log::read(world, query)?
     };
-    let found = rows.into_iter().find(is_ours);
+    let found = rows.into_iter().find(|row| {
+        let bytes = row.payload.as_deref().unwrap_or_default();
+        let payload: serde_json::Value = serde_json::from_slice(bytes).unwrap_or_default();
+        payload["nonce"] == nonce
+    });
     found.context("the event was sent and is not in the database")
 }

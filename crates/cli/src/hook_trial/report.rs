@@ -176,7 +176,6 @@ struct Gets {
 }
 
 pub fn json<'a>(tried: &'a TrialResult, sample: &'a Sample, standing: Option<&'a str>) -> Json<'a> {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let row = &tried.row;
     let output = tried.output(sample);
     let answer = tried.answer.as_ref().ok();
@@ -207,6 +206,10 @@ pub fn json<'a>(tried: &'a TrialResult, sample: &'a Sample, standing: Option<&'a
             exit: output.exit,
         },
     }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// The results of several trials of one hook.

@@ -91,12 +91,12 @@ pub fn open(world: &World, cwd: &Path, words: &[OsString], options: &[OsString])
 
 fn write_command_file(world: &World, words: Vec<OsString>) -> Result<PathBuf> {
     make_folder(&world.place.run(), 0o700)?;
-    let text = |word: OsString| {
+    let words = words.into_iter().map(|word| {
         let text = word.into_string();
         text.map_err(|word| anyhow!("{} is not UTF-8", word.display()))
-    };
+    });
     let order = WindowCommand {
-        words: words.into_iter().map(text).collect::<Result<_>>()?,
+        words: words.collect::<Result<_>>()?,
         environment: std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect(),

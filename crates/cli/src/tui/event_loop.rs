@@ -321,7 +321,7 @@ impl View {
                 next = next.max(self.act(action));
             }
             Event::Paste(_) if self.model.mode == Mode::Normal => {
-                self.model.show_message(PASTED, true)
+                self.model.show_message(PASTED, true);
             }
             Event::Paste(text) => {
                 next = next.max(self.act(Some(Action::Edit(Edit::Paste(text)))));
