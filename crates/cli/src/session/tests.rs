@@ -111,11 +111,11 @@ pub fn asks() -> SessionRow {
     let row = done(
         "a1b2c3d4",
         "/home/you/work/api",
-        "The login test fails one time in ten, but only on the small machines, and only since we moved the clock into its own crate.\n\nFind out why, and mend it.",
+        "The login test fails one time in ten, but only on the small machines, and only since we moved the clock into its own crate.\n\nFind out why, and stop it.",
         4 * MINUTE,
     );
     SessionRow {
-        title: Some("Mend the flaky login test".to_owned()),
+        title: Some("Find the flaky login test".to_owned()),
         tmux_pane: Some("%3".to_owned()),
         tmux_socket: Some("/tmp/tmux-1000/default".to_owned()),
         figures: Figures {
@@ -254,7 +254,7 @@ fn eight_sessions_in_60_columns() {
     insta::assert_snapshot!(drawn(&eight(), &look(60)), @"
        PROJECT  SESSION     DOING                  FOR  ID
     ✗  billing  add VAT f…  API error: 429 too…    11m  c3d4e5f6
-    ◆  work/a…  Mend the…   wants to run: carg…     4m  a1b2c3d4
+    ◆  work/a…  Find the…   wants to run: carg…     4m  a1b2c3d4
     ◆  play/a…  port the…   wants to fetch: ht…    40s  b2c3d4e5
     ◆  ├ docs-researcher    wants to fetch: ht…    40s
     ●  └ general-purpose    Read                   12s
@@ -273,7 +273,7 @@ fn eight_sessions_in_80_columns() {
     insta::assert_snapshot!(drawn(&eight(), &look(80)), @"
        PROJECT   SESSION               DOING                      FOR  CTX  ID
     ✗  billing   add VAT for CH and…   API error: 429 too man…    11m  23%  c3d4e5f6
-    ◆  work/api  Mend the flaky logi…  wants to run: cargo te…     4m  78%  a1b2c3d4
+    ◆  work/api  Find the flaky logi…  wants to run: cargo te…     4m  78%  a1b2c3d4
     ◆  play/api  port the rate limit…  wants to fetch: https:…    40s  23%  b2c3d4e5
     ◆  ├ docs-researcher               wants to fetch: https:…    40s
     ●  └ general-purpose               Read                       12s
@@ -292,7 +292,7 @@ fn eight_sessions_in_120_columns() {
     insta::assert_snapshot!(drawn(&eight(), &look(120)), @"
     STATE      PROJECT   SESSION                        DOING                            FOR  CTX   COST  MODEL     ID
     ✗ failed   billing   add VAT for CH and NO          API error: 429 too many requ…    11m  23%  $0.35  opus-4-5  c3d4e5f6
-    ◆ waiting  work/api  Mend the flaky login test      wants to run: cargo test log…     4m  78%  $3.20  Opus 4.5  a1b2c3d4
+    ◆ waiting  work/api  Find the flaky login test      wants to run: cargo test log…     4m  78%  $3.20  Opus 4.5  a1b2c3d4
     ◆ waiting  play/api  port the rate limiter to the…  wants to fetch: https://docs…    40s  23%  $0.35  opus-4-5  b2c3d4e5
       ◆        ├ docs-researcher                        wants to fetch: https://docs…    40s
       ●        └ general-purpose                        Read                             12s
@@ -325,7 +325,7 @@ fn a_swarm_of_agents_is_cut_but_never_whoever_waits() {
     let row = SessionRow { agents, ..asks() };
     insta::assert_snapshot!(drawn(&[row], &look(80)), @"
        PROJECT  SESSION                  DOING                    FOR  CTX  ID
-    ◆  api      Mend the flaky login t…  wants to run: cargo te…   4m  78%  a1b2c3d4
+    ◆  api      Find the flaky login t…  wants to run: cargo te…   4m  78%  a1b2c3d4
     ◆  ├ worker 20                       waiting                  20s
     ●  ├ worker 1                        working                   1s
     ●  ├ worker 2                        working                   2s
@@ -420,7 +420,7 @@ fn one_in_full() {
         payload: Some(br#"{"tool_input": {"command": "cargo test --workspace"}}"#.to_vec()),
     };
     insta::assert_snapshot!(plain(&details(&asks(), "", &[event], &look(100))), @"
-    ◆ waiting  Mend the flaky login test
+    ◆ waiting  Find the flaky login test
 
     What it does
       state       waiting: wants to run: cargo test login -- --ignored
@@ -446,7 +446,7 @@ fn one_in_full() {
       The login test fails one time in ten, but only on the small machines, and only since we moved the
       clock into its own crate.
 
-      Find out why, and mend it.
+      Find out why, and stop it.
 
     Last events
       08:56:00  0199a1b2-c3d4  a1b2c3d4  PermissionRequest Bash cargo test --workspace

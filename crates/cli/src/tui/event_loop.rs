@@ -64,8 +64,8 @@ pub fn open(world: &World, frame_times: Option<&Path>) -> Result<()> {
     std::thread::spawn(move || feed::load_killed_sessions(&asking, &sender));
     let (watching, sender) = (world.clone(), to.clone());
     std::thread::spawn(move || feed::poll_coverage(&watching, &sender));
-    let none = Arc::new(AtomicBool::new(true));
-    let (looking, is_empty, sender) = (world.clone(), Arc::clone(&none), to.clone());
+    let list_is_empty = Arc::new(AtomicBool::new(true));
+    let (looking, is_empty, sender) = (world.clone(), Arc::clone(&list_is_empty), to.clone());
     std::thread::spawn(move || feed::poll_empty_reason(&looking, &is_empty, &sender));
     let sender = to.clone();
     std::thread::spawn(move || feed::read_input(&sender));
@@ -76,7 +76,7 @@ pub fn open(world: &World, frame_times: Option<&Path>) -> Result<()> {
     let follower = Follower::new(world.clone(), to.clone());
     let mut view = View::new(theme, perform, to, Some(follower));
     view.frame_times = frame_times;
-    view.none = none;
+    view.list_is_empty = list_is_empty;
     view.run(&mut screen.terminal, &from)
 }
 
@@ -145,7 +145,7 @@ struct View {
     drawn: DrawnFrame,
     frame_times: Option<FrameTimes>,
     /// True while no session is listed, for the thread that looks for the reason.
-    none: Arc<AtomicBool>,
+    list_is_empty: Arc<AtomicBool>,
 }
 
 /// The message about text that arrived as keys.
@@ -179,7 +179,7 @@ impl View {
             keys: KeyBurst::default(),
             drawn: DrawnFrame::default(),
             frame_times: None,
-            none: Arc::default(),
+            list_is_empty: Arc::default(),
         }
     }
 
@@ -255,7 +255,7 @@ impl View {
                 self.drawn = draw::draw(&self.model, &self.theme, now, area, frame.buffer_mut());
             })
             .context("could not draw")?;
-        self.none
+        self.list_is_empty
             .store(self.model.rows().is_empty(), Ordering::Relaxed);
         self.model.top = self.drawn.top;
         self.model.page = usize::from(self.drawn.list.height);

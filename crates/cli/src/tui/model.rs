@@ -22,9 +22,11 @@ use crate::ui::text::short_id;
 #[derive(Debug, Default)]
 pub struct Model {
     rows: Vec<SessionRow>,
+    /// The index of each row by its key.
     places: HashMap<String, usize>,
     pub options: ListOptions,
     tree_rows: Vec<TreeRow>,
+    /// False if rows or options have changed since the tree was built.
     tree_is_current: bool,
     pub totals: Totals,
     /// The key of the selected session. It may be absent for a moment while `/clear` replaces its

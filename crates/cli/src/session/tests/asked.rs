@@ -235,7 +235,7 @@ fn a_session_is_meant_by_its_title_too() {
         all: true,
         ..SessionQuery::default()
     });
-    let title = "Mend the flaky login test";
+    let title = "Find the flaky login test";
     let script = |rows| {
         vec![vec![
             (about(title), vec![Told::NoSuchSession(title.to_owned())]),
