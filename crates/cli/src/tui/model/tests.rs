@@ -1,4 +1,4 @@
-//! Selection and totals while rows come, move and go.
+//! Selection and totals while rows appear, move and disappear.
 
 use becket_wire::session::AgentRow;
 
@@ -65,7 +65,7 @@ fn clear_keeps_the_line_and_the_selection() {
     model.put(next);
     model.settle();
     assert_eq!(selected(&model), "a2");
-    // The end of the former session comes late: the line stays.
+    // The end of the former session arrives late: its key is in use by the next one.
     model.put(ended);
     model.settle();
     assert_eq!(model.rows().len(), 2);
@@ -85,7 +85,7 @@ fn a_neighbour_follows_on_a_session_that_ended() {
     });
     model.settle();
     assert_eq!(selected(&model), "c");
-    // From now on it is that one, wherever it goes.
+    // The selection follows this session from now on.
     model.put(row("c", Display::Error, 3));
     model.settle();
     assert_eq!(selected(&model), "c");
