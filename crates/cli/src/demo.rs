@@ -311,7 +311,7 @@ fn figures(line: &Value) -> Figures {
 mod tests {
     use super::*;
 
-    /// The picture in the README. To make it anew: `becket demo --svg docs/demo.svg`.
+    /// The picture in the README. To make it again: `becket demo --svg docs/demo.svg`.
     #[test]
     fn the_picture_in_the_docs_is_the_view_of_today() {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/demo.svg");

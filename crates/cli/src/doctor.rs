@@ -300,8 +300,7 @@ pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<DoctorCheck
     let status = match status {
         Ok(status) => status,
         Err(error) => {
-            let fix = daemon_fix(world, &error);
-            let broken = DoctorCheck::broken("daemon", format!("{error:#}"), fix);
+            let broken = Check::broken("daemon", format!("{error:#}"), daemon_fix(world, &error));
             let mut checks = vec![broken];
             checks.extend(masking(world));
             return (false, checks);
@@ -353,8 +352,8 @@ pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<DoctorCheck
     (true, checks)
 }
 
-/// Returns the way to a daemon that answers. Events that were answered are stored, so a daemon that hangs may be
-/// killed.
+/// Returns the fix for a daemon that does not answer. A hung one may be killed: everything that it
+/// answered is stored.
 fn daemon_fix(world: &World, error: &anyhow::Error) -> String {
     let failure = error.downcast_ref::<Failure>();
     if let Some(hint) = failure

@@ -120,7 +120,7 @@ impl<'a> TrialSetup<'a> {
     }
 
     /// Returns the reason why the hook would not run on this event in its session.
-    pub fn standing(&self, hook: &Hook, sample: &Sample) -> Option<String> {
+    pub fn obstacle(&self, hook: &Hook, sample: &Sample) -> Option<String> {
         let head = Head::read(&sample.payload).unwrap_or_default();
         let session = head.session_id.as_deref().unwrap_or_default();
         let switches = Switches::read(&self.world.place, session).switches;
@@ -191,7 +191,7 @@ impl TrialResult {
     }
 
     /// Returns the number of characters that the model would get.
-    pub fn for_claude(&self) -> u64 {
+    pub fn chars_for_claude(&self) -> u64 {
         let Ok(answer) = &self.answer else {
             return 0;
         };

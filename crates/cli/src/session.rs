@@ -1,5 +1,6 @@
 //! Sessions as people and scripts see them: queries, history, statistics, tables, JSON.
 
+pub mod agent_tree;
 pub mod details;
 pub mod history;
 pub mod source;

@@ -125,7 +125,7 @@ impl SwitchTarget {
                 Ok(Self::of(world, id, row.as_ref()))
             }
             Some(beginning) => {
-                let row = SessionSource::open(world).one(&beginning)?;
+                let row = SessionSource::open(world).find(&beginning)?;
                 Ok(Self::of(world, row.session_id.clone(), Some(&row)))
             }
             None => {

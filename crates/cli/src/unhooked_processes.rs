@@ -126,15 +126,14 @@ impl ProcessScan {
 
     fn row(&self, pid: u32, start: u64) -> SessionRow {
         let cwd = fs::read_link(self.folder(pid).join("cwd")).ok();
-        let cwd = cwd.as_deref();
         SessionRow {
             pid: Some(pid),
             pid_start: Some(start),
             alive: true,
             hooked: false,
-            project: cwd.map(|cwd| project_of(cwd).to_string_lossy().into_owned()),
-            cwd: cwd.map(|cwd| cwd.to_string_lossy().into_owned()),
-            started_at: self.milliseconds(start).unwrap_or(0),
+            project: cwd.as_deref().map(|cwd| lossy(project_of(cwd))),
+            cwd: cwd.as_deref().map(lossy),
+            started_at: self.moment(start).unwrap_or(0),
             ..SessionRow::default()
         }
     }
@@ -172,7 +171,15 @@ fn top(found: &HashMap<u32, ClaudeProcess>, pid: u32) -> u32 {
     top
 }
 
-/// Returns the arguments of a Claude Code, and none for another program.
+fn lossy(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
+}
+
+/// Returns the arguments of a Claude Code command line, or None if it is another program.
 fn arguments<'a>(words: &'a [&'a str]) -> Option<&'a [&'a str]> {
     let (program, rest) = words.split_first()?;
     match base_name(program) {

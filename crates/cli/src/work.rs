@@ -66,9 +66,9 @@ pub fn caller(world: &World, which: &Which) -> Result<Caller> {
     };
     let named = which.session.as_deref();
     let row = match (named, own_session()) {
-        (Some(named), _) => Some(SessionSource::open(world).one(named)?),
+        (Some(named), _) => Some(SessionSource::open(world).find(named)?),
         (None, Some(own)) => {
-            let row = SessionSource::open_quietly(world).one(&own).ok();
+            let row = SessionSource::open_quietly(world).find(&own).ok();
             caller.session_id = Some(own);
             row
         }

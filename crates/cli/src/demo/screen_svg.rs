@@ -65,10 +65,8 @@ pub fn svg(buffer: &Buffer, title: &str) -> String {
     let (width, height) = (f64::from(area.width) * WIDE, f64::from(area.height) * HIGH);
     let (all_wide, all_high) = (width + 2.0 * EDGE, height + 2.0 * EDGE);
     let mut out = String::new();
-    let mut line = |text: std::fmt::Arguments<'_>| {
-        // Writing to a string does not fail.
-        writeln!(out, "{text}").ok();
-    };
+    // Writing to a string does not fail.
+    let mut line = |text: std::fmt::Arguments<'_>| writeln!(out, "{text}").unwrap_or_default();
     line(format_args!(
         r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {all_wide:.1} {all_high:.1}" width="{all_wide:.0}" height="{all_high:.0}" role="img">"#
     ));

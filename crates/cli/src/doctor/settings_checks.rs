@@ -36,13 +36,13 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<DoctorCheck> 
     let mut seen = Vec::new();
     let (mut unreadable, mut plugin) = (false, false);
     for file in &files {
-        match look(world, file) {
+        match inspect_file(world, file) {
             Ok(Some(inspection)) => {
                 plugin |= inspection.plugin;
-                checks.extend(overriding(file, &inspection));
-                checks.extend(hidden(file, &inspection));
-                if file.scope != SettingsScope::Managed && inspection.any() {
-                    checks.push(complete(file, &inspection));
+                checks.extend(check_overrides(file, &inspection));
+                checks.extend(check_hiding_status_line(file, &inspection));
+                if file.scope != Scope::Managed && inspection.any() {
+                    checks.push(check_entries(file, &inspection));
                     seen.push((file, inspection));
                 }
             }
@@ -71,13 +71,13 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<DoctorCheck> 
     // The two settings files of a project share one folder of commands.
     let mut looked = HashSet::new();
     for (file, inspection) in seen {
-        if file.scope == SettingsScope::User {
-            checks.push(registered(world, file, &inspection));
+        if file.scope == Scope::User {
+            checks.push(check_status_line(world, file, &inspection));
         }
         if looked.insert(file.path.parent()) {
-            checks.push(installed(world, file.scope));
+            checks.push(check_installed_commands(world, file.scope));
         }
-        checks.push(canary_check(world, file, &inspection, daemon_answers));
+        checks.push(check_canary(world, file, &inspection, daemon_answers));
     }
     checks
 }
@@ -86,14 +86,14 @@ fn name(file: &SettingsFile) -> String {
     format!("{} settings", file.scope)
 }
 
-pub(super) fn init(scope: SettingsScope) -> String {
+pub(super) fn init_command(scope: Scope) -> String {
     match scope {
         SettingsScope::User | SettingsScope::Managed => "becket init".to_owned(),
         SettingsScope::Project | SettingsScope::Local => format!("becket init --{scope}"),
     }
 }
 
-fn look(world: &World, file: &SettingsFile) -> Result<Option<Inspection>> {
+fn inspect_file(world: &World, file: &SettingsFile) -> Result<Option<Inspection>> {
     let Some(text) = settings::read(&file.path)? else {
         return Ok(None);
     };
@@ -111,7 +111,7 @@ fn look(world: &World, file: &SettingsFile) -> Result<Option<Inspection>> {
 }
 
 /// Checks for settings that disable every registration.
-fn overriding(file: &SettingsFile, inspection: &Inspection) -> Vec<DoctorCheck> {
+fn check_overrides(file: &SettingsFile, inspection: &Inspection) -> Vec<Check> {
     let mut checks = Vec::new();
     let path = file.path.display();
     if inspection.disable_all_hooks {
@@ -133,7 +133,7 @@ fn overriding(file: &SettingsFile, inspection: &Inspection) -> Vec<DoctorCheck> 
     checks
 }
 
-fn complete(file: &SettingsFile, inspection: &Inspection) -> DoctorCheck {
+fn check_entries(file: &SettingsFile, inspection: &Inspection) -> Check {
     let path = file.path.display();
     let total = inspection.entries.len();
     let missing = events_in_state(inspection, EntryState::Missing);
@@ -145,7 +145,7 @@ fn complete(file: &SettingsFile, inspection: &Inspection) -> DoctorCheck {
             missing.len(),
             first_names(&missing)
         );
-        return DoctorCheck::broken(&name(file), what, init(file.scope));
+        return Check::broken(&name(file), what, init_command(file.scope));
     }
     if !different.is_empty() {
         let how = match different.len() {
@@ -154,7 +154,7 @@ fn complete(file: &SettingsFile, inspection: &Inspection) -> DoctorCheck {
         };
         let (many, list) = (different.len(), first_names(&different));
         let what = format!("{many} of {total} {how} ({list}) in {path}");
-        return DoctorCheck::broken(&name(file), what, init(file.scope));
+        return Check::broken(&name(file), what, init_command(file.scope));
     }
     DoctorCheck::good(&name(file), format!("{total} events{strict}, {path}"))
 }
@@ -178,7 +178,7 @@ fn first_names(names: &[&str]) -> String {
 }
 
 /// Sends an event through the command as it is written in the file.
-fn canary_check(
+fn check_canary(
     world: &World,
     file: &SettingsFile,
     inspection: &Inspection,
@@ -190,7 +190,7 @@ fn canary_check(
         .iter()
         .find_map(|entry| entry.command.as_ref());
     let Some(command) = command else {
-        return DoctorCheck::broken(&name, "no command is registered", init(file.scope));
+        return Check::broken(&name, "no command is registered", init_command(file.scope));
     };
     let program = Path::new(&command.program);
     match send_canary(world, program, &command.args, daemon_answers) {
@@ -206,23 +206,23 @@ fn canary_check(
             );
             DoctorCheck::good(&name, what)
         }
-        Err(error) => DoctorCheck::broken(&name, format!("{error:#}"), init(file.scope)),
+        Err(error) => Check::broken(&name, format!("{error:#}"), init_command(file.scope)),
     }
 }
 
 const STATUS_LINE: &str = "status line";
 
 /// Checks the status line in the user's own settings, where becket is registered.
-pub(super) fn registered(
+pub(super) fn check_status_line(
     world: &World,
     file: &SettingsFile,
     inspection: &Inspection,
-) -> DoctorCheck {
+) -> Check {
     let path = file.path.display();
     match &inspection.status_line {
-        StatusLineState::Found(command) => match sample(command) {
-            Ok(()) => DoctorCheck::good(STATUS_LINE, format!("prints a line, {path}")),
-            Err(why) => DoctorCheck::broken(STATUS_LINE, format!("{why:#}"), "becket init"),
+        Standing::Found(command) => match run_status_line(command) {
+            Ok(()) => Check::good(STATUS_LINE, format!("prints a line, {path}")),
+            Err(why) => Check::broken(STATUS_LINE, format!("{why:#}"), "becket init"),
         },
         StatusLineState::Different(_) => {
             let what = format!("it was changed or is outdated in {path}");
@@ -240,10 +240,12 @@ pub(super) fn registered(
     }
 }
 
-/// A status line of another file that hides the person's own.
-pub(super) fn hidden(file: &SettingsFile, inspection: &Inspection) -> Option<Check> {
-    let hides =
-        file.scope != SettingsScope::User && inspection.status_line == StatusLineState::Foreign;
+/// Warns of a status line in another file that hides the user's own.
+pub(super) fn check_hiding_status_line(
+    file: &SettingsFile,
+    inspection: &Inspection,
+) -> Option<Check> {
+    let hides = file.scope != Scope::User && inspection.status_line == Standing::Theirs;
     let path = file.path.display();
     hides.then(|| {
         let what = format!("the one in {path} hides becket's here");
@@ -252,7 +254,7 @@ pub(super) fn hidden(file: &SettingsFile, inspection: &Inspection) -> Option<Che
 }
 
 /// Runs the status line command as Claude Code would, with a sample on stdin.
-fn sample(command: &str) -> Result<()> {
+fn run_status_line(command: &str) -> Result<()> {
     let payload = json!({
         "session_id": "becket-canary",
         "cwd": "/",
@@ -274,8 +276,9 @@ fn sample(command: &str) -> Result<()> {
 
 const COMMANDS: &str = "commands";
 
-/// A project's settings and a person's own for it share one folder: what either wrote is right.
-pub(super) fn installed(world: &World, scope: SettingsScope) -> Check {
+/// Checks the slash commands. A project's shared and local settings have one folder of commands, and
+/// the commands of either are right.
+pub(super) fn check_installed_commands(world: &World, scope: Scope) -> Check {
     let scopes = match scope {
         SettingsScope::Project | SettingsScope::Local => {
             vec![scope, SettingsScope::Project, SettingsScope::Local]
@@ -291,7 +294,7 @@ pub(super) fn installed(world: &World, scope: SettingsScope) -> Check {
             let right = all.iter().find(|commands| commands.iter().all(is_right));
             check_commands(right.unwrap_or(&all[0]), scope)
         }
-        Err(why) => DoctorCheck::broken(COMMANDS, format!("{why:#}"), init(scope)),
+        Err(why) => Check::broken(COMMANDS, format!("{why:#}"), init_command(scope)),
     }
 }
 
@@ -309,12 +312,12 @@ fn tell_commands(commands: &[commands::CommandFile], scope: SettingsScope) -> Ch
     let missing = names_of(commands, folder, |command| command.change.before.is_none());
     if !missing.is_empty() {
         let what = format!("missing in {shown}: {missing}");
-        return DoctorCheck::warning(COMMANDS, what, init(scope));
+        return Check::warning(COMMANDS, what, init_command(scope));
     }
     let outdated = names_of(commands, folder, |command| command.change.changed());
     if !outdated.is_empty() {
         let what = format!("written by another becket in {shown}: {outdated}");
-        return DoctorCheck::warning(COMMANDS, what, init(scope));
+        return Check::warning(COMMANDS, what, init_command(scope));
     }
     // A user's own command with the name of a skill is no problem.
     let foreign = names_of(commands, folder, |command| {
@@ -324,7 +327,7 @@ fn tell_commands(commands: &[commands::CommandFile], scope: SettingsScope) -> Ch
         let what = format!("changed in {shown}: {foreign}");
         let fix = format!(
             "keep it if it is yours; else remove it, then `{}`",
-            init(scope)
+            init_command(scope)
         );
         return DoctorCheck::warning(COMMANDS, what, fix);
     }
@@ -397,18 +400,15 @@ fn find(world: &World, since: i64, nonce: &str, daemon_answers: bool) -> Result<
         since: Some(since),
         ..EventQuery::default()
     };
-    let is_ours = |row: &EventRow| {
-        let payload = row
-            .payload
-            .as_deref()
-            .and_then(|bytes| serde_json::from_slice::<serde_json::Value>(bytes).ok());
-        payload.is_some_and(|payload| payload["nonce"] == nonce)
-    };
     let rows = if daemon_answers {
         Client::connect_or_start(world)?.events(query)?
     } else {
         log::read(world, query)?
     };
-    let found = rows.into_iter().find(is_ours);
+    let found = rows.into_iter().find(|row| {
+        let bytes = row.payload.as_deref().unwrap_or_default();
+        let payload: serde_json::Value = serde_json::from_slice(bytes).unwrap_or_default();
+        payload["nonce"] == nonce
+    });
     found.context("the event was sent and is not in the database")
 }

@@ -1,4 +1,4 @@
-//! Runs of a morning, as they are shown.
+//! The tables and the JSON of invented runs.
 
 use becket_daemon::store::LoggedRun;
 use becket_wire::Account;

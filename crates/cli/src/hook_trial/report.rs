@@ -43,7 +43,7 @@ pub fn one(tried: &TrialResult, sample: &Sample, standing: Option<&str>, look: &
     if let Ok(answer) = &tried.answer {
         let (read, style) = read_as(answer);
         add("read as", &read, style);
-        let said = tried.for_claude();
+        let said = tried.chars_for_claude();
         if said > 0 {
             let long = format!(
                 "{}, about {}",
@@ -176,7 +176,6 @@ struct Gets {
 }
 
 pub fn json<'a>(tried: &'a TrialResult, sample: &'a Sample, standing: Option<&'a str>) -> Json<'a> {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let row = &tried.row;
     let output = tried.output(sample);
     let answer = tried.answer.as_ref().ok();
@@ -196,8 +195,8 @@ pub fn json<'a>(tried: &'a TrialResult, sample: &'a Sample, standing: Option<&'a
         note: row.note.as_deref(),
         decision: row.decision.as_deref(),
         reason: reason.map(str::to_owned),
-        characters: tried.for_claude(),
-        tokens: tokens(tried.for_claude()),
+        characters: tried.chars_for_claude(),
+        tokens: tokens(tried.chars_for_claude()),
         stdout: text(&tried.ran.stdout),
         stderr: text(&tried.ran.stderr),
         dropped: tried.ran.dropped,
@@ -207,6 +206,10 @@ pub fn json<'a>(tried: &'a TrialResult, sample: &'a Sample, standing: Option<&'a
             exit: output.exit,
         },
     }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// The results of several trials of one hook.
@@ -235,7 +238,7 @@ impl Profile {
         let times = Times::new(trials.iter().map(|tried| tried.row.took_us).collect());
         let said = trials
             .iter()
-            .map(TrialResult::for_claude)
+            .map(TrialResult::chars_for_claude)
             .max()
             .unwrap_or(0);
         // The user wants to know of a failure first.

@@ -1,4 +1,4 @@
-//! What hooks say when they are tried, as it is shown.
+//! The output of trials of real hooks.
 
 use std::path::PathBuf;
 use std::time::Duration;

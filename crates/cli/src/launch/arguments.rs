@@ -78,11 +78,12 @@ const LISTS: [&str; 9] = [
 /// Splits the words after `--` into the program, if the base name of the first word is `claude`, and
 /// its arguments.
 pub fn split(words: &[OsString]) -> (Option<PathBuf>, Vec<OsString>) {
-    let is_program = |word: &OsString| Path::new(word).file_name() == Some(OsStr::new("claude"));
-    match words.split_first() {
-        Some((first, rest)) if is_program(first) => (Some(PathBuf::from(first)), rest.to_vec()),
-        _ => (None, words.to_vec()),
+    if let Some((first, rest)) = words.split_first()
+        && Path::new(first).file_name() == Some(OsStr::new("claude"))
+    {
+        return (Some(PathBuf::from(first)), rest.to_vec());
     }
+    (None, words.to_vec())
 }
 
 /// Returns true if one of these options is given, with or without a value.

@@ -121,7 +121,7 @@ impl Follower<'_> {
             match heard.recv_timeout(self.time_to_deadline(&state)) {
                 Ok(Message::Sessions(rows)) => self.receive_rows(rows, &mut state, observer),
                 Ok(Message::SessionChanged(row)) => {
-                    self.receive_rows(vec![*row], &mut state, observer)
+                    self.receive_rows(vec![*row], &mut state, observer);
                 }
                 Ok(Message::Disconnected(why)) => state.lost = Some(why),
                 Ok(Message::Leave) | Err(RecvTimeoutError::Disconnected) => break,
@@ -232,13 +232,12 @@ impl Follower<'_> {
     }
 
     fn time_to_deadline(&self, state: &FollowState) -> Duration {
-        let from_now = |at: Instant| at.saturating_duration_since(Instant::now());
-        let establish = state.establish.map(from_now);
-        let fresh = state.fresh_at.map(from_now);
+        let now = Instant::now();
+        let deadlines = [state.establish, state.fresh_at].into_iter().flatten();
         let resume = state.followed.limit.map(|at| until(at) + self.after_reset);
-        [establish, fresh, resume]
-            .into_iter()
-            .flatten()
+        deadlines
+            .map(|at| at.saturating_duration_since(now))
+            .chain(resume)
             .fold(TICK, Duration::min)
     }
 
@@ -275,8 +274,8 @@ impl Follower<'_> {
 
 /// Updates the rate limit from the error of the last turn.
 fn update_limit(row: &SessionRow, state: &mut FollowState) {
-    let is_limit = |error: &&str| limit::is_limit(error.split(':').next().unwrap_or_default());
-    let error = row.error.as_deref().filter(is_limit);
+    let error = row.error.as_deref();
+    let error = error.filter(|error| limit::is_limit(error.split(':').next().unwrap_or_default()));
     if error == state.limited.as_deref() {
         return;
     }

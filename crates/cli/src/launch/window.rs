@@ -91,12 +91,12 @@ pub fn open(world: &World, cwd: &Path, words: &[OsString], options: &[OsString])
 
 fn write_command_file(world: &World, words: Vec<OsString>) -> Result<PathBuf> {
     make_folder(&world.place.run(), 0o700)?;
-    let text = |word: OsString| {
+    let words = words.into_iter().map(|word| {
         let text = word.into_string();
         text.map_err(|word| anyhow!("{} is not UTF-8", word.display()))
-    };
+    });
     let order = WindowCommand {
-        words: words.into_iter().map(text).collect::<Result<_>>()?,
+        words: words.collect::<Result<_>>()?,
         environment: std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect(),
@@ -159,7 +159,7 @@ pub fn wait_session(
     while began.elapsed() < timeout {
         let file = LaunchFile::of(&world.place, launcher);
         if let Some(session) = file.and_then(|file| file.session_id)
-            && let Ok(row) = source.one(&session)
+            && let Ok(row) = source.find(&session)
             && (row.last_prompt.is_some() || !has_prompt)
         {
             return Ok(row);

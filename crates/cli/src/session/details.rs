@@ -10,10 +10,11 @@ use becket_wire::session::{Display, MAIN, SessionRow};
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
-use crate::event_line;
+use crate::line;
+use crate::session::agent_tree::branches;
 use crate::session::history::{RecordedDecision, Timeline, TouchedFile, Turn};
 use crate::session::table::{context_style, glyph, state_style};
-use crate::session::words::{self, branches};
+use crate::session::words;
 use crate::ui::style::{BAD, BOLD, DIM, Look, WARN, style};
 use crate::ui::table::{Cell, Column, bare, grid};
 use crate::ui::text;
@@ -237,7 +238,7 @@ fn figures(row: &SessionRow) -> Section {
     }
     if let Some(all) = figures.duration_ms {
         let model = figures.api_duration_ms.map(span);
-        let model = model.map(|time| format!(", {time} of it the model's"));
+        let model = model.map(|time| format!(", {time} of it for the model"));
         section.add(
             "time",
             format!("{}{}", span(all), model.unwrap_or_default()),
@@ -259,7 +260,7 @@ fn agents(row: &SessionRow, look: &Look) -> String {
         return String::new();
     }
     let mut out = heading("Agents");
-    let live = branches(words::live_agents(row), look.glyphs);
+    let live = branches(&row.agents, look.glyphs);
     let names: Vec<String> = live
         .iter()
         .map(|branch| format!("{}{}", branch.lead, words::agent_name(branch.agent)))
@@ -316,7 +317,7 @@ const TURNS: [Column; 8] = [
     Column::right("TOOK", 1),
     Column::right("COST", 0),
     Column::right("TOKENS", 5),
-    Column::left("ANSWERS", 4).wrapped(24),
+    Column::left("NOTES", 4).wrapped(24),
 ];
 
 /// Formats the newest `most` turns.

@@ -37,24 +37,18 @@ impl History {
             None => Vec::new(),
         };
         let waiting = spool::read_all(&world.place, &masker);
-        let by_id = |facts: SessionFacts| (facts.session_id.clone(), facts);
         Ok(Self {
             database,
-            waiting: waiting.iter().map(EventRecord::to_row).collect(),
-            facts: facts.into_iter().map(by_id).collect(),
+            waiting: waiting.iter().map(Record::to_row).collect(),
+            facts: by_id(facts),
         })
     }
 
     /// Makes a history of a database without a spool.
     #[cfg(test)]
     pub fn of(database: Connection) -> Self {
-        let facts = store::session_facts(&database)
-            .unwrap_or_default()
-            .into_iter();
         Self {
-            facts: facts
-                .map(|facts| (facts.session_id.clone(), facts))
-                .collect(),
+            facts: by_id(store::session_facts(&database).unwrap_or_default()),
             database: Some(database),
             waiting: Vec::new(),
         }
@@ -155,6 +149,13 @@ impl History {
         }
         all
     }
+}
+
+fn by_id(facts: Vec<SessionFacts>) -> HashMap<String, SessionFacts> {
+    let facts = facts.into_iter();
+    facts
+        .map(|facts| (facts.session_id.clone(), facts))
+        .collect()
 }
 
 /// The number of files that are kept.

@@ -59,9 +59,9 @@ impl<'a> SessionSource<'a> {
         }
     }
 
-    /// Finds one session: see [`one`].
-    pub fn one(&mut self, meant: &str) -> Result<SessionRow> {
-        one(meant, |query| self.sessions(&query))
+    /// Finds one session: see [`find_session`].
+    pub fn find(&mut self, meant: &str) -> Result<SessionRow> {
+        find_session(meant, |query| self.sessions(&query))
     }
 }
 
@@ -86,7 +86,7 @@ fn is_unreachable(error: &anyhow::Error) -> bool {
 }
 
 /// Finds a session by its id, an unambiguous beginning of the id, or its title.
-pub fn one(
+pub fn find_session(
     meant: &str,
     mut sessions: impl FnMut(SessionQuery) -> Result<Vec<SessionRow>>,
 ) -> Result<SessionRow> {

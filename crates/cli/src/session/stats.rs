@@ -323,16 +323,15 @@ impl Stats {
             GroupKey::Name(Some(project)) if self.by == Some(GroupBy::Project) => Some(&**project),
             _ => None,
         }));
-        let name = |key: &GroupKey| match key {
-            GroupKey::Day(day) => Cell::plain(day.to_string()),
-            GroupKey::Name(Some(name)) => Cell::new(short.get(&**name).unwrap_or(name), BOLD),
-            GroupKey::Name(None) => Cell::new("unknown", DIM),
-        };
-        let mut rows: Vec<_> = self
-            .sums
-            .iter()
-            .map(|(key, sum)| cells(name(key), sum))
-            .collect();
+        let rows = self.sums.iter().map(|(key, sum)| {
+            let name = match key {
+                GroupKey::Day(day) => Cell::plain(day.to_string()),
+                GroupKey::Name(Some(name)) => Cell::new(short.get(&**name).unwrap_or(name), BOLD),
+                GroupKey::Name(None) => Cell::new("unknown", DIM),
+            };
+            cells(name, sum)
+        });
+        let mut rows: Vec<_> = rows.collect();
         match rows.len() {
             0 => rows.push(cells(Cell::default(), &self.total)),
             1 => {}

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use anstyle::Style;
 use becket_wire::session::{Display, SessionRow};
 
-use crate::session::words::{self, Branch, branches};
+use crate::session::agent_tree::{Branch, branches};
+use crate::session::words;
 use crate::ui::style::{BAD, BOLD, DIM, Glyphs, Look, WARN, style};
-use crate::ui::table::{Cell, Column, dearest_gone, grid};
+use crate::ui::table::{Cell, Column, grid, lowest_rank_left_out};
 use crate::ui::{text, time};
 
 /// The number of agents of one session that are shown. `becket show` has all of them.
@@ -62,7 +63,7 @@ pub fn table(rows: &[SessionRow], look: &Look) -> String {
 
 /// Returns true if at most cost and model are left out.
 fn fits(columns: &[Column; COLUMNS.len()], lines: &[Cells], width: usize) -> bool {
-    dearest_gone(columns, lines, width).is_none_or(|goes| goes > 5)
+    lowest_rank_left_out(columns, lines, width).is_none_or(|rank| rank > 5)
 }
 
 pub fn glyph(row: &SessionRow, glyphs: Glyphs) -> &'static str {
@@ -184,7 +185,7 @@ impl Sheet<'_> {
         if row.ended_at.is_some() {
             return Vec::new();
         }
-        let all = branches(words::live_agents(row), self.look.glyphs);
+        let all = branches(&row.agents, self.look.glyphs);
         let mut lines: Vec<Cells> = all.iter().take(AGENTS).map(|one| self.agent(one)).collect();
         if all.len() > AGENTS {
             let text = format!("{} {} more", self.look.glyphs.cut(), all.len() - AGENTS);

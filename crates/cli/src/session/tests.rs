@@ -1,4 +1,4 @@
-//! Made-up sessions, how they are rendered, and how scripts get them.
+//! Invented sessions: their tables, details and JSON.
 
 mod asked;
 
@@ -45,7 +45,7 @@ fn attention(reason: &str) -> Status {
     }
 }
 
-/// A session that is done; the others differ from it.
+/// A session that is done, from which the others are made.
 fn done(id: &str, project: &str, prompt: &str, since: i64) -> SessionRow {
     SessionRow {
         session_id: format!("{id}-0000-4000-8000-000000000001"),
@@ -72,7 +72,7 @@ fn done(id: &str, project: &str, prompt: &str, since: i64) -> SessionRow {
     }
 }
 
-/// As the daemon would tell it.
+/// Returns the activity that the daemon derives from a status.
 fn in_words(status: &Status) -> Option<String> {
     Some(match status.detail().or(status.reason())? {
         "Permission for Bash" => "wants to run: cargo test login -- --ignored".to_owned(),
@@ -106,7 +106,7 @@ fn agent(id: &str, kind: &str, status: Status, since: i64) -> AgentRow {
     }
 }
 
-/// Whose permission is asked for.
+/// A session whose permission request waits for the user.
 pub fn asks() -> SessionRow {
     let row = done(
         "a1b2c3d4",
@@ -135,7 +135,7 @@ pub fn asks() -> SessionRow {
     }
 }
 
-/// Whose subagent asks, while it works itself.
+/// A working session whose subagent waits for the user.
 pub fn subagent_asks() -> SessionRow {
     let row = done(
         "b2c3d4e5",
@@ -240,7 +240,7 @@ pub fn eight() -> Vec<SessionRow> {
     rows
 }
 
-/// Without colours.
+/// Removes the colours.
 pub fn plain(text: &str) -> String {
     anstream::adapter::strip_str(text).to_string()
 }
@@ -440,7 +440,7 @@ fn one_in_full() {
       context     78%, 156k of 200k tokens
       cost        $3.20
       lines       +120 -14
-      time        1h12m, 12m of it the model's
+      time        1h12m, 12m of it for the model
 
     Last prompt
       The login test fails one time in ten, but only on the small machines, and only since we moved the

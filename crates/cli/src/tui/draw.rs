@@ -88,7 +88,7 @@ pub fn draw(model: &Model, theme: &Theme, now: i64, area: Rect, buffer: &mut Buf
         session_pane::draw(ctx, pane, buffer, &mut drawn);
     }
     draw_foot(ctx, foot, buffer, &mut drawn);
-    draw_over(ctx, area, buffer);
+    draw_sheet(ctx, area, buffer);
     drawn
 }
 
@@ -268,7 +268,7 @@ fn draw_head(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer, drawn: &mut 
         }
         writer.own(text, *tone).skip(2);
     }
-    let sums = sums(ctx);
+    let sums = totals_text(ctx);
     let room = writer.room();
     if let Some(gap) = room.checked_sub(width(&sums) + 1) {
         writer.skip(gap as u16).own(&sums, Tone::Dim);
@@ -285,11 +285,11 @@ fn draw_head(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer, drawn: &mut 
     }
 }
 
-fn sums(ctx: DrawContext<'_>) -> String {
+fn totals_text(ctx: DrawContext<'_>) -> String {
     let totals = &ctx.model.totals;
     let mut parts = Vec::new();
     if totals.tokens > 0 {
-        parts.push(format!("{} tokens", tokens(totals.tokens)));
+        parts.push(format!("{} in context", tokens(totals.tokens)));
     }
     if totals.cost > 0.0 {
         parts.push(dollars(totals.cost));
@@ -323,11 +323,11 @@ fn draw_foot(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer, drawn: &mut 
     let mut writer = RowWriter::new(buffer, ctx.theme, area, area.y);
     writer.skip(1);
     match (&model.mode, &model.status_message) {
-        (Mode::Filter(field), _) => typed(ctx, writer, "/", field),
-        (Mode::Name(_, field), _) => typed(ctx, writer, "name: ", field),
+        (Mode::Filter(field), _) => draw_text_field(ctx, writer, "/", field),
+        (Mode::Name(_, field), _) => draw_text_field(ctx, writer, "name: ", field),
         (Mode::Line(target, field), _) => {
             let title = short_title(ctx.theme, &target.title, 24);
-            typed(ctx, writer, &format!("send to {title}: "), field);
+            draw_text_field(ctx, writer, &format!("send to {title}: "), field);
         }
         (Mode::Refused(_), _) => {
             writer.own("Esc closes this, other keys do nothing", Tone::Strong);
@@ -338,9 +338,9 @@ fn draw_foot(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer, drawn: &mut 
         (Mode::End(target, field), _) => match target.short_id() {
             Some(id) => {
                 let id = screen_line(id, ctx.theme.glyphs);
-                typed(ctx, writer, &format!("to end it, type {id}: "), field);
+                draw_text_field(ctx, writer, &format!("to end it, type {id}: "), field);
             }
-            None => typed(ctx, writer, "Ctrl-X ends it: ", field),
+            None => draw_text_field(ctx, writer, "Ctrl-X ends it: ", field),
         },
         (_, Some(message)) => {
             if let Some(until) = message.until {
@@ -355,11 +355,11 @@ fn draw_foot(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer, drawn: &mut 
             let room = writer.room();
             writer.foreign(&message.text, room, tone);
         }
-        (Mode::Normal | Mode::Help, None) => keys(ctx, writer),
+        (Mode::Normal | Mode::Help, None) => draw_keys(ctx, writer),
     }
 }
 
-fn keys(ctx: DrawContext<'_>, mut writer: RowWriter<'_>) {
+fn draw_keys(ctx: DrawContext<'_>, mut writer: RowWriter<'_>) {
     let model = ctx.model;
     if !model.options.filter.is_empty() {
         let filter = format!("only: {}", model.options.filter);
@@ -407,7 +407,12 @@ fn short_title(theme: &Theme, title: &str, most: usize) -> String {
 
 /// Draws a line that is being typed: the end of the text before the cursor, the cursor, and as much
 /// after it as fits.
-fn typed(ctx: DrawContext<'_>, mut writer: RowWriter<'_>, label: &str, field: &TextField) {
+fn draw_text_field(
+    ctx: DrawContext<'_>,
+    mut writer: RowWriter<'_>,
+    label: &str,
+    field: &TextField,
+) {
     let glyphs = ctx.theme.glyphs;
     writer.own(label, Tone::Strong);
     let (before, after) = field.halves();
@@ -437,7 +442,7 @@ const STATES: [&str; 5] = [
 ];
 const ENDED: &str = "killed or a finished `claude -p`, for ten minutes";
 
-fn draw_over(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer) {
+fn draw_sheet(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer) {
     let theme = ctx.theme;
     match &ctx.model.mode {
         Mode::Help => {
@@ -449,12 +454,12 @@ fn draw_over(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer) {
             });
             let ended = (format!("{} ended", theme.glyphs.ended()), ENDED.to_owned());
             let lines: Vec<_> = keys.into_iter().chain(states).chain([ended]).collect();
-            sheet(theme, area, buffer, "keys and states", &lines);
+            draw_framed_lines(theme, area, buffer, "keys and states", &lines);
         }
         Mode::Refused(why) => {
             let mut lines = wrapped(theme, area, why);
             lines.push(("Esc".to_owned(), "close this".to_owned()));
-            sheet(theme, area, buffer, "not now", &lines);
+            draw_framed_lines(theme, area, buffer, "not now", &lines);
         }
         Mode::Interrupt(target) => {
             let question = ctx.model.row(&target.key).and_then(question);
@@ -469,7 +474,7 @@ fn draw_over(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer) {
                 ("Esc".to_owned(), "leave it".to_owned()),
             ]);
             let title = short_title(theme, &target.title, 50);
-            sheet(theme, area, buffer, &format!("interrupt {title}?"), &lines);
+            draw_framed_lines(theme, area, buffer, &format!("interrupt {title}?"), &lines);
         }
         Mode::End(target, _) => {
             let row = ctx.model.row(&target.key);
@@ -493,7 +498,7 @@ fn draw_over(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer) {
                 ("Ctrl-X".to_owned(), "end it".to_owned()),
                 ("Esc".to_owned(), "leave it".to_owned()),
             ]);
-            sheet(theme, area, buffer, &format!("end {title}?"), &lines);
+            draw_framed_lines(theme, area, buffer, &format!("end {title}?"), &lines);
         }
         _ => {}
     }
@@ -536,7 +541,13 @@ const ASCII_BORDER: border::Set<'_> = border::Set {
 };
 
 /// Draws a framed sheet in the middle, as large as its lines.
-fn sheet(theme: &Theme, area: Rect, buffer: &mut Buffer, title: &str, lines: &[(String, String)]) {
+fn draw_framed_lines(
+    theme: &Theme,
+    area: Rect,
+    buffer: &mut Buffer,
+    title: &str,
+    lines: &[(String, String)],
+) {
     let keys = lines.iter().map(|(key, _)| width(key)).max().unwrap_or(0);
     let widths = lines.iter().map(|(key, what)| match key.as_str() {
         "" => width(what),

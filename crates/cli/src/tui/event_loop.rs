@@ -64,8 +64,8 @@ pub fn open(world: &World, frame_times: Option<&Path>) -> Result<()> {
     std::thread::spawn(move || feed::load_killed_sessions(&asking, &sender));
     let (watching, sender) = (world.clone(), to.clone());
     std::thread::spawn(move || feed::poll_coverage(&watching, &sender));
-    let none = Arc::new(AtomicBool::new(true));
-    let (looking, is_empty, sender) = (world.clone(), Arc::clone(&none), to.clone());
+    let list_is_empty = Arc::new(AtomicBool::new(true));
+    let (looking, is_empty, sender) = (world.clone(), Arc::clone(&list_is_empty), to.clone());
     std::thread::spawn(move || feed::poll_empty_reason(&looking, &is_empty, &sender));
     let sender = to.clone();
     std::thread::spawn(move || feed::read_input(&sender));
@@ -76,7 +76,7 @@ pub fn open(world: &World, frame_times: Option<&Path>) -> Result<()> {
     let follower = Follower::new(world.clone(), to.clone());
     let mut view = View::new(theme, perform, to, Some(follower));
     view.frame_times = frame_times;
-    view.none = none;
+    view.list_is_empty = list_is_empty;
     view.run(&mut screen.terminal, &from)
 }
 
@@ -145,7 +145,7 @@ struct View {
     drawn: DrawnFrame,
     frame_times: Option<FrameTimes>,
     /// True while no session is listed, for the thread that looks for the reason.
-    none: Arc<AtomicBool>,
+    list_is_empty: Arc<AtomicBool>,
 }
 
 /// The message about text that arrived as keys.
@@ -179,7 +179,7 @@ impl View {
             keys: KeyBurst::default(),
             drawn: DrawnFrame::default(),
             frame_times: None,
-            none: Arc::default(),
+            list_is_empty: Arc::default(),
         }
     }
 
@@ -198,7 +198,7 @@ impl View {
             if let (Some(times), Some(busy)) = (&mut self.frame_times, busy) {
                 times.add(at.elapsed(), FrameTimes::busy() - busy);
             }
-            let next = match self.quiet() {
+            let next = match self.time_until_change() {
                 None => from.recv().ok().map(|message| self.handle(message)),
                 Some(quiet) => match from.recv_timeout(quiet) {
                     Ok(message) => Some(self.handle(message)),
@@ -255,7 +255,7 @@ impl View {
                 self.drawn = draw::draw(&self.model, &self.theme, now, area, frame.buffer_mut());
             })
             .context("could not draw")?;
-        self.none
+        self.list_is_empty
             .store(self.model.rows().is_empty(), Ordering::Relaxed);
         self.model.top = self.drawn.top;
         self.model.page = usize::from(self.drawn.list.height);
@@ -263,7 +263,7 @@ impl View {
     }
 
     /// Returns the time until something changes by itself, or None if nothing will.
-    fn quiet(&self) -> Option<Duration> {
+    fn time_until_change(&self) -> Option<Duration> {
         let pulse = self.drawn.moves.then(|| PULSE - now_ms().rem_euclid(PULSE));
         let next = [pulse, self.drawn.next_in].into_iter().flatten().min();
         let next = next.map(|next| Duration::from_millis(next.max(1) as u64));
@@ -321,7 +321,7 @@ impl View {
                 next = next.max(self.act(action));
             }
             Event::Paste(_) if self.model.mode == Mode::Normal => {
-                self.model.show_message(PASTED, true)
+                self.model.show_message(PASTED, true);
             }
             Event::Paste(text) => {
                 next = next.max(self.act(Some(Action::Edit(Edit::Paste(text)))));
@@ -456,7 +456,7 @@ mod tests {
 
     use super::*;
 
-    /// A view whose effects are only written down.
+    /// A view whose effects are only recorded.
     fn view(to: SyncSender<Message>) -> (View, Receiver<Effect>) {
         let (notes, noted) = channel();
         let notes = Mutex::new(notes);
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_become_deeds() {
+    fn keys_become_effects() {
         let mut messages = vec![Message::Sessions(eight())];
         messages.extend(keys("a\nkirgo on\nx\u{18}nn!\nq"));
         let (_, _, noted) = run(messages);
@@ -577,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deed_that_fails_says_why() {
+    fn a_failed_effect_shows_its_error() {
         let (to, from) = sync_channel(QUEUE);
         view(to).0.perform(Effect::End(Box::default()));
         match from.recv().unwrap() {
@@ -587,7 +587,7 @@ mod tests {
     }
 
     #[test]
-    fn the_daemon_comes_and_goes() {
+    fn a_lost_daemon_keeps_its_sessions_in_the_list() {
         let lost = || Message::Disconnected("gone".into());
         let (view, ..) = run(vec![Message::Sessions(eight()), lost(), Message::Leave]);
         assert_eq!(view.model.connection_error.as_deref(), Some("gone"));
@@ -597,7 +597,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_drawn_as_soon_as_something_is_known_and_rests_when_nothing_moves() {
+    fn the_first_sessions_are_drawn_and_nothing_more_until_something_moves() {
         let mut row = eight().remove(6);
         row.display = Display::Done;
         row.started_at = now_ms() - 7_200_000;
@@ -607,6 +607,6 @@ mod tests {
         let mut view = view;
         view.draw(&mut terminal).unwrap();
         assert!(terminal.backend().to_string().contains(&title));
-        assert!(view.quiet().unwrap() > Duration::from_secs(1));
+        assert!(view.time_until_change().unwrap() > Duration::from_secs(1));
     }
 }

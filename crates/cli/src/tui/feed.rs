@@ -74,21 +74,21 @@ fn send(to: &SyncSender<Message>, message: Message) -> Result<(), ViewClosed> {
 
 /// Sends the live sessions, from one daemon to the next, until the view closes.
 pub fn follow_sessions(world: &World, to: &SyncSender<Message>) {
-    let mut missed: Option<Instant> = None;
+    let mut lost_at: Option<Instant> = None;
     let mut connect: fn(&World) -> Result<Option<Client>> =
         |world| Client::connect_or_start(world).map(Some);
     loop {
         let ended = connect(world).and_then(|client| {
             connect = Client::connect_again;
-            let mut heard = false;
-            let ended = client.map(|client| receive_sessions(client, to, &mut heard));
-            if heard {
-                missed = None;
+            let mut received = false;
+            let ended = client.map(|client| receive_sessions(client, to, &mut received));
+            if received {
+                lost_at = None;
             }
             ended.transpose()
         });
-        let since = *missed.get_or_insert_with(Instant::now);
-        let (lost, pause) = match ended {
+        let since = *lost_at.get_or_insert_with(Instant::now);
+        let (error, pause) = match ended {
             Ok(Some(ViewClosed)) => return,
             Ok(None) => (Some(STOPPED.to_owned()), REPLACEMENT_TIME),
             Err(_) if since.elapsed() < REPLACEMENT_TIME => (None, RETRY_PAUSE),
@@ -98,8 +98,8 @@ pub fn follow_sessions(world: &World, to: &SyncSender<Message>) {
             ),
         };
         // Without permission to start a daemon there is nothing to wait for.
-        let is_final = world.no_daemon && lost.is_some();
-        if lost.is_some_and(|why| send(to, Message::Disconnected(why)).is_err()) || is_final {
+        let is_final = world.no_daemon && error.is_some();
+        if error.is_some_and(|why| send(to, Message::Disconnected(why)).is_err()) || is_final {
             return;
         }
         std::thread::park_timeout(pause);
@@ -121,11 +121,12 @@ pub fn load_killed_sessions(world: &World, to: &SyncSender<Message>) {
     }
 }
 
-/// Sends the sessions of one daemon until its connection closes, which is an error.
+/// Sends the sessions of one daemon until its connection closes, which is an error. Sets `received`
+/// once the daemon has sent sessions.
 fn receive_sessions(
     mut client: Client,
     to: &SyncSender<Message>,
-    heard: &mut bool,
+    received: &mut bool,
 ) -> Result<ViewClosed> {
     let troubles = client.status()?.troubles;
     if send(to, Message::Troubles(troubles)).is_err() {
@@ -140,7 +141,7 @@ fn receive_sessions(
             Response::Told(Told::Done) | Response::Yielding => bail!("the daemon went away"),
             other => bail!("the daemon said something else: {other:?}"),
         };
-        *heard = true;
+        *received = true;
         if send(to, message).is_err() {
             return Ok(ViewClosed);
         }
@@ -334,10 +335,10 @@ pub fn poll_coverage(world: &World, to: &SyncSender<Message>) {
     }
 }
 
-/// Sends the reason why no session is listed while `none` is true, until the view closes.
-pub fn poll_empty_reason(world: &World, none: &AtomicBool, to: &SyncSender<Message>) {
+/// Sends the reason why no session is listed while `is_empty` is true, until the view closes.
+pub fn poll_empty_reason(world: &World, is_empty: &AtomicBool, to: &SyncSender<Message>) {
     loop {
-        if none.load(Ordering::Relaxed)
+        if is_empty.load(Ordering::Relaxed)
             && send(to, Message::EmptyReason(why_no_sessions(world))).is_err()
         {
             return;
@@ -481,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn who_watches_goes_on_with_the_next_daemon() {
+    fn sessions_are_followed_from_one_daemon_to_the_next() {
         let home = tempfile::tempdir().unwrap();
         let world = world(home.path());
         let listener = listen_at(&world);
@@ -495,7 +496,7 @@ mod tests {
         drop(first);
         let second = Caller::watched(&listener, "c");
         assert_eq!([next(&from), next(&from)], ["a trouble", "all c"]);
-        // A daemon that will not is said to, after the patience for one that is being replaced.
+        // A refusal is reported once the time for a replacement of the daemon is over.
         drop(second);
         loop {
             let mut caller = Caller::accept(&listener);

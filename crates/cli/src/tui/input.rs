@@ -40,11 +40,11 @@ pub enum Action {
 
 /// The keys and their meaning, as the help shows them.
 pub const HELP: [(&str, &str); 15] = [
-    ("↑ ↓  k j", "go to the session above or below"),
+    ("↑ ↓  k j", "select the session above or below"),
     ("← →  h l", "hide or show its subagents"),
     ("PgUp PgDn", "go by pages; Home and End to the ends"),
     ("Enter", "jump to its tmux pane"),
-    ("a", "go to the next session that failed or waits for you"),
+    ("a", "select the next session that failed or waits for you"),
     ("/", "show only what fits some words; Esc shows all"),
     ("g", "group by project, or one list"),
     ("Tab", "scroll through its events"),

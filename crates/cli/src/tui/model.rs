@@ -4,16 +4,16 @@
 #[cfg(test)]
 mod tests;
 
-use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use becket_engine::session::PROCESS_GONE;
 use becket_wire::effort::EffortBrief;
 use becket_wire::log::RAN_DENIED;
 use becket_wire::rpc::EventRow;
-use becket_wire::session::{AgentRow, Display, SessionRow};
+use becket_wire::session::{Display, SessionRow};
 
-use crate::event_line;
+use crate::line;
+use crate::session::agent_tree::{AgentNode, agent_tree};
 use crate::session::{urgency, words};
 use crate::tui::input::TextField;
 use crate::tui::theme::Tone;
@@ -22,9 +22,11 @@ use crate::ui::text::short_id;
 #[derive(Debug, Default)]
 pub struct Model {
     rows: Vec<SessionRow>,
+    /// The index of each row by its key.
     places: HashMap<String, usize>,
     pub options: ListOptions,
     tree_rows: Vec<TreeRow>,
+    /// False if rows or options have changed since the tree was built.
     tree_is_current: bool,
     pub totals: Totals,
     /// The key of the selected session. It may be absent for a moment while `/clear` replaces its
@@ -170,13 +172,13 @@ impl Model {
         self.tree_is_current = false;
         let place = self.places.get(key(&row)).copied();
         let ended = row.ended_at.is_some();
-        let goes = ended && !stays(&row);
+        let is_removed = ended && !stays(&row);
         match place {
             // After `/clear` the key belongs to the next session already.
             Some(place) if ended && self.rows[place].session_id != row.session_id => {}
-            Some(place) if goes => self.remove(place, &row),
+            Some(place) if is_removed => self.remove(place, &row),
             Some(place) => self.rows[place] = row,
-            None if goes => {}
+            None if is_removed => {}
             None => {
                 self.places.insert(key(&row).to_owned(), self.rows.len());
                 self.rows.push(row);
@@ -365,14 +367,7 @@ pub fn title(row: &SessionRow) -> &str {
 pub enum TreeRow {
     Group(Option<String>),
     Session(usize),
-    Agent {
-        session: usize,
-        agent: usize,
-        /// The number of agents between this one and its session.
-        depth: usize,
-        /// True if no sibling follows.
-        last: bool,
-    },
+    Agent { session: usize, agent: AgentNode },
 }
 
 impl TreeRow {
@@ -407,7 +402,7 @@ pub fn key(row: &SessionRow) -> &str {
     }
 }
 
-/// Returns true if the session did not end by a command of the person. Claude Code says `other` when
+/// Returns true if the session did not end by a command of the user. Claude Code says `other` when
 /// a signal ends it, and when a `claude -p` is done.
 fn stays(row: &SessionRow) -> bool {
     matches!(row.end_reason.as_deref(), Some(PROCESS_GONE | "other"))
@@ -465,44 +460,14 @@ fn push_session(
     if row.agents.is_empty() || options.folded.contains(key(row)) {
         return;
     }
-    let mut known: HashSet<&str> = HashSet::new();
-    let live: Vec<usize> = (0..row.agents.len())
-        .filter(|&at| row.agents[at].ended_at.is_none())
-        .filter(|&at| known.insert(&row.agents[at].agent_id))
-        .collect();
-    let mut below: HashMap<Option<&str>, Vec<usize>> = HashMap::new();
-    for &at in &live {
-        let parent = row.agents[at].parent.as_deref();
-        let parent = parent.filter(|parent| known.contains(parent));
-        below.entry(parent).or_default().push(at);
-    }
-    for children in below.values_mut() {
-        children.sort_by_key(|&at| agent_urgency(&row.agents[at]));
-    }
-    let mut left = below.remove(&None).unwrap_or_default();
-    left.reverse();
-    let mut stack: Vec<(usize, usize, bool)> = Vec::new();
-    let last = left.first().copied();
-    stack.extend(left.iter().map(|&at| (at, 0, Some(at) == last)));
-    while let Some((agent, depth, last)) = stack.pop() {
-        tree_rows.push(TreeRow::Agent {
-            session: place,
-            agent,
-            depth,
-            last,
-        });
-        // Removed, so that agents that are each other's parents end the loop.
-        let id = row.agents[agent].agent_id.as_str();
-        let children = below.remove(&Some(id)).unwrap_or_default();
-        let end = children.last().copied();
-        let children = children.iter().rev();
-        stack.extend(children.map(|&at| (at, depth + 1, Some(at) == end)));
-    }
-}
-
-/// Sorts subagents by their start: a tree that reorders itself cannot be read.
-fn agent_urgency(agent: &AgentRow) -> (i64, Reverse<bool>) {
-    (agent.started_at, Reverse(agent.status.reason().is_some()))
+    // Sorted by their start: a tree that reorders itself cannot be read.
+    let tree = agent_tree(&row.agents, |agent| {
+        (agent.started_at, agent.status.reason().is_none())
+    });
+    tree_rows.extend(tree.into_iter().map(|agent| TreeRow::Agent {
+        session: place,
+        agent,
+    }));
 }
 
 fn fits(row: &SessionRow, words: &[String]) -> bool {

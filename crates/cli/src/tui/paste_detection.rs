@@ -1,4 +1,4 @@
-//! Tells pasted text from typed keys where the terminal does not announce a paste. Text that came as
+//! Tells pasted text from typed keys if the terminal does not announce a paste. Text that arrives as
 //! keys would run a command for each of its letters.
 
 use std::time::{Duration, Instant};

@@ -19,24 +19,24 @@ pub struct Column {
     /// True if the text continues in the next line, or below the row if the column is left out.
     pub wraps: bool,
     /// The rank by which columns are left out, the highest first. A column of rank 0 stays.
-    pub goes: u8,
+    pub rank: u8,
 }
 
 impl Column {
-    pub const fn left(head: &'static str, goes: u8) -> Self {
+    pub const fn left(head: &'static str, rank: u8) -> Self {
         Self {
             head,
             is_right: false,
             least: None,
             wraps: false,
-            goes,
+            rank,
         }
     }
 
-    pub const fn right(head: &'static str, goes: u8) -> Self {
+    pub const fn right(head: &'static str, rank: u8) -> Self {
         Self {
             is_right: true,
-            ..Self::left(head, goes)
+            ..Self::left(head, rank)
         }
     }
 
@@ -144,8 +144,8 @@ fn row<const N: usize>(
         });
         out += &line(columns, &cells, widths, look);
     }
-    let gone = (0..N).filter(|nth| columns[*nth].wraps && widths[*nth] == 0);
-    for Cell { text, style, .. } in gone.map(|nth| &cells[nth]) {
+    let left_out = (0..N).filter(|nth| columns[*nth].wraps && widths[*nth] == 0);
+    for Cell { text, style, .. } in left_out.map(|nth| &cells[nth]) {
         for text in text::wrap(text, look.width.saturating_sub(GAP)) {
             out += &format!("{:GAP$}{style}{text}{style:#}\n", "");
         }
@@ -154,15 +154,15 @@ fn row<const N: usize>(
 }
 
 /// Returns the lowest rank of the columns that have to be left out, or None if all fit.
-pub fn dearest_gone<const N: usize>(
+pub fn lowest_rank_left_out<const N: usize>(
     columns: &[Column; N],
     rows: &[[Cell; N]],
     room: usize,
 ) -> Option<u8> {
     let all = widths(columns, rows, usize::MAX);
     let left = widths(columns, rows, room);
-    let gone = (0..N).filter(|nth| all[*nth] > 0 && left[*nth] == 0);
-    gone.map(|nth| columns[nth].goes).min()
+    let left_out = (0..N).filter(|nth| all[*nth] > 0 && left[*nth] == 0);
+    left_out.map(|nth| columns[nth].rank).min()
 }
 
 /// Computes the width of each column, 0 if it is left out. Cuts the widest columns first. If that is
@@ -178,8 +178,10 @@ fn widths<const N: usize>(columns: &[Column; N], rows: &[[Cell; N]], room: usize
     });
     loop {
         let widths = cut(columns, natural, room);
-        let may_go = |nth: &usize| natural[*nth] > 0 && columns[*nth].goes > 0;
-        let next = (0..N).filter(may_go).max_by_key(|nth| columns[*nth].goes);
+        let may_be_left_out = |nth: &usize| natural[*nth] > 0 && columns[*nth].rank > 0;
+        let next = (0..N)
+            .filter(may_be_left_out)
+            .max_by_key(|nth| columns[*nth].rank);
         match next {
             Some(nth) if total(&widths) > room => natural[nth] = 0,
             _ => return widths,

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_wrote_stays_on_its_line() {
+    fn foreign_text_stays_on_one_line() {
         let odd = "a\u{1b}[31m\n\n b\u{202e}\u{200b}\tc\u{9b}\u{7}\u{2060}\u{e0041}";
         assert_eq!(one_line(odd), "a[31m b c");
         assert_eq!(one_line(&"x".repeat(10_000)).len(), MAX_LINE_CHARS);
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_and_controls_go() {
+    fn a_screen_line_has_no_escapes_and_controls() {
         assert_eq!(
             screen_line("\u{1b}[31mred\u{1b}[0m\r\n\tx\u{7}", Glyphs::Unicode),
             "red x"
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_fits_and_says_so() {
+    fn a_cut_text_fits_and_has_a_mark() {
         assert_eq!(fit("short", 5, Glyphs::Unicode), "short");
         assert_eq!(fit("longer", 5, Glyphs::Unicode), "long…");
         assert_eq!(fit("longer", 5, Glyphs::Ascii), "long~");

@@ -7,7 +7,7 @@ use becket_wire::rpc::Ask;
 
 use crate::client::Client;
 use crate::failure::{Code, Failure};
-use crate::session::source::one;
+use crate::session::source::find_session;
 use crate::ui::text;
 use crate::ui::text::is_inert;
 use crate::world::{World, is_inside_claude, the_session};
@@ -51,8 +51,8 @@ impl NameArgs {
             return Err(failure.hint("unset BECKET_NO_DAEMON").into());
         }
         let mut client = Client::connect_or_start(world)?;
-        let row = one(&meant, |query| client.sessions(query))?;
-        client.execute(Ask::Name {
+        let row = find_session(&meant, |query| client.sessions(query))?;
+        client.done(Ask::Name {
             session: row.session_id.clone(),
             title: title.clone(),
         })?;

@@ -86,7 +86,7 @@ impl Recording {
     /// Reads the session that is meant. No daemon is started for it.
     pub fn read(world: &World, meant: &str) -> Result<Self> {
         let mut source = SessionSource::open_quietly(world);
-        let session = source.one(meant)?;
+        let session = source.find(meant)?;
         let query = EventQuery {
             session: Some(session.session_id.clone()),
             ..EventQuery::default()
@@ -191,7 +191,7 @@ pub fn run_hook(world: &World, recording: Recording, typed: &str, json: bool) ->
             continue;
         }
         let trial = Trial {
-            standing: bench.standing(hook, &sample),
+            standing: bench.obstacle(hook, &sample),
             tried: bench.try_on(hook, &sample)?,
             sample,
         };

@@ -91,7 +91,7 @@ impl RunArgs {
         let Some(meant) = self.resume.as_deref().filter(|meant| !meant.is_empty()) else {
             return Ok(None);
         };
-        match SessionSource::open(world).one(meant) {
+        match SessionSource::open(world).find(meant) {
             Ok(row) => {
                 self.resume = Some(row.session_id);
                 Ok(row.cwd.map(PathBuf::from).filter(|folder| folder.is_dir()))

@@ -56,10 +56,10 @@ impl ShowArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         let meant = the_session(self.session)?;
         let mut source = SessionSource::open(world);
-        let mut row = match source.one(&meant) {
+        let mut row = match source.find(&meant) {
             Ok(row) => row,
             Err(error) => match launched(world, &meant) {
-                Some(Ok(session)) => source.one(&session)?,
+                Some(Ok(session)) => source.find(&session)?,
                 Some(Err(row)) => row,
                 None => return Err(error),
             },

@@ -12,8 +12,8 @@ use serde_json::json;
 
 use crate::client::Client;
 use crate::failure::{Code, Failure};
-use crate::session::source::one;
-use crate::tmux::{self, CurrentTmux};
+use crate::session::source::find_session;
+use crate::tmux::{self, Here};
 use crate::world::World;
 
 /// Show sessions in tmux, colour their panes, and go to them
@@ -124,7 +124,7 @@ impl TmuxPaint {
 impl TmuxJump {
     fn run(self, world: &World) -> Result<()> {
         let mut client = Client::connect_or_start(world)?;
-        let row = one(&self.session, |query| client.sessions(query))?;
+        let row = find_session(&self.session, |query| client.sessions(query))?;
         tmux::jump(&row)
     }
 }

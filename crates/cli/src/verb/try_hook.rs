@@ -35,7 +35,7 @@ impl TryArgs {
                 Failure::new(Code::Missing, what).hint("pass --event FILE or --event EVENT_ID")
             })?,
         };
-        let standing = bench.standing(hook, &sample);
+        let standing = bench.obstacle(hook, &sample);
         let tried = bench.try_on(hook, &sample)?;
         if self.json {
             let told = report::json(&tried, &sample, standing.as_deref());

@@ -10,7 +10,8 @@ use becket_wire::session::{Display, SessionRow};
 
 use crate::client::{Client, gone, is_late, is_unreachable, refusal, unexpected_reply};
 use crate::failure::{Code, Failure};
-use crate::session::source::one;
+use crate::log;
+use crate::session::source::find_session;
 use crate::session::words;
 use crate::ui::{text, time};
 use crate::world::{World, the_session};
@@ -116,7 +117,7 @@ pub fn wait(
         goal,
         timeout,
         until,
-        last: one(meant, |query| client.sessions(query))?,
+        last: find_session(meant, |query| client.sessions(query))?,
     };
     if let Some(row) = waiting.judge(waiting.last.clone())? {
         return Ok(row);
@@ -201,7 +202,7 @@ impl Waiting<'_> {
             None => {
                 let client = Client::connect_again(self.world)?.ok_or_else(gone)?;
                 let mut client = client.until(self.until);
-                one(id, |query| client.sessions(query))
+                find_session(id, |query| client.sessions(query))
             }
         }
     }

@@ -1,5 +1,4 @@
-//! What is asked of a daemon, and what is made of its words: a made-up one that says what it was
-//! told to.
+//! Requests to a scripted daemon, and the use of its answers.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -16,12 +15,12 @@ use becket_wire::session::{Display, SessionQuery, SessionRow};
 
 use crate::client::Client;
 use crate::failure::Failure;
-use crate::session::source::{SessionSource, one};
+use crate::session::source::{SessionSource, find_session};
 use crate::session::tests::{NOW, asks};
 use crate::verb::wait::{Goal, wait};
 use crate::world::{ConfigOverrides, World};
 
-/// One connection: what is asked of it in turn, and what it says to that. Then it hangs up.
+/// The script of one connection: the expected requests with their answers. Then it hangs up.
 type Script = Vec<(Ask, Vec<Told>)>;
 
 struct Scripted {
@@ -60,7 +59,7 @@ impl Scripted {
         (made, world)
     }
 
-    /// Everything was asked that had to be.
+    /// Checks that all requests of the scripts were sent.
     fn end(self) {
         // A thread that still waits for a connection gets one without a request.
         drop(UnixStream::connect(&self.socket));
@@ -173,7 +172,7 @@ fn an_end_is_the_end_of_waiting() {
 #[test]
 fn the_next_daemon_goes_on() {
     let first = vec![works(), (Ask::Watch, sessions(shown_as(Display::Working)))];
-    // One that says that it ends, and one that is just gone.
+    // A daemon that announces its end, and one that vanishes.
     let second = vec![(Ask::Watch, vec![Told::Done])];
     let third = vec![(Ask::Watch, sessions(asks()))];
     let row = waited(vec![first, second, third], Goal::Attention, None).unwrap();
@@ -204,7 +203,7 @@ fn a_daemon_that_goes_away_in_the_middle_is_asked_again_once() {
 
 #[test]
 fn the_time_may_run_out() {
-    // The made-up daemon hangs up only when it is asked something more, or left.
+    // The scripted daemon hangs up only at another request, or when the client does.
     let silent = vec![
         works(),
         (Ask::Watch, sessions(shown_as(Display::Working))),
@@ -245,7 +244,7 @@ fn a_session_is_meant_by_its_title_too() {
     let found = |rows| {
         let (daemon, world) = Scripted::new(script(rows));
         let mut client = Client::connect_or_start(&world).unwrap();
-        let row = one(title, |query| client.sessions(query));
+        let row = find_session(title, |query| client.sessions(query));
         drop(client);
         daemon.end();
         row

@@ -7,6 +7,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::Widget;
 
+use crate::session::agent_tree::AgentNode;
 use crate::session::table::glyph;
 use crate::session::words;
 use crate::tui::draw::{DrawContext, DrawnFrame, RowWriter};
@@ -22,7 +23,7 @@ pub(super) fn draw(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer, drawn:
     let model = ctx.model;
     if model.tree_rows().is_empty() {
         drawn.list = area;
-        empty(ctx, area, buffer);
+        draw_empty(ctx, area, buffer);
         return;
     }
     let columns = Columns::new(area.width, model.rows(), model.options.grouped);
@@ -34,7 +35,7 @@ pub(super) fn draw(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer, drawn:
     }
     drawn.list = area;
     let height = usize::from(area.height);
-    drawn.top = first_in_sight(model.top, model.selected_row(), height, model.tree_rows());
+    drawn.top = first_visible(model.top, model.selected_row(), height, model.tree_rows());
     let in_sight = model
         .tree_rows()
         .iter()
@@ -44,26 +45,18 @@ pub(super) fn draw(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer, drawn:
     for ((at, tree_row), y) in in_sight.zip(area.y..) {
         let writer = RowWriter::new(buffer, ctx.theme, area, y);
         match tree_row {
-            TreeRow::Group(project) => group(ctx, writer, project.as_deref()),
+            TreeRow::Group(project) => draw_group(ctx, writer, project.as_deref()),
             TreeRow::Session(place) => {
                 let row = &model.rows()[*place];
-                session(ctx, writer, row, &columns, drawn);
+                draw_session(ctx, writer, row, &columns, drawn);
             }
             TreeRow::Agent {
                 session,
-                agent: at,
-                depth,
-                last,
+                agent: node,
             } => {
                 let row = &model.rows()[*session];
-                agent(
-                    ctx,
-                    writer,
-                    &row.agents[*at],
-                    (*depth, *last),
-                    &columns,
-                    drawn,
-                );
+                let row = &row.agents[node.index];
+                draw_agent(ctx, writer, row, *node, &columns, drawn);
             }
         }
         if at == model.selected_row() {
@@ -72,13 +65,13 @@ pub(super) fn draw(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer, drawn:
                 height: 1,
                 ..area
             };
-            buffer.set_style(line, selected(ctx));
+            buffer.set_style(line, selection_style(ctx));
         }
     }
 }
 
 /// Returns the style of the selected row: reversed, in its own colour if it needs the user.
-fn selected(ctx: DrawContext<'_>) -> Style {
+fn selection_style(ctx: DrawContext<'_>) -> Style {
     let display = ctx.model.current().map(|row| row.display);
     let urgent = display.filter(|display| *display <= Display::Attention);
     let style = match urgent {
@@ -97,7 +90,7 @@ fn selected(ctx: DrawContext<'_>) -> Style {
 
 /// Returns the first visible row. Scrolls only as far as the selection and the name of its group
 /// need.
-fn first_in_sight(top: usize, at: usize, height: usize, tree_rows: &[TreeRow]) -> usize {
+fn first_visible(top: usize, at: usize, height: usize, tree_rows: &[TreeRow]) -> usize {
     let named = at
         .checked_sub(1)
         .filter(|&above| matches!(tree_rows[above], TreeRow::Group(_)));
@@ -107,7 +100,7 @@ fn first_in_sight(top: usize, at: usize, height: usize, tree_rows: &[TreeRow]) -
     top.min(first).max(lowest).min(most.max(lowest))
 }
 
-fn empty(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer) {
+fn draw_empty(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer) {
     let model = ctx.model;
     let dash = ctx.theme.sign("…", "...");
     let lines: Vec<String> = match (&model.connection_error, model.has_sessions) {
@@ -134,7 +127,7 @@ fn empty(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-fn group(ctx: DrawContext<'_>, mut writer: RowWriter<'_>, project: Option<&str>) {
+fn draw_group(ctx: DrawContext<'_>, mut writer: RowWriter<'_>, project: Option<&str>) {
     let path = project.map(|path| ctx.theme.path(path));
     let path = path.as_deref().unwrap_or("no project");
     let name = path.rsplit('/').find(|name| !name.is_empty());
@@ -150,7 +143,7 @@ fn group(ctx: DrawContext<'_>, mut writer: RowWriter<'_>, project: Option<&str>)
     }
 }
 
-fn session(
+fn draw_session(
     ctx: DrawContext<'_>,
     mut writer: RowWriter<'_>,
     row: &SessionRow,
@@ -174,14 +167,14 @@ fn session(
         writer.column(project_name(row), columns.project, Tone::Dim);
     }
     writer.column(&doing(row), columns.doing, tone);
-    since(
+    draw_since(
         &mut writer,
         now.saturating_sub(words::since(row)),
         row.display,
         columns,
         drawn,
     );
-    context(&mut writer, theme, row.figures.context_pct, columns);
+    draw_context(&mut writer, theme, row.figures.context_pct, columns);
     let cost = row.figures.cost_usd.map(dollars).unwrap_or_default();
     writer.right(&cost, columns.cost, Tone::Plain);
     let age = (columns.age > 0).then(|| {
@@ -212,11 +205,11 @@ fn doing(row: &SessionRow) -> String {
     }
 }
 
-fn agent(
+fn draw_agent(
     ctx: DrawContext<'_>,
     mut writer: RowWriter<'_>,
     row: &AgentRow,
-    (depth, last): (usize, bool),
+    node: AgentNode,
     columns: &Columns,
     drawn: &mut DrawnFrame,
 ) {
@@ -224,8 +217,8 @@ fn agent(
     let display = row.display();
     let tone = tone(display);
     drawn.moves |= display != Display::Done;
-    let depth = depth.min(6);
-    let branch = if last {
+    let depth = node.depth.min(6);
+    let branch = if node.last {
         theme.sign("└ ", "`-")
     } else {
         theme.sign("├ ", "|-")
@@ -242,7 +235,7 @@ fn agent(
         writer.skip(columns.project as u16 + 1);
     }
     writer.column(&words::agent_doing(row), columns.doing, tone);
-    since(
+    draw_since(
         &mut writer,
         now.saturating_sub(row.status_since),
         display,
@@ -345,7 +338,7 @@ impl Columns {
 }
 
 /// Writes the duration of a state: to the second if a session waits or works, else to the minute.
-pub fn since(
+fn draw_since(
     writer: &mut RowWriter<'_>,
     span: i64,
     display: Display,
@@ -363,7 +356,12 @@ pub fn since(
 }
 
 /// Writes the use of the context window as a bar and a number.
-pub fn context(writer: &mut RowWriter<'_>, theme: &Theme, percent: Option<f64>, columns: &Columns) {
+fn draw_context(
+    writer: &mut RowWriter<'_>,
+    theme: &Theme,
+    percent: Option<f64>,
+    columns: &Columns,
+) {
     let percent = percent
         .filter(|percent| percent.is_finite())
         .map(|percent| percent.clamp(0.0, 999.0));
@@ -398,13 +396,13 @@ mod tests {
     fn the_list_scrolls_no_further_than_it_must() {
         let mut tree_rows = vec![TreeRow::Session(0); 20];
         tree_rows[10] = TreeRow::Group(None);
-        assert_eq!(first_in_sight(0, 3, 5, &tree_rows), 0);
-        assert_eq!(first_in_sight(0, 7, 5, &tree_rows), 3);
+        assert_eq!(first_visible(0, 3, 5, &tree_rows), 0);
+        assert_eq!(first_visible(0, 7, 5, &tree_rows), 3);
         // A group's name comes into sight with its first session.
-        assert_eq!(first_in_sight(15, 11, 5, &tree_rows), 10);
-        assert_eq!(first_in_sight(15, 11, 1, &tree_rows), 11);
+        assert_eq!(first_visible(15, 11, 5, &tree_rows), 10);
+        assert_eq!(first_visible(15, 11, 1, &tree_rows), 11);
         // Rows have gone: no empty space below while there is something above.
-        assert_eq!(first_in_sight(18, 19, 5, &tree_rows), 15);
-        assert_eq!(first_in_sight(3, 2, 50, &tree_rows), 0);
+        assert_eq!(first_visible(18, 19, 5, &tree_rows), 15);
+        assert_eq!(first_visible(3, 2, 50, &tree_rows), 0);
     }
 }

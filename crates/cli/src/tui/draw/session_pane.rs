@@ -28,10 +28,10 @@ pub(super) fn draw(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer, drawn:
     let Some(row) = ctx.model.current() else {
         return;
     };
-    rule(ctx, row, inner, buffer);
+    draw_title_line(ctx, row, inner, buffer);
     let mut y = inner.y + 1;
     let most = usize::from(inner.height / 5).clamp(1, 4);
-    for (text, tone) in about(theme, row, usize::from(inner.width), most) {
+    for (text, tone) in summary(theme, row, usize::from(inner.width), most) {
         if y + 2 >= inner.bottom() {
             break;
         }
@@ -48,11 +48,11 @@ pub(super) fn draw(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer, drawn:
         ..inner
     };
     drawn.events = area;
-    list(ctx, events, buffer);
+    draw_events(ctx, events, buffer);
 }
 
 /// Draws the line above the pane, with the name of the session.
-fn rule(ctx: DrawContext<'_>, row: &SessionRow, area: Rect, buffer: &mut Buffer) {
+fn draw_title_line(ctx: DrawContext<'_>, row: &SessionRow, area: Rect, buffer: &mut Buffer) {
     let theme = ctx.theme;
     let focused = ctx.model.focus == Focus::Events;
     let tone = if focused { Tone::Accent } else { Tone::Dim };
@@ -61,7 +61,7 @@ fn rule(ctx: DrawContext<'_>, row: &SessionRow, area: Rect, buffer: &mut Buffer)
     writer.own(line, tone).skip(1);
     let room = writer.room();
     writer
-        .foreign(named(row), room.saturating_sub(16), Tone::Strong)
+        .foreign(title_or_id(row), room.saturating_sub(16), Tone::Strong)
         .skip(1);
     if focused && writer.room() > 30 {
         let back = ctx.model.events.scrolled_back;
@@ -75,13 +75,13 @@ fn rule(ctx: DrawContext<'_>, row: &SessionRow, area: Rect, buffer: &mut Buffer)
 }
 
 /// Returns the title of a session, else its short id: its last prompt is shown below.
-fn named(row: &SessionRow) -> &str {
+fn title_or_id(row: &SessionRow) -> &str {
     let title = row.title.as_deref();
     title.unwrap_or_else(|| short_id(&row.session_id))
 }
 
 /// Formats the prompt, question, effort, facts and troubles of a session in a few lines.
-fn about(
+fn summary(
     theme: &Theme,
     row: &SessionRow,
     width: usize,
@@ -171,7 +171,7 @@ fn facts(theme: &Theme, row: &SessionRow) -> Vec<String> {
 }
 
 /// Draws the events that fit, the newest at the bottom.
-fn list(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer) {
+fn draw_events(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer) {
     let events = &ctx.model.events;
     if events.lines.is_empty() && area.height > 0 {
         let mut writer = RowWriter::new(buffer, ctx.theme, area, area.y);
@@ -182,11 +182,11 @@ fn list(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer) {
     let end = events.lines.len().saturating_sub(events.scrolled_back);
     let begin = end.saturating_sub(height);
     for (line, y) in events.lines.range(begin..end).zip(area.y..) {
-        event(ctx.theme, line, RowWriter::new(buffer, ctx.theme, area, y));
+        draw_event(ctx.theme, line, RowWriter::new(buffer, ctx.theme, area, y));
     }
 }
 
-fn event(theme: &Theme, line: &EventLine, mut writer: RowWriter<'_>) {
+fn draw_event(theme: &Theme, line: &EventLine, mut writer: RowWriter<'_>) {
     let at = jiff::Timestamp::from_millisecond(line.at).ok();
     let at = at.map(|at| {
         at.to_zoned(theme.zone.clone())

@@ -1,5 +1,5 @@
-//! Drawings of sessions that never were, as snapshots; and whatever stands in the rows, however small
-//! the terminal: it draws, and inside its area.
+//! Snapshots of drawings of invented sessions, and a property test: rows of any content are drawn
+//! inside the area at any size of the terminal.
 
 use becket_wire::effort::EffortBrief;
 use becket_wire::session::{AgentRow, Display, Figures, MAIN, SessionRow, Status};
@@ -155,7 +155,7 @@ fn a_session_that_waits_takes_no_line_and_no_interrupt_without_a_question() {
     model.act(Action::NextWaiting);
     model.act(Action::Line);
     assert_snapshot!("refused", picture(&model, &theme(), 80, 20));
-    // Nothing of the reason is cut where there is less room.
+    // The reason is not cut in a narrower terminal.
     let narrow = picture(&model, &theme(), 40, 20);
     for word in ["https://example.org", "taken for one", "close this"] {
         assert!(narrow.contains(word), "{narrow}");
@@ -238,7 +238,7 @@ fn motion_only_where_something_moves() {
     assert_eq!((quiet.moves, quiet.next_in), (false, Some(60_000)));
     let (_, busy) = shown(&model(one()), &theme(), 120, 20);
     assert!(busy.moves && busy.next_in <= Some(1_000));
-    // A thousand, of which those in sight are done.
+    // A thousand sessions, of which the visible ones are done.
     let mut model = model(many(1_000));
     model.options.grouped = false;
     model.invalidate_tree();

@@ -1,4 +1,6 @@
-//! Selection and totals while rows come, move and go.
+//! Selection and totals while rows appear, move and disappear.
+
+use becket_wire::session::AgentRow;
 
 use super::*;
 
@@ -63,7 +65,7 @@ fn clear_keeps_the_line_and_the_selection() {
     model.put(next);
     model.settle();
     assert_eq!(selected(&model), "a2");
-    // The end of the former session comes late: the line stays.
+    // The end of the former session arrives late: its key is in use by the next one.
     model.put(ended);
     model.settle();
     assert_eq!(model.rows().len(), 2);
@@ -83,7 +85,7 @@ fn a_neighbour_follows_on_a_session_that_ended() {
     });
     model.settle();
     assert_eq!(selected(&model), "c");
-    // From now on it is that one, wherever it goes.
+    // The selection follows this session from now on.
     model.put(row("c", Display::Error, 3));
     model.settle();
     assert_eq!(selected(&model), "c");
@@ -100,7 +102,7 @@ fn a_neighbour_follows_on_a_session_that_ended() {
 }
 
 #[test]
-fn who_needs_me_comes_next_and_around_and_last_those_i_looked_at() {
+fn next_waiting_goes_round_and_takes_seen_sessions_last() {
     let mut model = model(vec![
         row("e", Display::Error, 1),
         row("w", Display::Attention, 1),
@@ -194,14 +196,12 @@ fn ids(rows: &[SessionRow], options: &ListOptions) -> String {
         TreeRow::Session(at) => rows[*at].session_id.clone(),
         TreeRow::Agent {
             session,
-            agent,
-            depth,
-            last,
+            agent: node,
         } => format!(
             "{}{}{}",
-            if *last { '`' } else { '|' },
-            "-".repeat(*depth),
-            rows[*session].agents[*agent].agent_id
+            if node.last { '`' } else { '|' },
+            "-".repeat(node.depth),
+            rows[*session].agents[node.index].agent_id
         ),
     };
     build_tree(rows, options)
@@ -296,7 +296,7 @@ fn line(seq: i64) -> EventLine {
 }
 
 #[test]
-fn what_is_looked_at_stays_while_new_ones_come() {
+fn a_scrolled_event_stays_while_new_ones_come() {
     let mut events = EventLog::default();
     (0..10).for_each(|seq| events.put(line(seq)));
     events.scroll(4);
