@@ -269,7 +269,7 @@ fn edit(
     })?;
     drop(lock);
     let changed = changed.ok_or(SwitchError::KeepsChanging(path))?;
-    Ok(Switched { changed, set_aside })
+    Ok(SwitchOutcome { changed, set_aside })
 }
 
 /// Returns the real path of a folder; if it is gone, the path as given.

@@ -82,12 +82,12 @@ pub fn change(
     };
     let lock = place.run().join("trust.lock");
     let held = replace::lock(&lock, LOCK_WAIT).map_err(|why| match why.kind() {
-        ErrorKind::TimedOut => BookError::Held { file: lock.clone() },
+        ErrorKind::TimedOut => TrustStoreError::Held { file: lock.clone() },
         _ => unwritable(why),
     })?;
     let mut aside = None;
     let written = replace::retry(|| {
-        let read = Snapshot::read(&file, LARGEST_BOOK);
+        let read = Snapshot::read(&file, LARGEST_STORE);
         let known = read.and_then(|before| {
             let store = TrustStore::of(&file, before.bytes()).map_err(io::Error::other)?;
             Ok((before, store))

@@ -134,8 +134,8 @@ pub fn claim(call: &BuiltinCall<'_>, event: &Event, problems: Vec<Problem>) -> V
     claimed(call, fnv1a(event.as_bytes()), &problems).unwrap_or(problems)
 }
 
-fn claimed(call: &Call<'_>, event: u64, problems: &[Problem]) -> Option<Vec<Problem>> {
-    let file = call.memory.parent()?.join(TOLD);
+fn claimed(call: &BuiltinCall<'_>, event: u64, problems: &[Problem]) -> Option<Vec<Problem>> {
+    let file = call.memory.parent()?.join(REPORTED);
     let mut lock = replace::lock(&file, LOCK_WAIT).ok()?;
     let text = fs::read_to_string(&file).unwrap_or_default();
     let mut rows: Vec<String> = text.lines().map(str::to_owned).collect();
