@@ -34,7 +34,7 @@ enum CheckpointVerb {
     Restore(CheckpointRestore),
 }
 
-/// CheckpointList the checkpoints of this repository, the newest first
+/// List the checkpoints of this repository, the newest first
 #[derive(Debug, clap::Args)]
 struct CheckpointList {
     /// Print JSON
@@ -42,7 +42,7 @@ struct CheckpointList {
     json: bool,
 }
 
-/// CheckpointShow what a checkpoint holds: how its files differ from the commit that was checked out
+/// Show what a checkpoint holds: how its files differ from the commit that was checked out
 #[derive(Debug, clap::Args)]
 struct CheckpointShow {
     /// The checkpoint: its id, its time, or the beginning of one of them

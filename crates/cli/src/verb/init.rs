@@ -49,7 +49,7 @@ pub struct InitArgs {
     write: Option<PathBuf>,
 }
 
-/// Which settings file is meant.
+/// The options that choose the settings file.
 #[derive(Debug, clap::Args)]
 #[group(multiple = false)]
 pub struct ScopeArgs {
@@ -66,32 +66,38 @@ pub struct ScopeArgs {
 
 impl ScopeArgs {
     pub fn scope(&self) -> Scope {
-        match (self.project, self.local) {
-            (true, _) => Scope::Project,
-            (_, true) => Scope::Local,
-            _ => Scope::User,
+        if self.project {
+            Scope::Project
+        } else if self.local {
+            Scope::Local
+        } else {
+            Scope::User
         }
     }
 }
 
 impl InitArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
-        // What changes nothing may be called by anyone.
+        // A call that changes nothing is allowed inside Claude Code.
         if !self.dry_run && (!self.tmux || self.write.is_some()) {
             world.refuse_inside_claude("init")?;
         }
         if self.tmux {
             return tmux_lines(world, self.write.as_deref());
         }
-        let strict = match (self.strict, self.no_strict) {
-            (true, _) => Strict::On,
-            (_, true) => Strict::Off,
-            _ => Strict::Keep,
+        let strict = if self.strict {
+            Strict::On
+        } else if self.no_strict {
+            Strict::Off
+        } else {
+            Strict::Keep
         };
-        let status_line = match (self.statusline, self.no_statusline) {
-            (true, _) => StatusLine::On,
-            (_, true) => StatusLine::Off,
-            _ => StatusLine::Keep,
+        let status_line = if self.statusline {
+            StatusLine::On
+        } else if self.no_statusline {
+            StatusLine::Off
+        } else {
+            StatusLine::Keep
         };
         let scope = self.scope.scope();
         let outcome = settings::init(world, scope, strict, status_line, self.dry_run)?;
@@ -157,7 +163,7 @@ fn tell(outcome: &Outcome, events: usize) {
     anstream::println!("registered for {events} events{strict} in {file}");
     tell_backup(outcome);
     if outcome.inspection.status_line.is_beside() {
-        anstream::println!("your own status line is kept: becket's stands beneath it");
+        anstream::println!("your own status line is kept: becket's is shown beneath it");
     }
     if outcome.scope == Scope::Project {
         anstream::println!(
@@ -205,7 +211,7 @@ pub fn report(outcome: &Outcome, events: usize, dry_run: bool) -> serde_json::Va
     report
 }
 
-/// The slash commands. Without them becket works all the same, so what fails is only told.
+/// Installs the slash commands. becket works without them, so a failure is only a warning.
 pub fn install(world: &World, scope: Scope, dry_run: bool) -> Vec<Command> {
     commands::install(world, scope, dry_run).unwrap_or_else(|why| {
         anstream::eprintln!("{WARN}warning:{WARN:#} no slash commands: {why:#}");
@@ -237,12 +243,14 @@ pub fn print_command_diffs(commands: &[Command]) {
 }
 
 pub fn commands_json(commands: &[Command]) -> serde_json::Value {
-    let json = |command: &Command| {
-        json!({
-            "file": command.path,
-            "changed": command.changed(),
-            "left_alone": command.left_alone,
+    let commands = commands.iter();
+    commands
+        .map(|command| {
+            json!({
+                "file": command.path,
+                "changed": command.changed(),
+                "left_alone": command.left_alone,
+            })
         })
-    };
-    commands.iter().map(json).collect()
+        .collect()
 }

@@ -1,4 +1,4 @@
-//! `becket try`: one hook on one event, to see what it does.
+//! `becket try`: runs one hook on one event, and shows its answer.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `becket why`: why an event came out as it did.
+//! `becket why`: explains the decision about an event.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -74,8 +74,8 @@ fn tell(world: &World, runs: &Runs<'_>, id: EventId) -> Result<Told> {
     };
     let mut ran = runs.find_all(&query)?;
     ran.sort_by(|one, other| {
-        let key = |found: &FoundRun| (found.run.at, found.run.hook.clone());
-        key(one).cmp(&key(other))
+        let by_time = one.run.at.cmp(&other.run.at);
+        by_time.then_with(|| one.run.hook.cmp(&other.run.hook))
     });
     Ok(Told {
         detour: runs.detour(id),
@@ -86,7 +86,7 @@ fn tell(world: &World, runs: &Runs<'_>, id: EventId) -> Result<Told> {
     })
 }
 
-/// The code by which the call can be allowed once. It is for a person, so not inside Claude Code.
+/// Returns the code that allows the call once. Returns none inside Claude Code: the code is for a person.
 fn code_of(world: &World, event: EventId) -> Option<String> {
     let mut denied = denied_calls(world).into_iter();
     denied
@@ -94,7 +94,7 @@ fn code_of(world: &World, event: EventId) -> Option<String> {
         .map(|denied| denied.code)
 }
 
-/// The hooks that wanted the event and did not run, as far as today's config and switches tell why.
+/// Returns the hooks that match the event and did not run, with the reason in today's config and switches.
 fn skipped(world: &World, event: &EventRow, ran: &[FoundRun]) -> Vec<Skipped> {
     let payload = event.payload.as_deref().unwrap_or_default();
     let Ok(head) = Head::read(payload) else {
