@@ -13,6 +13,7 @@ use crate::session::history::History;
 use crate::session::source::Source;
 use crate::session::stats::{By, add_up};
 use crate::session::table::table;
+use crate::switch::is_in;
 use crate::ui::style::Look;
 use crate::ui::text;
 use crate::world::{World, project_of};
@@ -89,7 +90,7 @@ impl SessionsArgs {
         let any = !rows.is_empty();
         let project = self.project.as_deref().map(|folder| project(world, folder));
         rows.retain(|row| {
-            is_in(row, project.as_deref())
+            project.as_deref().is_none_or(|project| is_in(row, project))
                 && (self.display.is_empty() || is_shown_as(row, &self.display))
         });
         session::sort(&mut rows);
@@ -157,14 +158,6 @@ fn project(world: &World, folder: &Path) -> PathBuf {
     project_of(&folder).to_path_buf()
 }
 
-fn is_in(row: &SessionRow, project: Option<&Path>) -> bool {
-    let Some(project) = project else {
-        return true;
-    };
-    let place = row.project.as_deref().or(row.cwd.as_deref());
-    place.is_some_and(|place| Path::new(place).starts_with(project))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,10 +169,9 @@ mod tests {
             cwd: Some(cwd.to_owned()),
             ..SessionRow::default()
         };
-        let api = Some(Path::new("/w/api"));
+        let api = Path::new("/w/api");
         assert!(is_in(&row(Some("/w/api"), "/elsewhere"), api));
         assert!(is_in(&row(None, "/w/api/src"), api));
         assert!(!is_in(&row(Some("/w/api-2"), "/w/api"), api));
-        assert!(is_in(&row(None, "/x"), None));
     }
 }

@@ -29,7 +29,7 @@ impl TryArgs {
         let hook = bench.named(&self.hook)?;
         bench.refuse_untrusted(hook)?;
         let sample = match &self.event {
-            Some(meant) => bench.sample(meant)?,
+            Some(event) => bench.sample(event)?,
             None => bench.sample_for(hook)?.ok_or_else(|| {
                 let what = format!("no recorded event and no sample event fits {}", hook.name);
                 Failure::new(Code::Missing, what).hint("pass --event FILE or --event EVENT_ID")
@@ -38,8 +38,8 @@ impl TryArgs {
         let standing = bench.standing(hook, &sample);
         let tried = bench.try_on(hook, &sample)?;
         if self.json {
-            let told = show::json(&tried, &sample, standing.as_deref());
-            println!("{}", crate::ui::text::json(&told)?);
+            let report = show::json(&tried, &sample, standing.as_deref());
+            println!("{}", crate::ui::text::json(&report)?);
         } else {
             let look = Look::of_stdout();
             anstream::print!("{}", show::one(&tried, &sample, standing.as_deref(), &look));

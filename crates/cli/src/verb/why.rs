@@ -39,20 +39,21 @@ impl WhyArgs {
             Some(prefix) => log::event_id(world, &prefix)?,
             None => last(&runs, self.session)?,
         };
-        let told = tell(world, &runs, id)?;
+        let explanation = explain(world, &runs, id)?;
         if self.json {
-            println!("{}", crate::ui::text::json(&Json::from(&told))?);
+            println!("{}", crate::ui::text::json(&Json::from(&explanation))?);
         } else {
-            anstream::print!("{}", full(&told, &Look::of_stdout()));
+            anstream::print!("{}", full(&explanation, &Look::of_stdout()));
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
+/// Returns the newest event that was decided or on which a hook failed, else the newest with a running hook.
 fn last(runs: &Runs<'_>, session: Option<String>) -> Result<EventId> {
     let session = runs.session(session.or_else(own_session).as_deref())?;
-    let told = runs.last_told(session.as_deref())?;
-    let last = told.or_else(|| runs.last_begun(session.as_deref()));
+    let decided = runs.last_told(session.as_deref())?;
+    let last = decided.or_else(|| runs.last_begun(session.as_deref()));
     last.ok_or_else(|| {
         let whose = session.map_or_else(String::new, |id| format!(" in the session {id}"));
         let what = format!("nothing was decided{whose} yet, and no hook has failed");
@@ -63,7 +64,7 @@ fn last(runs: &Runs<'_>, session: Option<String>) -> Result<EventId> {
     })
 }
 
-fn tell(world: &World, runs: &Runs<'_>, id: EventId) -> Result<Told> {
+fn explain(world: &World, runs: &Runs<'_>, id: EventId) -> Result<Told> {
     let event = runs.event(id)?.ok_or_else(|| {
         let failure = Failure::new(Code::Missing, format!("no event has the id {id}"));
         failure.hint("becket events shows the ids")
@@ -109,8 +110,9 @@ fn skipped(world: &World, event: &EventRow, ran: &[FoundRun]) -> Vec<Skipped> {
         let has_run = ran.iter().any(|found| found.run.hook == hook.name);
         !has_run && concerns(hook, &name, &head, payload, project)
     });
-    let why = missing.map(|hook| (hook, state(hook, &switches, head.agent_type.as_deref())));
-    why.filter(|(_, state)| *state != State::Enabled)
+    let states = missing.map(|hook| (hook, state(hook, &switches, head.agent_type.as_deref())));
+    states
+        .filter(|(_, state)| *state != State::Enabled)
         .map(|(hook, state)| Skipped {
             hook: hook.name.clone(),
             reason: state.to_string(),
