@@ -187,7 +187,7 @@ impl Client {
         self.ask(Ask::Status)?;
         match self.reply()? {
             Told::Status(status) => Ok(*status),
-            _ => Err(unexpected_reply()),
+            other => Err(refusal(other)),
         }
     }
 

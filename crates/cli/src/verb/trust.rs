@@ -369,24 +369,23 @@ impl TrustReport {
             let origin = self.origin(&setting.origin);
             format!("{key} = {value}  {DIM}{origin}{DIM:#}")
         });
-        out += &section("values that it sets", values.collect());
+        out += &section("values that it sets", values);
         let guards = self.guards().into_iter();
-        let guards = guards.map(|it| visible(&it)).collect();
-        out += &section("guards that it adds", guards);
+        out += &section("guards that it adds", guards.map(|it| visible(&it)));
         let tools = self.tools().into_iter().map(str::to_owned);
         let title = "your hooks that start this project's tools or files";
-        out += &section(title, tools.collect());
+        out += &section(title, tools);
         match &self.changes {
             None => {
                 let files = self.pins.paths().map(visible);
-                out += &section("files that are pinned", files.collect());
+                out += &section("files that are pinned", files);
             }
             Some(changes) => {
                 let lines = changes.iter().map(|Change { path, how }| {
                     let (style, path) = (style(*how), visible(path));
                     format!("{style}{:<7}{style:#}  {path}", word(*how))
                 });
-                out += &section("since you trusted it", lines.collect());
+                out += &section("since you trusted it", lines);
                 for Change { path, .. } in changes.iter().filter(|it| it.how != How::Gone) {
                     let title = format!("{}, as it is now", visible(path));
                     out += &section(&title, self.content(path));
@@ -490,7 +489,8 @@ impl TrustReport {
 }
 
 /// Renders a section of the report. Without lines it is empty.
-fn section(title: &str, lines: Vec<String>) -> String {
+fn section(title: &str, lines: impl IntoIterator<Item = String>) -> String {
+    let lines: Vec<String> = lines.into_iter().collect();
     if lines.is_empty() {
         return String::new();
     }
