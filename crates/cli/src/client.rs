@@ -324,8 +324,8 @@ fn lost(missed: Missed) -> anyhow::Error {
     }
 }
 
-/// Fails if `BECKET_NO_DAEMON` is set. `what` is the subject of the error.
-pub fn must_be_allowed(world: &World, what: &str) -> Result<()> {
+/// Fails if `BECKET_NO_DAEMON` is set. `what` names the work that needs the daemon.
+pub fn require_daemon(world: &World, what: &str) -> Result<()> {
     if !world.no_daemon {
         return Ok(());
     }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use becket_daemon::life::now_ms;
 use becket_wire::rpc::{Ask, EventQuery, Response, Shown, Told};
 
-use crate::client::{Client, is_unreachable, must_be_allowed, refusal, unexpected_reply};
+use crate::client::{Client, is_unreachable, refusal, require_daemon, unexpected_reply};
 use crate::event_line::{EventPrinter, LineFormat};
 use crate::log;
 use crate::world::World;
@@ -149,7 +149,7 @@ fn stream(
 /// Prints the events of database and spool without changing them.
 fn without_daemon(world: &World, query: EventQuery, printer: &mut EventPrinter) -> Result<()> {
     if query.follow {
-        must_be_allowed(world, "--follow needs the daemon")?;
+        require_daemon(world, "--follow needs the daemon")?;
     }
     for row in log::read(world, query)? {
         printer.print(&row)?;

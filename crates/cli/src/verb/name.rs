@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use becket_wire::rpc::Ask;
 
-use crate::client::{Client, must_be_allowed};
+use crate::client::{Client, require_daemon};
 use crate::failure::{Code, Failure};
 use crate::session::source::one;
 use crate::ui::text;
@@ -45,7 +45,7 @@ impl NameArgs {
         }
         let title = title.as_deref().map(checked).transpose()?;
         let meant = the_session(session)?;
-        must_be_allowed(world, "only the daemon can set titles")?;
+        require_daemon(world, "only the daemon can set titles")?;
         let mut client = Client::connect_or_start(world)?;
         let row = one(&meant, |query| client.sessions(query))?;
         client.execute(Ask::Name {

@@ -9,7 +9,7 @@ use becket_wire::rpc::{Ask, Response, Told};
 use becket_wire::session::{Display, SessionRow};
 
 use crate::client::{
-    Client, gone, is_late, is_unreachable, must_be_allowed, refusal, unexpected_reply,
+    Client, gone, is_late, is_unreachable, refusal, require_daemon, unexpected_reply,
 };
 use crate::failure::{Code, Failure};
 use crate::session::source::one;
@@ -104,7 +104,7 @@ pub fn wait(
     goal: Goal,
     timeout: Option<Duration>,
 ) -> Result<SessionRow> {
-    must_be_allowed(world, "`becket wait` needs the daemon")?;
+    require_daemon(world, "`becket wait` needs the daemon")?;
     let now = Instant::now();
     let until = timeout.and_then(|timeout| now.checked_add(timeout));
     let first_look = timeout.and_then(|timeout| now.checked_add(timeout.max(FIRST_LOOK)));
