@@ -198,7 +198,7 @@ fn claudekits_hooks_have_their_names_and_beckets_own_are_offered() {
 #[test]
 fn only_what_was_named_goes() {
     let (world, before) = registered(SETTINGS);
-    fails(&world, &["adopt", "--only", "nobody"], 3, "\"nobody\"");
+    fails(&world, &["adopt", "--only", "unlisted"], 3, "`unlisted`");
     fails(
         &world,
         &["adopt", "--all", "--only", "guard"],

@@ -107,7 +107,7 @@ fn find(git: &Git, word: &str) -> Result<engine::Checkpoint> {
                 "several checkpoints begin with `{word}`: {}",
                 names.join(", ")
             );
-            Failure::new(Code::Usage, what).hint("type more of the name")
+            Failure::new(Code::Usage, what).hint("type more of its name")
         }
         Found::None => {
             let what = format!("there is no checkpoint `{word}` in this repository");
