@@ -100,7 +100,7 @@ impl Client {
     /// Connects to the next daemon for the reader of a stream. If the user stopped the daemon, waits until another
     /// process starts one, or until this time.
     pub fn wait_for_next_daemon(world: &World, until: Option<Instant>) -> Result<Self> {
-        let mut told = false;
+        let mut is_reported = false;
         loop {
             if let Some(client) = Self::next_daemon(world)? {
                 return Ok(client);
@@ -108,7 +108,7 @@ impl Client {
             if until.is_some_and(|until| Instant::now() >= until) {
                 return Err(lost(Missed::Slow));
             }
-            if !std::mem::replace(&mut told, true) {
+            if !std::mem::replace(&mut is_reported, true) {
                 anstream::eprintln!("{STOPPED}");
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
@@ -187,7 +187,7 @@ impl Client {
         self.ask(Ask::Status)?;
         match self.reply()? {
             Told::Status(status) => Ok(*status),
-            _ => Err(unexpected_reply()),
+            other => Err(refusal(other)),
         }
     }
 
@@ -322,6 +322,16 @@ fn lost(missed: Missed) -> anyhow::Error {
             .into(),
         _ => gone(),
     }
+}
+
+/// Fails if `BECKET_NO_DAEMON` is set. `what` names the work that needs the daemon.
+pub fn require_daemon(world: &World, what: &str) -> Result<()> {
+    if !world.no_daemon {
+        return Ok(());
+    }
+    let what = format!("{what}, and BECKET_NO_DAEMON is set");
+    let failure = Failure::new(Code::Unreachable, what);
+    Err(failure.hint("unset BECKET_NO_DAEMON").into())
 }
 
 /// Makes the error for a daemon that ended before its answer was complete.

@@ -438,18 +438,21 @@ pub(super) fn database(world: &World) -> Vec<DoctorCheck> {
             "becket events --limit 500 shows it",
         ));
     }
-    let damaged = std::fs::read_dir(world.place.home())
-        .into_iter()
-        .flatten()
-        .flatten();
-    let damaged = damaged.filter(|entry| {
-        entry
-            .file_name()
-            .to_string_lossy()
-            .starts_with("becket.db.damaged-")
-    });
-    for entry in damaged.filter(|entry| !entry.file_name().to_string_lossy().ends_with(['l', 'm']))
-    {
+    checks.extend(damaged_databases(world));
+    checks
+}
+
+/// Warns of damaged databases that were set aside.
+fn damaged_databases(world: &World) -> Vec<DoctorCheck> {
+    let mut checks = Vec::new();
+    let entries = std::fs::read_dir(world.place.home()).into_iter().flatten();
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        // Beside a database are its files `-wal` and `-shm`.
+        if !name.starts_with("becket.db.damaged-") || name.ends_with(['l', 'm']) {
+            continue;
+        }
         let file = entry.path();
         let what = format!("a damaged database was set aside as {}", file.display());
         checks.push(DoctorCheck::warning(

@@ -211,38 +211,42 @@ pub fn person(row: &EventRow, now: &jiff::Zoned, width: usize) -> String {
     let tool = visible(row.tool.as_deref().unwrap_or_default(), NAME);
     // Event and tool share a column: 80 characters leave no room for two.
     let rest = EVENT_AND_TOOL.saturating_sub(event.chars().count() + 1);
-    let mut notes = String::new();
-    let mut plain = format!("{at}  {id}  {session:8}  {event} {tool:rest$} ");
-    let mut note = |style: anstyle::Style, text: String| {
-        plain.push_str(&text);
-        plain.push(' ');
-        notes.push_str(&format!("{style}{text}{style:#} "));
-    };
+    let plain = format!("{at}  {id}  {session:8}  {event} {tool:rest$} ");
+    let mut line =
+        format!("{DIM}{at}  {id}{DIM:#}  {session:8}  {BOLD}{event}{BOLD:#} {tool:rest$} ");
+    let mut room = width.saturating_sub(plain.chars().count());
+    for (style, note) in notes(row) {
+        line += &format!("{style}{note}{style:#} ");
+        room = room.saturating_sub(note.chars().count() + 1);
+    }
+    let about: String = about(row).chars().take(room).collect();
+    if !about.is_empty() {
+        line += &format!("{DIM}{about}{DIM:#}");
+    }
+    line.trim_end().to_owned()
+}
+
+/// Returns the notes of an event's line: agent, decision, fault, source and masking.
+fn notes(row: &EventRow) -> Vec<(anstyle::Style, String)> {
+    let mut notes = Vec::new();
     if let Some(agent) = &row.agent_id {
-        note(DIM, format!("agent {}", visible(agent, 8)));
+        notes.push((DIM, format!("agent {}", visible(agent, 8))));
     }
     if let Some(decision) = &row.decision {
-        note(WARN, self::decision(decision));
+        notes.push((WARN, self::decision(decision)));
     }
     if let Some(fault) = &row.fault {
-        note(BAD, fault.clone());
+        notes.push((BAD, fault.clone()));
     }
     match row.source {
         Source::Daemon => {}
-        Source::Alone => note(DIM, "standalone".to_owned()),
-        Source::Replay => note(DIM, "replay".to_owned()),
+        Source::Alone => notes.push((DIM, "standalone".to_owned())),
+        Source::Replay => notes.push((DIM, "replay".to_owned())),
     }
     if row.masked > 0 {
-        note(DIM, format!("{} masked", row.masked));
+        notes.push((DIM, format!("{} masked", row.masked)));
     }
-    let room = width.saturating_sub(plain.chars().count());
-    let about: String = about(row).chars().take(room).collect();
-    if !about.is_empty() {
-        notes.push_str(&format!("{DIM}{about}{DIM:#}"));
-    }
-    let line =
-        format!("{DIM}{at}  {id}{DIM:#}  {session:8}  {BOLD}{event}{BOLD:#} {tool:rest$} {notes}");
-    line.trim_end().to_owned()
+    notes
 }
 
 /// Returns the part of an event's payload that tells best what the event is about.

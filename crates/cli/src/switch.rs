@@ -190,7 +190,8 @@ fn living_here(world: &World) -> (Vec<SessionRow>, PathBuf) {
     (rows, project.to_path_buf())
 }
 
-fn is_in(row: &SessionRow, project: &Path) -> bool {
+/// Returns true if the session works in this project or in a folder below it.
+pub fn is_in(row: &SessionRow, project: &Path) -> bool {
     let place = row.project.as_deref().or(row.cwd.as_deref());
     place.is_some_and(|place| Path::new(place).starts_with(project))
 }

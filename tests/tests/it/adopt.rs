@@ -197,7 +197,7 @@ fn claudekit_hooks_keep_their_names_and_built_ins_are_offered() {
 #[test]
 fn adopt_only_moves_the_named_hooks() {
     let (world, before) = registered(SETTINGS);
-    fails(&world, &["adopt", "--only", "unknown"], 3, "\"unknown\"");
+    fails(&world, &["adopt", "--only", "unlisted"], 3, "`unlisted`");
     fails(
         &world,
         &["adopt", "--all", "--only", "guard"],

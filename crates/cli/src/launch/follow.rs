@@ -350,25 +350,23 @@ mod tests {
                 ..row.clone()
             }))
         };
-        let (to, heard) = channel();
+        let (sender, messages) = channel();
         let soon = now_ms() / 1000 - 59;
-        to.send(Message::SessionChanged(Box::new(row.clone())))
-            .unwrap();
-        to.send(limited(soon)).unwrap();
+        sender.send(Message::One(Box::new(row.clone()))).unwrap();
+        sender.send(limited(soon)).unwrap();
         // The user went on before that.
-        to.send(Message::SessionChanged(Box::new(row.clone())))
-            .unwrap();
-        to.send(Message::Leave).unwrap();
-        let followed = follower.run(&heard, &mut NoObserver, Vec::new);
+        sender.send(Message::One(Box::new(row.clone()))).unwrap();
+        sender.send(Message::Leave).unwrap();
+        let followed = follower.run(&messages, &mut NoObserver, Vec::new);
         assert_eq!((followed.limit, followed.limit_over), (None, false));
         assert!(child.try_wait().unwrap().is_none());
 
-        to.send(limited(soon)).unwrap();
+        sender.send(limited(soon)).unwrap();
         let ended = std::thread::spawn(move || {
             drop(child.wait());
-            to.send(Message::Leave)
+            sender.send(Message::Leave)
         });
-        let followed = follower.run(&heard, &mut NoObserver, Vec::new);
+        let followed = follower.run(&messages, &mut NoObserver, Vec::new);
         assert!(followed.limit_over);
         assert_eq!(followed.session.as_deref(), Some("s1"));
         assert!(ended.join().unwrap().is_ok());
@@ -393,10 +391,9 @@ mod tests {
             }),
             ..SessionRow::default()
         };
-        let (to, heard) = channel();
+        let (sender, messages) = channel();
         for handover in [false, true] {
-            to.send(Message::SessionChanged(Box::new(row(handover))))
-                .unwrap();
+            sender.send(Message::One(Box::new(row(handover)))).unwrap();
         }
         let last = SessionRow {
             ended_at: Some(1),
@@ -404,9 +401,9 @@ mod tests {
         };
         let ended = std::thread::spawn(move || {
             drop(child.wait());
-            to.send(Message::Leave)
+            sender.send(Message::Leave)
         });
-        let followed = follower.run(&heard, &mut NoObserver, || vec![last]);
+        let followed = follower.run(&messages, &mut NoObserver, || vec![last]);
         assert!(followed.handover);
         assert!(ended.join().unwrap().is_ok());
     }

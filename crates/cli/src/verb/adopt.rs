@@ -29,7 +29,7 @@ pub struct Adopt {
     /// Move these hooks, by the names that the list gives them
     #[arg(long, value_name = "NAME", num_args = 1.., conflicts_with = "undo")]
     only: Vec<String>,
-    /// Take becket's own hook in place of one that says its name, such as claudekit's lint-changed
+    /// Use becket's built-in hook in place of one that names it, such as claudekit's lint-changed
     #[arg(long, conflicts_with = "undo")]
     built_in: bool,
     /// Do not ask: also move a project's hooks, which do not run until `becket trust`

@@ -24,7 +24,7 @@ pub struct BuiltinArgs {
     /// Its own keys of the config
     #[arg(long, value_name = "JSON", default_value = "{}")]
     options: String,
-    /// The project that its person approved [default: the git root above the event's folder]
+    /// The project that the user approved [default: the git root above the event's folder]
     #[arg(long, value_name = "PATH")]
     project: Option<PathBuf>,
 }

@@ -36,7 +36,7 @@ enum CheckpointVerb {
     Restore(CheckpointRestore),
 }
 
-/// CheckpointList the checkpoints of this repository, the newest first
+/// List the checkpoints of this repository, the newest first
 #[derive(Debug, clap::Args)]
 struct CheckpointList {
     /// Print JSON
@@ -44,7 +44,7 @@ struct CheckpointList {
     json: bool,
 }
 
-/// CheckpointShow what a checkpoint holds: how its files differ from the commit that was checked out
+/// Show what a checkpoint holds: how its files differ from the commit that was checked out
 #[derive(Debug, clap::Args)]
 struct CheckpointShow {
     /// The checkpoint: its id, its time, or the beginning of one of them
@@ -109,7 +109,7 @@ fn find(git: &Git, word: &str) -> Result<engine::Checkpoint> {
                 "several checkpoints begin with `{word}`: {}",
                 names.join(", ")
             );
-            Failure::new(Code::Usage, what).hint("type more of the name")
+            Failure::new(Code::Usage, what).hint("type more of its name")
         }
         CheckpointMatch::None => {
             let what = format!("there is no checkpoint `{word}` in this repository");

@@ -1,4 +1,4 @@
-//! `becket config`: what is in force and what set it; check, schema, path.
+//! `becket config`: shows the values in force and their origins, checks the files, prints the schema and the paths.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -66,7 +66,7 @@ impl ConfigArgs {
             None if self.json => println!("{:#}", all_json(&snapshot)),
             None => {
                 let shown = values(&snapshot, event_line::width());
-                anstream::print!("{shown}{}", trouble(&snapshot));
+                anstream::print!("{shown}{}", warnings(&snapshot));
             }
             Some(ConfigVerb::Path { json: true }) => println!("{:#}", files_json(&snapshot)),
             Some(ConfigVerb::Path { json: false }) => anstream::print!("{}", files(&snapshot)),
@@ -77,14 +77,14 @@ impl ConfigArgs {
     }
 }
 
-/// Warns of hooks whose program, or the script that it would run, is not there.
+/// Warns of hooks whose program or script does not exist.
 fn missing_programs(snapshot: &Snapshot, project: &Path, cwd: &Path) -> Vec<Problem> {
     let mut problems = Vec::new();
     for hook in &snapshot.hooks {
         let Action::Run(program) = &hook.action else {
             continue;
         };
-        // That of an untrusted project too: its author checks before trusting it.
+        // Hooks of an untrusted project are checked too: its author runs this before trusting it.
         let Some(what) = missing(program, project, cwd).filter(|_| hook.off.is_none()) else {
             continue;
         };
@@ -98,8 +98,8 @@ fn missing_programs(snapshot: &Snapshot, project: &Path, cwd: &Path) -> Vec<Prob
     problems
 }
 
-/// Says which file a program needs and does not have. Of a line with several commands the first is
-/// judged, and only by the files that it names: it may be a keyword. One with expansions is not judged.
+/// Returns a text about the file that a program needs and that does not exist. Of a line with several commands only the
+/// first is checked, and only the files that it names: it may be a keyword. A line with expansions is not checked.
 fn missing(program: &Program, project: &Path, cwd: &Path) -> Option<String> {
     let mut is_cut = false;
     let words = match program {
@@ -118,11 +118,11 @@ fn missing(program: &Program, project: &Path, cwd: &Path) -> Option<String> {
         }
     };
     let (first, rest) = words.split_first()?;
-    let is_started = match program {
+    let needs_path = match program {
         Program::List(_) => !first.contains('/'),
         Program::Shell(_) => !is_cut && is_looked_up(first),
     };
-    if is_started && program::find(first, &program::folders()).is_none() {
+    if needs_path && program::find(first, &program::folders()).is_none() {
         return Some(format!("{first} is not on PATH"));
     }
     let options = rest.iter().take_while(|word| word.starts_with('-'));
@@ -130,24 +130,25 @@ fn missing(program: &Program, project: &Path, cwd: &Path) -> Option<String> {
     let is_code = options.iter().any(|option| is_for_code(option));
     let script = operands.first();
     let script = script.filter(|_| is_interpreter(first) && !is_code);
-    // After options, an operand without a slash may be the value of one. Without a dot, it may be a
-    // verb, as in `deno run`.
-    let is_bare = |word: &str| options.is_empty() && word.contains('.');
-    let script = script.filter(|word| word.contains('/') || is_bare(word));
+    // An operand without a slash may be the value of an option, and without a dot a verb, as in `deno run`.
+    let script =
+        script.filter(|word| word.contains('/') || (options.is_empty() && word.contains('.')));
     let first = Some(first).filter(|word| word.contains('/'));
-    let is_missing = |word: &str| {
-        let home = word.strip_prefix("~/").zip(std::env::home_dir());
-        let path = home.map_or(Path::new(word).to_path_buf(), |(rest, home)| {
-            home.join(rest)
-        });
-        !project.join(&path).exists() && !cwd.join(&path).exists()
-    };
     let mut files = first.into_iter().chain(script);
-    let file = files.find(|word| is_missing(word))?;
+    let file = files.find(|word| !exists(word, project, cwd))?;
     Some(format!("{file} does not exist"))
 }
 
-/// Returns the part of a shell's line before the first operator that stands outside of quotes.
+/// Returns true if a file exists, seen from the project or from the working folder.
+fn exists(word: &str, project: &Path, cwd: &Path) -> bool {
+    let path = match word.strip_prefix("~/").zip(std::env::home_dir()) {
+        Some((rest, home)) => home.join(rest),
+        None => Path::new(word).to_path_buf(),
+    };
+    project.join(&path).exists() || cwd.join(&path).exists()
+}
+
+/// Returns the part of a shell's line before the first operator outside of quotes.
 fn first_command(line: &str) -> &str {
     let mut quote = None;
     let mut is_escaped = false;
@@ -167,7 +168,7 @@ fn first_command(line: &str) -> &str {
     &line[..end.unwrap_or(line.len())]
 }
 
-/// Programs of a shell itself, which are not on PATH.
+/// The commands of a shell itself, which are not on PATH.
 const SHELL_BUILTINS: [&str; 20] = [
     ".", "builtin", "cd", "command", "eval", "exec", "exit", "export", "read", "return", "set",
     "shift", "source", "time", "trap", "type", "ulimit", "umask", "unset", "wait",
@@ -175,8 +176,9 @@ const SHELL_BUILTINS: [&str; 20] = [
 
 /// Returns true if a shell looks for a program of this name on PATH.
 fn is_looked_up(word: &str) -> bool {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
-    word.chars().all(is_plain) && !SHELL_BUILTINS.contains(&word)
+    word.chars()
+        .all(|c| c.is_ascii_alphanumeric() || "-_.+".contains(c))
+        && !SHELL_BUILTINS.contains(&word)
 }
 
 /// Returns true if the operand after this option of an interpreter is code: `-c`, `-lc`, `-pe`,
@@ -191,7 +193,7 @@ fn is_for_code(option: &str) -> bool {
     }
 }
 
-/// Puts the user's home where a shell would.
+/// Replaces `$HOME` by the user's home, as a shell would.
 fn with_home(line: String) -> String {
     let Some(home) = std::env::home_dir() else {
         return line;
@@ -202,7 +204,7 @@ fn with_home(line: String) -> String {
     line.replace("$HOME\"", &format!("{home}\""))
 }
 
-/// Every value and what set it, in columns.
+/// Lists every value with its origin, in columns.
 fn values(snapshot: &Snapshot, room: usize) -> String {
     let rows: Vec<[String; 3]> = snapshot
         .settings
@@ -218,24 +220,22 @@ fn values(snapshot: &Snapshot, room: usize) -> String {
     columns(&rows, room)
 }
 
-/// Whatever is longer does not move the others' columns.
+/// The greatest width of a column. A longer text does not widen it.
 const WIDEST: usize = 60;
 
-/// Three columns, the last one dim. ConfigVerb does not fit goes on below, in the second one. Keys, values
-/// and paths may be another's: nothing in them is hidden or obeyed.
+/// Renders three columns, the last one dim. A text that does not fit continues on the next line, in the second column.
+/// Keys, values and paths may be foreign: their hidden characters are shown, and the terminal obeys none.
 fn columns(rows: &[[String; 3]], room: usize) -> String {
     let rows: Vec<[String; 3]> = rows
         .iter()
         .map(|row| row.each_ref().map(|cell| visible(cell)))
         .collect();
-    let width = |column: usize, most: usize| {
-        let lengths = rows.iter().map(|row| row[column].width());
-        let lengths = lengths.filter(|length| *length <= most);
-        lengths.max().unwrap_or(0)
-    };
-    let (first, third) = (width(0, WIDEST), width(2, usize::MAX));
+    let (first, third) = (
+        column_width(&rows, 0, WIDEST),
+        column_width(&rows, 2, usize::MAX),
+    );
     let left = room.saturating_sub(first + third + 4);
-    let second = width(1, left.clamp(8, WIDEST));
+    let second = column_width(&rows, 1, left.clamp(8, WIDEST));
     let mut out = String::new();
     for [one, two, three] in &rows {
         let taken = one.width().max(first) + two.width().max(second) + three.width() + 4;
@@ -254,8 +254,14 @@ fn columns(rows: &[[String; 3]], room: usize) -> String {
     out
 }
 
-/// ConfigVerb a person should know besides the values: files that do not count, problems.
-fn trouble(snapshot: &Snapshot) -> String {
+/// Returns the width of the widest cell in a column, without those over the limit.
+fn column_width(rows: &[[String; 3]], column: usize, limit: usize) -> usize {
+    let widths = rows.iter().map(|row| row[column].width());
+    widths.filter(|width| *width <= limit).max().unwrap_or(0)
+}
+
+/// Lists the ignored files and the problems.
+fn warnings(snapshot: &Snapshot) -> String {
     let mut out = String::new();
     for file in &snapshot.files {
         if file.standing == Standing::NotTrusted {
@@ -268,7 +274,7 @@ fn trouble(snapshot: &Snapshot) -> String {
         }
     }
     for problem in &snapshot.problems {
-        out += &told(problem);
+        out += &problem_text(problem);
     }
     if out.is_empty() {
         out
@@ -277,7 +283,7 @@ fn trouble(snapshot: &Snapshot) -> String {
     }
 }
 
-fn told(problem: &Problem) -> String {
+fn problem_text(problem: &Problem) -> String {
     let (style, word) = match problem.severity {
         Severity::Error => (BAD, "error"),
         Severity::Warning => (WARN, "warning"),
@@ -285,7 +291,7 @@ fn told(problem: &Problem) -> String {
     let text = visible(&problem.to_string());
     let mut out = format!("{style}{word}:{style:#} {text}\n");
     for line in problem.picture().iter().flat_map(|picture| picture.lines()) {
-        // One character for each, so that the mark stands below what it means.
+        // One character for each, so that the mark stays below its place.
         let line = line.replace(|c| c != '\t' && !is_plain(c), "\u{fffd}");
         writeln!(out, "  {DIM}{line}{DIM:#}").ok();
     }
@@ -307,7 +313,7 @@ fn check(snapshot: &Snapshot, json: bool) -> ExitCode {
         let problems: Vec<Json> = snapshot.problems.iter().map(problem_json).collect();
         println!("{:#}", json!({ "clean": clean, "problems": problems }));
     } else {
-        let list: String = snapshot.problems.iter().map(told).collect();
+        let list: String = snapshot.problems.iter().map(problem_text).collect();
         anstream::print!("{list}");
         if snapshot.problems.is_empty() {
             println!("the configuration is clean");
@@ -375,21 +381,22 @@ fn value_json(value: &Value) -> Json {
 }
 
 fn files_json(snapshot: &Snapshot) -> Json {
-    let file = |file: &config::Report| {
-        json!({
-            "level": file.source.level.name(),
-            "file": file.source.file,
-            "exists": file.standing != Standing::Absent,
-            "standing": match file.standing {
-                Standing::Absent => "absent",
-                Standing::InForce => "in-force",
-                Standing::NotTrusted => "not-trusted",
-                Standing::LastGood => "last-good",
-                Standing::Broken => "broken",
-            },
-        })
-    };
-    snapshot.files.iter().map(file).collect()
+    snapshot.files.iter().map(file_json).collect()
+}
+
+fn file_json(file: &config::Report) -> Json {
+    json!({
+        "level": file.source.level.name(),
+        "file": file.source.file,
+        "exists": file.standing != Standing::Absent,
+        "standing": match file.standing {
+            Standing::Absent => "absent",
+            Standing::InForce => "in-force",
+            Standing::NotTrusted => "not-trusted",
+            Standing::LastGood => "last-good",
+            Standing::Broken => "broken",
+        },
+    })
 }
 
 fn problem_json(problem: &Problem) -> Json {
@@ -414,7 +421,7 @@ mod tests {
 
     use super::*;
 
-    /// ConfigVerb the verb would show, without styles and without the folder of this run.
+    /// Returns the output of the verb, without styles and without the folder of this run.
     fn shown(show: fn(&Snapshot) -> String) -> String {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);

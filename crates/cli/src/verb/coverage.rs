@@ -1,4 +1,4 @@
-//! `becket coverage`: the tool calls that no guard saw.
+//! `becket coverage`: shows the tool calls that no guard saw.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use becket_daemon::lifecycle::now_ms;
 use becket_daemon::store::RanDenied;
-use becket_engine::coverage::{AgentCoverage, ToolCall};
+use becket_engine::coverage::AgentCoverage;
 use serde::Serialize;
 
 use crate::client::Client;
@@ -49,13 +49,13 @@ impl CoverageArgs {
             let all: Vec<_> = compared.iter().map(CoverageJson::from).collect();
             println!("{}", text::json(&all)?);
         } else {
-            anstream::print!("{}", told(&compared, &Look::of_stdout()));
+            anstream::print!("{}", report(&compared, &Look::of_stdout()));
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// More unseen calls of a session are counted, not listed.
+/// The most calls of a session that the JSON lists.
 const LISTED: usize = 100;
 
 #[derive(Debug, Serialize)]
@@ -67,7 +67,7 @@ struct CoverageJson<'a> {
     unseen: u32,
     agents: &'a [AgentCoverage],
     unseen_calls: Vec<UnseenCall<'a>>,
-    /// Calls that becket had denied.
+    /// The calls that ran although becket had denied them.
     ran_denied: Vec<RanCall<'a>>,
     transcript_path: Option<&'a Path>,
     trouble: Option<&'a str>,
@@ -90,13 +90,13 @@ struct RanCall<'a> {
 
 impl<'a> From<&'a SessionCoverage> for CoverageJson<'a> {
     fn from(one: &'a SessionCoverage) -> Self {
-        let call = |(id, call): (&'a str, &'a ToolCall)| UnseenCall {
+        let unseen = one.calls.calls.unseen().into_iter();
+        let unseen = unseen.map(|(id, call)| UnseenCall {
             tool_use_id: id,
             agent_id: call.agent.as_deref(),
             tool: &call.tool,
             at: call.at.map(moment),
-        };
-        let unseen = one.calls.calls.unseen().into_iter();
+        });
         let ran = one.ran_denied.iter().map(|ran| RanCall {
             tool_use_id: &ran.tool_use_id,
             tool: &ran.tool,
@@ -109,7 +109,7 @@ impl<'a> From<&'a SessionCoverage> for CoverageJson<'a> {
             calls: one.coverage.calls,
             unseen: one.coverage.unseen,
             agents: &one.coverage.agents,
-            unseen_calls: unseen.map(call).take(LISTED).collect(),
+            unseen_calls: unseen.take(LISTED).collect(),
             ran_denied: ran.take(LISTED).collect(),
             transcript_path: one.transcript.as_deref(),
             trouble: one.calls.trouble.as_deref(),
@@ -126,17 +126,17 @@ const COLUMNS: [Column; 6] = [
     Column::left("TOOLS", 0).cut_to(12),
 ];
 
-/// A line for each agent with unseen calls, then the sum, then what to do.
-fn told(compared: &[SessionCoverage], look: &Look) -> String {
+/// Renders a line for each agent with unseen calls, the sum, and hints.
+fn report(compared: &[SessionCoverage], look: &Look) -> String {
     let paths = compared.iter().filter_map(|one| one.project.as_deref());
     let names = projects(paths);
-    let project = |one: &SessionCoverage| one.project.as_deref().and_then(|path| names.get(path));
     let mut rows = Vec::new();
     for one in compared {
+        let project = one.project.as_deref().and_then(|path| names.get(path));
         for agent in one.coverage.agents.iter().filter(|agent| agent.unseen > 0) {
             rows.push([
                 Cell::new(short(Some(&one.session_id)), BOLD),
-                Cell::plain(project(one).map_or("", |name| name)),
+                Cell::plain(project.map_or("", |name| name)),
                 Cell::new(agent.agent_id.as_deref().unwrap_or("main"), DIM),
                 Cell::plain(agent.calls.to_string()),
                 Cell::new(agent.unseen.to_string(), BAD),
@@ -144,16 +144,14 @@ fn told(compared: &[SessionCoverage], look: &Look) -> String {
             ]);
         }
     }
-    let mut out = match rows.is_empty() {
-        true => String::new(),
-        false => grid(COLUMNS, &rows, look) + "\n",
-    };
-    let sum = |count: fn(&SessionCoverage) -> u32| compared.iter().map(count).sum::<u32>() as usize;
-    let (calls, unseen) = (
-        sum(|one| one.coverage.calls),
-        sum(|one| one.coverage.unseen),
-    );
-    let all = text::count(calls, "tool call", "tool calls");
+    let mut out = String::new();
+    if !rows.is_empty() {
+        out += &grid(COLUMNS, &rows, look);
+        out.push('\n');
+    }
+    let calls: u32 = compared.iter().map(|one| one.coverage.calls).sum();
+    let unseen: u32 = compared.iter().map(|one| one.coverage.unseen).sum();
+    let all = text::count(calls as usize, "tool call", "tool calls");
     let sessions = text::count(compared.len(), "session", "sessions");
     out += &match (calls, unseen) {
         (0, _) => "No tool calls in the transcripts of that time.\n".to_owned(),
@@ -173,8 +171,10 @@ fn told(compared: &[SessionCoverage], look: &Look) -> String {
     if compared.iter().any(|one| !one.ran_denied.is_empty()) {
         out += "hint: `becket doctor` lists the mods of Claude Code that can lift a denial\n";
     }
-    let is_deaf = |one: &&SessionCoverage| !one.hooked && one.coverage.unseen > 0;
-    if let Some(one) = compared.iter().find(is_deaf) {
+    if let Some(one) = compared
+        .iter()
+        .find(|one| !one.hooked && one.coverage.unseen > 0)
+    {
         let place = one.project.as_deref().unwrap_or("its project");
         out += &format!(
             "hint: no event of session {} came; look for disableAllHooks in the settings of {}, and run `becket doctor` there\n",
@@ -191,7 +191,7 @@ fn told(compared: &[SessionCoverage], look: &Look) -> String {
     out
 }
 
-/// The tools of an agent's unseen calls, each with how often.
+/// Lists the tools of an agent's unseen calls, with their numbers.
 fn tools(one: &SessionCoverage, agent: Option<&str>) -> String {
     let mut tools: BTreeMap<&str, u32> = BTreeMap::new();
     for (_, call) in one.calls.calls.unseen() {

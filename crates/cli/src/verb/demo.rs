@@ -1,4 +1,4 @@
-//! `becket demo`: a day of several sessions, in a home that is thrown away.
+//! `becket demo`: plays a day of several sessions in a throw-away home.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -10,7 +10,7 @@ use crate::ui::style::{BAD, BOLD, DIM, GOOD, WARN};
 use crate::ui::text::{count, visible};
 use crate::world::World;
 
-/// DoctorCheck every part of becket, and show how to fix what is wrong
+/// Check every part of becket, and show how to fix what is wrong
 ///
 /// Sends an event through the very command that is registered with Claude Code, and looks for it
 /// in the database. Exits 1 when something is broken.

@@ -6,9 +6,8 @@ use anyhow::Result;
 use becket_daemon::lifecycle::now_ms;
 use becket_wire::rpc::{Ask, EventQuery, FollowCursor, Response, Told};
 
-use crate::client::{Client, is_unreachable, refusal, unexpected_reply};
+use crate::client::{Client, is_unreachable, refusal, require_daemon, unexpected_reply};
 use crate::event_line::{EventPrinter, LineFormat};
-use crate::failure::{Code, Failure};
 use crate::log;
 use crate::world::World;
 
@@ -150,12 +149,7 @@ fn stream(
 /// Prints the events of database and spool without changing them.
 fn without_daemon(world: &World, query: EventQuery, printer: &mut EventPrinter) -> Result<()> {
     if query.follow {
-        return Err(Failure::new(
-            Code::Unreachable,
-            "--follow needs the daemon, and BECKET_NO_DAEMON is set",
-        )
-        .hint("unset BECKET_NO_DAEMON")
-        .into());
+        require_daemon(world, "--follow needs the daemon")?;
     }
     for row in log::read(world, query)? {
         printer.print(&row)?;

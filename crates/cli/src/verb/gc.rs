@@ -1,4 +1,4 @@
-//! `becket gc`: what nobody needs any more, listed, and deleted on yes.
+//! `becket gc`: lists files that are not needed any more, and deletes them after a yes.
 
 use std::collections::HashSet;
 use std::fs::{self, DirEntry};
@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use becket_engine::session;
 use becket_wire::id::parse_uuid;
-use becket_wire::session::{SessionQuery, SessionRow};
+use becket_wire::session::SessionQuery;
 use serde_json::{Value, json};
 
 use crate::session::source::SessionSource;
@@ -22,7 +22,7 @@ use crate::world::{World, own_session};
 
 /// List files that are not needed any more, and offer to delete them
 ///
-/// becket never deletes these by itself. LeftoverKind is listed: the switches and the memory of hooks of
+/// becket never deletes these by itself. What is listed: the switches and the memory of hooks of
 /// sessions that have long ended, damaged switch files that were set aside, long texts of hooks, and
 /// files that were left half written.
 #[derive(Debug, clap::Args)]
@@ -40,32 +40,31 @@ pub struct GcArgs {
 
 impl GcArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
-        let left = leftovers(world, self.days)?;
+        let leftovers = find(world, self.days)?;
         if self.json {
-            let delete = self.yes;
-            let list: Vec<Value> = left.iter().map(|left| left.json(delete)).collect();
-            if delete {
-                remove(&left)?;
+            let list: Vec<Value> = leftovers.iter().map(|it| it.json(self.yes)).collect();
+            if self.yes {
+                remove(&leftovers)?;
             }
             println!("{}", ui::text::json(&list)?);
             return Ok(ExitCode::SUCCESS);
         }
         tell_lost_sessions(world)?;
-        if left.is_empty() {
+        if leftovers.is_empty() {
             println!("Nothing to delete.");
             return Ok(ExitCode::SUCCESS);
         }
-        for left in &left {
+        for leftover in &leftovers {
             anstream::println!(
                 "{}  {DIM}{}, {}{DIM:#}",
-                left.path.display(),
-                left.kind.words().1,
-                age(left)
+                leftover.path.display(),
+                leftover.kind.description(),
+                leftover.age()
             );
         }
-        let things = count(left.len(), "thing", "things");
+        let things = count(leftovers.len(), "thing", "things");
         if self.yes || (ui::is_attended() && ui::agrees(&format!("Delete {things}?"))?) {
-            remove(&left)?;
+            remove(&leftovers)?;
             println!("Deleted {things}.");
         } else if !ui::is_attended() {
             println!("Nothing was deleted: --yes deletes {things}.");
@@ -74,21 +73,20 @@ impl GcArgs {
     }
 }
 
-/// So many sessions that ended without a word are listed, the newest.
+/// The most sessions without an end event that are listed, the newest.
 const LOST: u32 = 20;
 
-/// Lists the sessions that becket itself ended, since no process of theirs was known. Their rows stay.
+/// Lists the sessions that becket itself ended, since they had no known process. Their rows stay.
 fn tell_lost_sessions(world: &World) -> Result<()> {
     let query = SessionQuery {
         all: true,
         limit: Some(LOST),
         ..SessionQuery::default()
     };
-    let mut rows = SessionSource::open(world).sessions(&query)?;
-    let is_lost = |row: &SessionRow| {
+    let mut rows = Source::open(world).sessions(&query)?;
+    rows.retain(|row| {
         row.pid.is_none() && row.end_reason.as_deref() == Some(session::PROCESS_GONE)
-    };
-    rows.retain(is_lost);
+    });
     for row in &rows {
         let project = row.project.as_deref().or(row.cwd.as_deref());
         let project = one_line(project.unwrap_or_default());
@@ -104,29 +102,29 @@ impl Leftover {
     fn json(&self, deleted: bool) -> Value {
         json!({
             "path": self.path,
-            "what": self.kind.words().0,
+            "what": self.kind.word(),
             "session_id": self.session,
             "last_touched": moment(self.touched),
             "deleted": deleted,
         })
     }
+
+    fn age(&self) -> String {
+        let now = jiff::Timestamp::now().as_millisecond();
+        format!("untouched for {}", span(now.saturating_sub(self.touched)))
+    }
 }
 
-fn age(left: &Leftover) -> String {
-    let now = jiff::Timestamp::now().as_millisecond();
-    format!("untouched for {}", span(now.saturating_sub(left.touched)))
-}
-
-fn remove(left: &[Leftover]) -> Result<()> {
-    for left in left {
-        let path = &left.path;
-        let removed = if left.is_folder {
+fn remove(leftovers: &[Leftover]) -> Result<()> {
+    for leftover in leftovers {
+        let path = &leftover.path;
+        let removed = if leftover.is_folder {
             fs::remove_dir_all(path)
         } else {
             fs::remove_file(path)
         };
         match removed {
-            // Another process removed it.
+            // Another process has removed it.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             removed => removed.with_context(|| format!("could not remove {}", path.display()))?,
         }
@@ -136,19 +134,19 @@ fn remove(left: &[Leftover]) -> Result<()> {
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
-/// One thing that may go.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Leftover {
-    pub path: PathBuf,
-    pub kind: LeftoverKind,
-    pub session: Option<String>,
-    /// Milliseconds since 1970.
-    pub touched: i64,
-    pub is_folder: bool,
+/// A file or folder that is not needed any more.
+#[derive(Debug)]
+struct Leftover {
+    path: PathBuf,
+    kind: LeftoverKind,
+    session: Option<String>,
+    /// The time of the last change, in milliseconds since 1970.
+    touched: i64,
+    is_folder: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LeftoverKind {
+enum LeftoverKind {
     Switches,
     Memory,
     Damaged,
@@ -157,44 +155,54 @@ pub enum LeftoverKind {
 }
 
 impl LeftoverKind {
-    /// For scripts, and for people.
-    fn words(self) -> (&'static str, &'static str) {
+    /// Returns the word for scripts.
+    fn word(self) -> &'static str {
         match self {
-            Self::Switches => ("switches", "switches of a session that has ended"),
-            Self::Memory => ("memory", "what hooks remember of a session that has ended"),
-            Self::Damaged => ("damaged", "damaged switches, set aside"),
-            Self::LongText => ("said", "what a hook said, too long for an answer"),
-            Self::HalfWritten => ("half_written", "left half written"),
+            Self::Switches => "switches",
+            Self::Memory => "memory",
+            Self::Damaged => "damaged",
+            Self::LongText => "said",
+            Self::HalfWritten => "half_written",
+        }
+    }
+
+    /// Returns the description for people.
+    fn description(self) -> &'static str {
+        match self {
+            Self::Switches => "switches of a session that has ended",
+            Self::Memory => "what hooks remember of a session that has ended",
+            Self::Damaged => "damaged switches, set aside",
+            Self::LongText => "what a hook said, too long for an answer",
+            Self::HalfWritten => "left half written",
         }
     }
 }
 
-/// Everything untouched for so many days, and that no live session has.
-pub fn leftovers(world: &World, days: u32) -> Result<Vec<Leftover>> {
-    let live = live(world)?;
+/// Finds the leftovers that are untouched for this number of days and belong to no live session.
+fn find(world: &World, days: u32) -> Result<Vec<Leftover>> {
+    let live = live_sessions(world)?;
     let before = jiff::Timestamp::now().as_millisecond() - i64::from(days) * DAY_MS;
-    let is_free = |left: &Leftover| {
-        let lives = left.session.as_ref().is_some_and(|id| live.contains(id));
-        !lives && left.touched <= before
-    };
     let mut found: Vec<Leftover> = entries(&world.place.sessions())?
         .iter()
-        .filter_map(of_switches)
+        .filter_map(switches)
         .collect();
     let memory = world.place.run().join("hooks");
-    found.extend(entries(&memory)?.iter().filter_map(of_memory));
-    let said = world.place.run().join("said");
-    found.extend(entries(&said)?.iter().filter_map(long_text));
-    found.retain(is_free);
+    found.extend(entries(&memory)?.iter().filter_map(hook_memory));
+    let long_texts = world.place.run().join("said");
+    found.extend(entries(&long_texts)?.iter().filter_map(long_text));
+    found.retain(|it| {
+        let is_live = it.session.as_ref().is_some_and(|id| live.contains(id));
+        !is_live && it.touched <= before
+    });
     found.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(found)
 }
 
-/// The ids of the sessions that live, as far as anybody knows.
-fn live(world: &World) -> Result<HashSet<String>> {
-    let rows = SessionSource::open(world).sessions(&SessionQuery::default())?;
+/// Returns the ids of all sessions that are known to live.
+fn live_sessions(world: &World) -> Result<HashSet<String>> {
+    let rows = Source::open(world).sessions(&SessionQuery::default())?;
     let ids = rows.into_iter().map(|row| row.session_id);
-    // Who calls us lives, known or not.
+    // The session that has started this call lives, even if the daemon does not know it.
     let ids = ids.chain(own_session());
     Ok(ids.map(|id| id.to_ascii_lowercase()).collect())
 }
@@ -210,7 +218,7 @@ fn entries(folder: &Path) -> Result<Vec<DirEntry>> {
     }
 }
 
-fn of_switches(entry: &DirEntry) -> Option<Leftover> {
+fn switches(entry: &DirEntry) -> Option<Leftover> {
     let name = entry.file_name().into_string().ok()?;
     let (session, kind) = if let Some(id) = name.strip_suffix(".json") {
         (Some(id), LeftoverKind::Switches)
@@ -221,7 +229,7 @@ fn of_switches(entry: &DirEntry) -> Option<Leftover> {
     } else {
         return None;
     };
-    // LeftoverKind has another name is not ours.
+    // A file with another name is not becket's.
     if session.is_some_and(|id| parse_uuid(id).is_none()) {
         return None;
     }
@@ -251,7 +259,7 @@ fn long_text(entry: &DirEntry) -> Option<Leftover> {
     })
 }
 
-fn of_memory(entry: &DirEntry) -> Option<Leftover> {
+fn hook_memory(entry: &DirEntry) -> Option<Leftover> {
     let name = entry.file_name().into_string().ok()?;
     parse_uuid(&name)?;
     entry.metadata().ok().filter(fs::Metadata::is_dir)?;
@@ -264,7 +272,7 @@ fn of_memory(entry: &DirEntry) -> Option<Leftover> {
     })
 }
 
-/// When anything in a folder was last touched. Hooks do not nest deeply.
+/// Returns the time of the last change in a folder, up to a depth of 8: hooks do not nest deeply.
 fn newest(folder: &Path, depth: usize) -> Option<i64> {
     let own = fs::symlink_metadata(folder).ok()?.modified().ok()?;
     let mut newest_of_all = ms(own);
@@ -273,9 +281,10 @@ fn newest(folder: &Path, depth: usize) -> Option<i64> {
             let Ok(metadata) = entry.metadata() else {
                 continue;
             };
-            let touched = match metadata.is_dir() {
-                true => newest(&entry.path(), depth + 1),
-                false => metadata.modified().ok().map(ms),
+            let touched = if metadata.is_dir() {
+                newest(&entry.path(), depth + 1)
+            } else {
+                metadata.modified().ok().map(ms)
             };
             newest_of_all = newest_of_all.max(touched.unwrap_or(newest_of_all));
         }

@@ -1,4 +1,4 @@
-//! `becket guard`: the guards, what they say to a command, and a pass for a call that they denied.
+//! `becket guard`: lists the guards, tests them on a command, and allows a denied call once.
 
 mod backtest;
 
@@ -24,7 +24,7 @@ use crate::ui::table::{Cell, Column, grid};
 use crate::ui::text::one_line;
 use crate::world::{World, project_of};
 
-/// GuardList guards, try them on a command, allow a denied call once
+/// List guards, try them on a command, allow a denied call once
 #[derive(Debug, clap::Args)]
 pub struct GuardArgs {
     #[command(subcommand)]
@@ -39,7 +39,7 @@ enum GuardVerb {
     AllowOnce(GuardAllowOnce),
 }
 
-/// GuardList the guards of this project: yours, the project's, and those that becket brings along
+/// List the guards of this project: yours, the project's, and those that becket brings along
 #[derive(Debug, clap::Args)]
 struct GuardList {
     /// Print JSON
@@ -83,7 +83,7 @@ impl GuardArgs {
     }
 }
 
-/// What guards are judged by in a project.
+/// The project in which guards judge a call.
 struct GuardContext {
     config: Arc<Snapshot>,
     project: PathBuf,
@@ -123,27 +123,28 @@ impl GuardList {
             println!("{}", Value::from(rules));
             return Ok(ExitCode::SUCCESS);
         }
-        let row = |rule: &Arc<Rule>| {
-            let (state, style) = match (&rule.off, &rule.broken) {
-                (Some(_), _) => ("off", DIM),
-                (None, Some(_)) => ("broken", BAD),
-                (None, None) => ("on", GOOD),
-            };
-            [
-                Cell::new(&rule.id, BOLD),
-                Cell::new(rule.say.name(), says(rule.say)),
-                Cell::new(state, style),
-                Cell::new(rule.declared.to_string(), DIM),
-                Cell::plain(rule.reason.clone().unwrap_or_default()),
-            ]
-        };
-        let rows: Vec<_> = config.guards.iter().map(row).collect();
+        let rows: Vec<_> = config.guards.iter().map(|rule| cells(rule)).collect();
         anstream::print!("{}", grid(LIST, &rows, &Look::of_stdout()));
         if let Some(says) = config.project.as_ref().and_then(Project::message) {
             anstream::println!("\n{says}");
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+fn cells(rule: &Rule) -> [Cell; LIST.len()] {
+    let (state, style) = match (&rule.off, &rule.broken) {
+        (Some(_), _) => ("off", DIM),
+        (None, Some(_)) => ("broken", BAD),
+        (None, None) => ("on", GOOD),
+    };
+    [
+        Cell::new(&rule.id, BOLD),
+        Cell::new(rule.say.name(), answer_style(rule.say)),
+        Cell::new(state, style),
+        Cell::new(rule.declared.to_string(), DIM),
+        Cell::plain(rule.reason.clone().unwrap_or_default()),
+    ]
 }
 
 fn rule_json(rule: &Rule) -> Value {
@@ -160,7 +161,7 @@ fn rule_json(rule: &Rule) -> Value {
     })
 }
 
-fn says(say: Say) -> anstyle::Style {
+fn answer_style(say: Say) -> anstyle::Style {
     match say {
         Say::Deny | Say::Once => BAD,
         Say::Ask | Say::Warn => WARN,
@@ -179,17 +180,18 @@ impl GuardTest {
             (None, Some(file)) => read_event(file)?,
             (None, None) => Vec::new(),
         };
-        let unread = |why| Failure::new(Code::Failed, format!("could not read the event: {why}"));
-        let head = Head::read(&payload).map_err(unread)?;
+        let head = Head::read(&payload).map_err(|why| {
+            Failure::new(Code::Failed, format!("could not read the event: {why}"))
+        })?;
         let cwd = Path::new(head.cwd.as_deref().unwrap_or("/"));
         let project = project_of(cwd).to_path_buf();
-        let bench = GuardContext {
+        let context = GuardContext {
             config: world.loader(Some(&project)).current(),
             home: user_home(),
             project,
         };
         let began = Instant::now();
-        let Judged { call, found } = judge(&head, &payload, &bench.around(world));
+        let Judged { call, found } = judge(&head, &payload, &context.around(world));
         let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
         let first = found.first();
         if self.json {
@@ -203,23 +205,23 @@ impl GuardTest {
             });
             println!("{answer}");
         } else {
-            anstream::print!("{}", told(&call, &found, took_us));
+            anstream::print!("{}", report(&call, &found, took_us));
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
 fn read_event(file: &Path) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    match file.as_os_str() == "-" {
-        true => std::io::stdin().lock().read_to_end(&mut bytes).map(drop),
-        false => std::fs::read(file).map(|read| bytes = read),
-    }
-    .with_context(|| format!("could not read {}", file.display()))?;
-    Ok(bytes)
+    let read = if file.as_os_str() == "-" {
+        let mut bytes = Vec::new();
+        (std::io::stdin().lock().read_to_end(&mut bytes)).map(|_| bytes)
+    } else {
+        std::fs::read(file)
+    };
+    read.with_context(|| format!("could not read {}", file.display()))
 }
 
-/// What the guards say to an event, whatever was allowed before.
+/// Judges an event by the guards, regardless of passes that were given.
 fn judge(head: &Head<'_>, payload: &[u8], around: &Around<'_>) -> Judged {
     let event = head.event.as_deref().unwrap_or_default().into();
     if let Some(tool) = head.tool.as_deref() {
@@ -232,11 +234,11 @@ fn judge(head: &Head<'_>, payload: &[u8], around: &Around<'_>) -> Judged {
     }
 }
 
-fn told(call: &Call, found: &[Found], took_us: u64) -> String {
+fn report(call: &Call, found: &[Found], took_us: u64) -> String {
     let mut out = match found.first() {
         None => format!("{GOOD}no guard objects{GOOD:#}\n"),
         Some(Found { rule, say, reason }) => {
-            let style = says(*say);
+            let style = answer_style(*say);
             let reason: String = reason
                 .lines()
                 .map(|line| format!("  {}\n", one_line(line)))
@@ -258,9 +260,10 @@ fn told(call: &Call, found: &[Found], took_us: u64) -> String {
         };
         let args = act.args.iter().map(|word| &*word.text);
         let words: Vec<&str> = [program].into_iter().chain(args).collect();
-        let via = match act.via.is_empty() {
-            true => String::new(),
-            false => format!("  {DIM}(in {}){DIM:#}", one_line(&act.via.join(", "))),
+        let via = if act.via.is_empty() {
+            String::new()
+        } else {
+            format!("  {DIM}(in {}){DIM:#}", one_line(&act.via.join(", ")))
         };
         out += &format!("  runs    {}{via}\n", one_line(&words.join(" ")));
     }

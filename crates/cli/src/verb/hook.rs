@@ -39,11 +39,10 @@ pub fn run_if_called() -> Option<ExitCode> {
     args.next_if(|verb| verb == "hook")?;
     becket_daemon::lifecycle::no_core_files();
     let args: Vec<OsString> = args.collect();
-    let has = |name: &str| args.iter().any(|arg| arg == name);
-    if has("--help") || has("-h") {
+    if has(&args, "--help") || has(&args, "-h") {
         return None;
     }
-    if !has("--alone") {
+    if !has(&args, "--alone") {
         if args.iter().any(|arg| is_set(&arg.to_string_lossy())) {
             eprintln!("becket: `becket hook` ignores --set: events are judged by the config files");
         }
@@ -53,8 +52,8 @@ pub fn run_if_called() -> Option<ExitCode> {
     let why = why.map_or("unknown".into(), |why| why.to_string_lossy());
     let call = standalone::StandaloneCall {
         why: &why,
-        held: has("--held"),
-        behind: has("--behind"),
+        held: has(&args, "--held"),
+        behind: has(&args, "--behind"),
     };
     if !call.behind {
         // The shim waits, and Claude Code signals the shim alone.
@@ -70,6 +69,10 @@ pub fn run_if_called() -> Option<ExitCode> {
         eprintln!("becket: {error:#}");
         ExitCode::FAILURE
     }))
+}
+
+fn has(args: &[OsString], option: &str) -> bool {
+    args.iter().any(|arg| arg == option)
 }
 
 fn is_set(arg: &str) -> bool {

@@ -1,4 +1,4 @@
-//! `becket hooks`: the named hooks of this project, and whether each runs in this session.
+//! `becket hooks`: lists the named hooks of this project with their states, and switches hooks in the user's config.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -51,9 +51,9 @@ pub struct HooksArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum HooksVerb {
-    /// HooksVerb hooks on in your config, for every session
+    /// Switch hooks on in your config, for every session
     On(HookNames),
-    /// HooksVerb hooks off in your config, for every session
+    /// Switch hooks off in your config, for every session
     Off(HookNames),
 }
 
@@ -76,7 +76,7 @@ impl HooksVerb {
         let hooks = project_config(world, project).hooks.clone();
         let typed = hook.join(" ");
         let typed = name::words(&typed).into_iter();
-        let names = typed.map(|typed| meant(typed, on, &hooks, world));
+        let names = typed.map(|typed| find_switchable(typed, on, &hooks, world));
         let names: Vec<String> = names.collect::<Result<_>>()?;
         let written: Vec<&str> = names.iter().map(|name| &**name).collect();
         up::change(world, "[hooks]", |text| up::switched(text, &written, on))?;
@@ -87,16 +87,16 @@ impl HooksVerb {
         let mut switched = now.hooks.iter().filter(|hook| names.contains(&hook.name));
         if on
             && switched.any(|hook| hook.untrusted)
-            && let Some(rest) = resting(world, project)
+            && let Some(warning) = untrusted_warning(world, project)
         {
-            anstream::eprintln!("{WARN}warning:{WARN:#} {rest}");
+            anstream::eprintln!("{WARN}warning:{WARN:#} {warning}");
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// The hook that a name means, if the user's config may switch it.
-fn meant(typed: &str, on: bool, hooks: &[Arc<Hook>], world: &World) -> Result<String> {
+/// Finds the hook that a name means. Fails if the user's config may not switch it.
+fn find_switchable(typed: &str, on: bool, hooks: &[Arc<Hook>], world: &World) -> Result<String> {
     let name = find(typed, hooks).map_err(|error| {
         let Some(guard) = guard(world, project_of(&world.cwd), typed) else {
             return error;
@@ -113,7 +113,7 @@ fn meant(typed: &str, on: bool, hooks: &[Arc<Hook>], world: &World) -> Result<St
     Ok(name)
 }
 
-/// Says that a hook was switched, and what keeps it from being so in this project.
+/// Reports that a hook was switched, and warns if the switch has no effect in this project.
 fn tell(name: &str, on: bool, hooks: &[Arc<Hook>], world: &World) {
     let word = if on { "on" } else { "off" };
     println!(
@@ -123,7 +123,7 @@ fn tell(name: &str, on: bool, hooks: &[Arc<Hook>], world: &World) {
     let Some(hook) = hooks.iter().find(|hook| hook.name == name) else {
         return;
     };
-    let but = match (&hook.off, on) {
+    let warning = match (&hook.off, on) {
         (Some(origin), true) => {
             let origin = visible(&origin.to_string());
             format!("not here: {origin} switches it off")
@@ -131,36 +131,33 @@ fn tell(name: &str, on: bool, hooks: &[Arc<Hook>], world: &World) {
         (None, false) => "not here: a file of this project switches it on".to_owned(),
         _ => return,
     };
-    anstream::eprintln!("{WARN}warning:{WARN:#} {but}");
+    anstream::eprintln!("{WARN}warning:{WARN:#} {warning}");
 }
 
-/// The id of the guard that a name means, in capital or small letters.
+/// Returns the id of the guard with this name, in capital or small letters.
 fn guard(world: &World, project: &Path, name: &str) -> Option<String> {
     let config = world.loader(Some(project)).current();
     let mut ids = config.guards.iter().map(|guard| &guard.id);
     ids.find(|id| id.eq_ignore_ascii_case(name)).cloned()
 }
 
-/// The hook that is meant, of those that the config names and those that becket brings along.
+/// Finds the hook that a name means, among those of the config and the built-in ones.
 fn find(typed: &str, hooks: &[Arc<Hook>]) -> Result<String> {
     let named = hooks.iter().map(|hook| &*hook.name);
     let names: BTreeSet<&str> = named.chain(BUILT_INS.iter().map(|it| it.name)).collect();
     let (code, what, hint) = match name::find(typed, names) {
         Match::One(name) => return Ok(name.to_owned()),
         Match::Several(several) => {
-            let what = format!("several hooks match {typed:?}");
+            let what = format!("several hooks match `{}`", one_line(typed));
             (Code::Usage, what, several.join(", "))
         }
         Match::None { nearest } => {
-            let what = format!("no hook is called {typed:?}");
-            let hint = nearest.map(|near| format!("did you mean {near}?"));
-            (
-                Code::Missing,
-                what,
-                hint.unwrap_or_else(|| {
-                    "becket hooks --all lists them; becket adopt takes over hooks of Claude Code's settings files".to_owned()
-                }),
-            )
+            let what = format!("no hook is called `{}`", one_line(typed));
+            let hint = match nearest {
+                Some(near) => format!("did you mean {near}?"),
+                None => "becket hooks --all lists them; becket adopt takes over hooks of Claude Code's settings files".to_owned(),
+            };
+            (Code::Missing, what, hint)
         }
     };
     Err(Failure::new(code, what).hint(hint).into())
@@ -183,31 +180,38 @@ impl HooksArgs {
 
     fn list(self, world: &World) -> Result<ExitCode> {
         let name = read_names(&self.hook)?;
-        let meant = SwitchTarget::find_if_named(world, self.session.as_deref())?;
-        let project = match &meant {
-            Some(meant) => meant.project.clone(),
+        let target = SwitchTarget::find_if_named(world, self.session.as_deref())?;
+        let project = match &target {
+            Some(target) => target.project.clone(),
             None => project_of(&world.cwd).to_path_buf(),
         };
         let hooks = project_config(world, &project).hooks.clone();
         let wanted = match name::words(&name)[..] {
             [] => None,
-            ref typed => Some(all_meant(typed, &hooks)),
+            ref typed => Some(find_all(typed, &hooks)),
         };
         let is_missing = wanted.as_ref().is_some_and(Vec::is_empty);
         if self.slash || is_missing {
-            return Ok(say(world, meant.as_ref(), &hooks, &name, self.slash));
+            return Ok(print_status(
+                world,
+                target.as_ref(),
+                &hooks,
+                &name,
+                self.slash,
+            ));
         }
-        let switches = match &meant {
-            Some(meant) => switches(world, meant),
+        let switches = match &target {
+            Some(target) => switches(world, target),
             None => Switches::default(),
         };
         let mut rows: Vec<HookRow<'_>> = states(&hooks, &switches, None)
             .into_iter()
             .map(|(hook, state)| HookRow::Named(hook, state))
             .collect();
-        let is_named = |built_in: &BuiltIn| hooks.iter().any(|hook| hook.name == built_in.name);
         if self.all {
-            let others = BUILT_INS.iter().filter(|it| !is_named(it));
+            let others = BUILT_INS
+                .iter()
+                .filter(|it| hooks.iter().all(|hook| hook.name != it.name));
             rows.extend(others.map(HookRow::Unnamed));
         }
         rows.retain(|row| {
@@ -224,20 +228,18 @@ impl HooksArgs {
             println!("{none} `becket hooks --all` shows the built-in ones.");
         } else {
             anstream::print!("{}", table(&rows, &Look::of_stdout()));
-            let is_resting =
-                |row: &HookRow<'_>| matches!(row, HookRow::Named(_, HookState::NotTrusted));
-            if rows.iter().any(is_resting)
-                && let Some(rest) = resting(world, &project)
+            if (rows.iter()).any(|row| matches!(row, HookRow::Named(_, State::NotTrusted)))
+                && let Some(warning) = untrusted_warning(world, &project)
             {
-                anstream::println!("\n{WARN}{rest}{WARN:#}");
+                anstream::println!("\n{WARN}{warning}{WARN:#}");
             }
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// Every configured hook that one of these words means; none if a word means none.
-fn all_meant(typed: &[&str], hooks: &[Arc<Hook>]) -> Vec<String> {
+/// Returns all configured hooks that these words mean. Returns none if a word means no hook.
+fn find_all(typed: &[&str], hooks: &[Arc<Hook>]) -> Vec<String> {
     let mut all = Vec::new();
     for word in typed {
         match name::find(word, hooks.iter().map(|hook| &*hook.name)) {
@@ -249,33 +251,33 @@ fn all_meant(typed: &[&str], hooks: &[Arc<Hook>]) -> Vec<String> {
     all
 }
 
-/// How many hooks a project that is not trusted keeps from running, and what to do.
-pub fn resting(world: &World, project: &Path) -> Option<String> {
+/// Returns a warning with the number of hooks that do not run because the project is not trusted.
+pub fn untrusted_warning(world: &World, project: &Path) -> Option<String> {
     let config = world.loader(Some(project)).current();
-    let resting = config.resting_hooks().count();
-    let hooks = count(resting, "hook does", "hooks do");
-    match config.project.as_ref()?.can_be_trusted() {
-        _ if resting == 0 => None,
-        true => Some(format!(
-            "{hooks} nothing here until you run `becket trust`: this project is not trusted."
-        )),
-        false => Some(format!(
-            "{hooks} nothing here: this folder is no project (it has neither a .git nor a .becket/)."
-        )),
+    let waiting = config.resting_hooks().count();
+    if waiting == 0 {
+        return None;
     }
+    let hooks = count(waiting, "hook does", "hooks do");
+    let why = if config.project.as_ref()?.can_be_trusted() {
+        "nothing here until you run `becket trust`: this project is not trusted."
+    } else {
+        "nothing here: this folder is no project (it has neither a .git nor a .becket/)."
+    };
+    Some(format!("{hooks} {why}"))
 }
 
-/// In the words of `/hook:status`.
-fn say(
+/// Prints the states as `/hook:status` does.
+fn print_status(
     world: &World,
-    meant: Option<&SwitchTarget>,
+    target: Option<&SwitchTarget>,
     hooks: &[Arc<Hook>],
     name: &str,
     slash: bool,
 ) -> ExitCode {
     let context = SlashContext {
         place: &world.place,
-        session: meant.map_or("", |meant| &meant.session),
+        session: target.map_or("", |target| &target.session),
         cwd: &world.cwd,
         agent_type: None,
         hooks,
@@ -286,23 +288,23 @@ fn say(
     ExitCode::from(if slash { 0 } else { reply.exit })
 }
 
-/// The session's switches. A damaged file is set aside, and told of.
-fn switches(world: &World, meant: &SwitchTarget) -> Switches {
-    let warn = |what: String| {
-        anstream::eprintln!("{WARN}warning:{WARN:#} {what}");
-    };
-    match switch::set_aside(&world.place, &meant.session) {
-        Ok(None) => {}
-        Ok(Some(aside)) => warn(format!(
+/// Reads the session's switches. A damaged file is set aside, with a warning.
+fn switches(world: &World, target: &SwitchTarget) -> Switches {
+    let warning = match switch::set_aside(&world.place, &target.session) {
+        Ok(None) => None,
+        Ok(Some(aside)) => Some(format!(
             "the switches of this session were damaged and count as empty: set aside as {}",
             aside.display()
         )),
-        Err(error) => warn(error.to_string()),
+        Err(error) => Some(error.to_string()),
+    };
+    if let Some(warning) = warning {
+        anstream::eprintln!("{WARN}warning:{WARN:#} {warning}");
     }
-    Switches::read(&world.place, &meant.session).switches
+    Switches::read(&world.place, &target.session).switches
 }
 
-/// One line of the list.
+/// A line of the list.
 enum HookRow<'a> {
     Named(&'a Hook, HookState),
     /// A built-in that no config names.
@@ -352,8 +354,8 @@ impl HookRow<'_> {
             Self::Named(hook, state) => {
                 json["state"] = json!(state.word());
                 json["built_in"] = json!(matches!(hook.action, Action::BuiltIn(..)));
-                json["declared"] = place(&hook.declared);
-                json["off"] = hook.off.as_ref().map_or(Value::Null, place);
+                json["declared"] = origin_json(&hook.declared);
+                json["off"] = hook.off.as_ref().map_or(Value::Null, origin_json);
                 json["skip_agents"] = json!(hook.skip_agents);
                 json["timeout_ms"] = json!(hook.timeout.as_millis() as u64);
                 json["async"] = json!(hook.is_async);
@@ -363,12 +365,12 @@ impl HookRow<'_> {
     }
 }
 
-/// What set a value, for scripts.
-fn place(origin: &Origin) -> Value {
+/// Renders the origin of a value for scripts.
+fn origin_json(origin: &Origin) -> Value {
     json!({"level": origin.level.name(), "file": origin.file, "line": origin.line})
 }
 
-/// Nothing of a line is cut: it is all that there is to know.
+/// The columns of the list. None of them is cut, since no other verb shows these texts.
 const COLUMNS: [Column; 4] = [
     Column::left("", 0),
     Column::left("", 0).wrapped(16),
@@ -377,19 +379,20 @@ const COLUMNS: [Column; 4] = [
 ];
 
 fn table(rows: &[HookRow<'_>], look: &Look) -> String {
-    let cells = |row: &HookRow<'_>| {
-        let style = match row {
-            HookRow::Named(_, HookState::Enabled) => GOOD,
-            HookRow::Named(..) => WARN,
-            HookRow::Unnamed(_) => DIM,
-        };
-        [
-            Cell::new(row.name(), BOLD),
-            Cell::new(row.state(), style),
-            Cell::new(row.events().join(", "), DIM),
-            Cell::plain(row.description()),
-        ]
-    };
     let rows: Vec<_> = rows.iter().map(cells).collect();
     bare(COLUMNS, &rows, look)
+}
+
+fn cells(row: &HookRow<'_>) -> [Cell; COLUMNS.len()] {
+    let style = match row {
+        HookRow::Named(_, State::Enabled) => GOOD,
+        HookRow::Named(..) => WARN,
+        HookRow::Unnamed(_) => DIM,
+    };
+    [
+        Cell::new(row.name(), BOLD),
+        Cell::new(row.state(), style),
+        Cell::new(row.events().join(", "), DIM),
+        Cell::plain(row.description()),
+    ]
 }

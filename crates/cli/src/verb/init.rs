@@ -49,7 +49,7 @@ pub struct InitArgs {
     write: Option<PathBuf>,
 }
 
-/// Which settings file is meant.
+/// The options that choose the settings file.
 #[derive(Debug, clap::Args)]
 #[group(multiple = false)]
 pub struct ScopeArgs {
@@ -65,33 +65,39 @@ pub struct ScopeArgs {
 }
 
 impl ScopeArgs {
-    pub fn scope(&self) -> SettingsScope {
-        match (self.project, self.local) {
-            (true, _) => SettingsScope::Project,
-            (_, true) => SettingsScope::Local,
-            _ => SettingsScope::User,
+    pub fn scope(&self) -> Scope {
+        if self.project {
+            Scope::Project
+        } else if self.local {
+            Scope::Local
+        } else {
+            Scope::User
         }
     }
 }
 
 impl InitArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
-        // What changes nothing may be called by anyone.
+        // A call that changes nothing is allowed inside Claude Code.
         if !self.dry_run && (!self.tmux || self.write.is_some()) {
             world.refuse_inside_claude("init")?;
         }
         if self.tmux {
             return tmux_lines(world, self.write.as_deref());
         }
-        let strict = match (self.strict, self.no_strict) {
-            (true, _) => Strict::On,
-            (_, true) => Strict::Off,
-            _ => Strict::Keep,
+        let strict = if self.strict {
+            Strict::On
+        } else if self.no_strict {
+            Strict::Off
+        } else {
+            Strict::Keep
         };
-        let status_line = match (self.statusline, self.no_statusline) {
-            (true, _) => StatusLine::On,
-            (_, true) => StatusLine::Off,
-            _ => StatusLine::Keep,
+        let status_line = if self.statusline {
+            StatusLine::On
+        } else if self.no_statusline {
+            StatusLine::Off
+        } else {
+            StatusLine::Keep
         };
         let scope = self.scope.scope();
         let outcome = settings::init(world, scope, strict, status_line, self.dry_run)?;
@@ -159,7 +165,7 @@ fn tell(outcome: &SettingsOutcome, events: usize) {
     anstream::println!("registered for {events} events{strict} in {file}");
     tell_backup(outcome);
     if outcome.inspection.status_line.is_beside() {
-        anstream::println!("your own status line is kept: becket's stands beneath it");
+        anstream::println!("your own status line is kept: becket's is shown beneath it");
     }
     if outcome.scope == SettingsScope::Project {
         anstream::println!(
@@ -193,8 +199,8 @@ pub fn report(outcome: &SettingsOutcome, events: usize, dry_run: bool) -> serde_
     report
 }
 
-/// The slash commands. Without them becket works all the same, so what fails is only told.
-pub fn install(world: &World, scope: SettingsScope, dry_run: bool) -> Vec<CommandFile> {
+/// Installs the slash commands. becket works without them, so a failure is only a warning.
+pub fn install(world: &World, scope: Scope, dry_run: bool) -> Vec<Command> {
     commands::install(world, scope, dry_run).unwrap_or_else(|why| {
         anstream::eprintln!("{WARN}warning:{WARN:#} no slash commands: {why:#}");
         Vec::new()
@@ -223,13 +229,15 @@ pub fn print_command_diffs(commands: &[CommandFile]) {
     tell_left_alone(commands);
 }
 
-pub fn commands_json(commands: &[CommandFile]) -> serde_json::Value {
-    let json = |command: &CommandFile| {
-        json!({
-            "file": command.change.file,
-            "changed": command.change.changed(),
-            "left_alone": command.left_alone,
+pub fn commands_json(commands: &[Command]) -> serde_json::Value {
+    let commands = commands.iter();
+    commands
+        .map(|command| {
+            json!({
+                "file": command.path,
+                "changed": command.changed(),
+                "left_alone": command.left_alone,
+            })
         })
-    };
-    commands.iter().map(json).collect()
+        .collect()
 }

@@ -1,19 +1,19 @@
-//! `becket name`: a title for a session.
+//! `becket name`: gives a session a title.
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use becket_wire::rpc::Ask;
 
-use crate::client::Client;
+use crate::client::{Client, require_daemon};
 use crate::failure::{Code, Failure};
 use crate::session::source::find_session;
 use crate::ui::text;
 use crate::ui::text::is_inert;
 use crate::world::{World, is_inside_claude, the_session};
 
-/// A title is for one line.
-const LONGEST: usize = 200;
+/// The most characters of a title, which is shown on one line.
+const MAX_LENGTH: usize = 200;
 
 /// Give a session a title
 #[derive(Debug, clap::Args)]
@@ -31,7 +31,7 @@ pub struct NameArgs {
 
 impl NameArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
-        // One word alone is the title, of the session that one is in.
+        // Inside of Claude Code, a single argument is the title of its own session.
         let (session, title) = match (self.session, self.title, self.clear) {
             (session, _, true) => (session, None),
             (session, Some(title), _) => (session, Some(title)),
@@ -45,11 +45,7 @@ impl NameArgs {
         }
         let title = title.as_deref().map(checked).transpose()?;
         let meant = the_session(session)?;
-        if world.no_daemon {
-            let what = "only the daemon can set titles, and BECKET_NO_DAEMON is set";
-            let failure = Failure::new(Code::Unreachable, what);
-            return Err(failure.hint("unset BECKET_NO_DAEMON").into());
-        }
+        require_daemon(world, "only the daemon can set titles")?;
         let mut client = Client::connect_or_start(world)?;
         let row = find_session(&meant, |query| client.sessions(query))?;
         client.done(Ask::Name {
@@ -65,9 +61,9 @@ impl NameArgs {
     }
 }
 
-/// The title on one line; why not, if it cannot be one.
+/// Puts the title on one line. Fails if it is empty or too long.
 fn checked(text: &str) -> Result<String> {
-    // What moves the cursor goes; what separates words stays a space.
+    // Every character that moves the cursor becomes a space.
     let spaced = text.replace(|c| !is_inert(c), " ");
     let title = spaced.split_whitespace().collect::<Vec<_>>().join(" ");
     let length = title.chars().count();
@@ -76,8 +72,8 @@ fn checked(text: &str) -> Result<String> {
             .hint("becket name ID --clear takes it away")
             .into());
     }
-    if length > LONGEST {
-        let what = format!("the title has {length} characters; at most {LONGEST} are allowed");
+    if length > MAX_LENGTH {
+        let what = format!("the title has {length} characters; at most {MAX_LENGTH} are allowed");
         return Err(Failure::new(Code::Usage, what)
             .hint("choose a shorter one")
             .into());

@@ -1,4 +1,4 @@
-//! `becket profile`: what the hooks of this project cost, measured here and now.
+//! `becket profile`: measures the run times of this project's hooks.
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -13,8 +13,8 @@ use crate::ui::style::Look;
 use crate::ui::text::one_line;
 use crate::world::World;
 
-/// How wide the bar is.
-const BAR: usize = 24;
+/// The number of characters of the progress bar.
+const BAR_WIDTH: usize = 24;
 
 /// Run this project's hooks a few times and show how long they take
 #[derive(Debug, clap::Args)]
@@ -22,7 +22,7 @@ pub struct ProfileArgs {
     /// Only this hook: its name, or a part that only it has (default: all that are on)
     #[arg(value_name = "NAME")]
     hook: Option<String>,
-    /// How often each is run
+    /// The number of runs of each hook
     #[arg(short = 'n', value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     times: u32,
     /// Print JSON
@@ -68,7 +68,7 @@ impl ProfileArgs {
     }
 }
 
-/// None if the person does not want to wait any more.
+/// Runs a hook several times. Returns none if the user cancelled.
 fn measure(
     bench: &TrialSetup<'_>,
     hook: &Hook,
@@ -98,7 +98,7 @@ fn measure(
     Ok(Some(Measured::new(&hook.name, &sample, &trials)))
 }
 
-/// How far it is, on a terminal.
+/// A progress bar, shown on a terminal only.
 #[derive(Debug)]
 struct ProgressBar {
     done: usize,
@@ -122,14 +122,14 @@ impl ProgressBar {
 
     fn show(&self, hook: &str) {
         if self.is_shown {
-            // A terminal that is gone is no reason to stop measuring.
+            // A closed terminal is no reason to stop measuring.
             let _ = write!(std::io::stderr(), "\r\x1b[K{}", self.line(hook));
         }
     }
 
     fn line(&self, hook: &str) -> String {
-        let filled = self.done * BAR / self.all.max(1);
-        let bar = format!("{}{}", "#".repeat(filled), "-".repeat(BAR - filled));
+        let filled = self.done * BAR_WIDTH / self.all.max(1);
+        let bar = format!("{}{}", "#".repeat(filled), "-".repeat(BAR_WIDTH - filled));
         let hook: String = one_line(hook).chars().take(40).collect();
         format!("[{bar}] {}/{} {hook}", self.done, self.all)
     }

@@ -1,4 +1,4 @@
-//! `becket recent`: the runs of hooks that go on, and the last ones that did.
+//! `becket recent`: lists the running hooks and the last runs.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ use crate::world::{World, denied_calls};
 /// Show the last runs of hooks, the newest first
 #[derive(Debug, clap::Args)]
 pub struct RecentArgs {
-    /// How many
+    /// The number of runs
     #[arg(value_name = "N", default_value_t = 20)]
     limit: u32,
     /// Only this hook
@@ -39,20 +39,20 @@ impl RecentArgs {
             limit: Some(self.limit),
             ..RunQuery::default()
         };
-        let is_narrow = query.session.is_some() || query.hook.is_some() || self.limit == 0;
+        let has_filter = query.session.is_some() || query.hook.is_some() || self.limit == 0;
         let found = runs.find_all(&query)?;
         if self.json {
             let found: Vec<_> = found.iter().map(hook_runs::JsonRun::from).collect();
             println!("{}", crate::ui::text::json(&found)?);
         } else if found.is_empty() {
-            println!("{}", nothing(is_narrow, &world.place.config()));
+            println!("{}", nothing(has_filter, &world.place.config()));
         } else {
             anstream::print!("{}", hook_runs::recent_table(&found, &Look::of_stdout()));
         }
         if !self.json {
             let mut calls = denied_calls(world);
             calls.sort_by_key(|denied| std::cmp::Reverse(denied.event_id));
-            anstream::print!("{}", denied(&calls, &Look::of_stdout()));
+            anstream::print!("{}", denied_table(&calls, &Look::of_stdout()));
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -65,26 +65,25 @@ const DENIED: [Column; 4] = [
     Column::left("TO LET IT PASS ONCE", 0),
 ];
 
-/// The calls that guards denied and that can be allowed once.
-fn denied(calls: &[Denied], look: &Look) -> String {
-    let row = |denied: &Denied| {
+/// Lists the denied calls that can be allowed once.
+fn denied_table(calls: &[Denied], look: &Look) -> String {
+    if calls.is_empty() {
+        return String::new();
+    }
+    let rows = calls.iter().map(|denied| {
         [
             Cell::new(&denied.rule, BOLD),
             Cell::new(&denied.tool, BAD),
             Cell::plain(short(Some(&denied.session_id))),
             Cell::new(format!("becket guard allow-once {}", denied.code), DIM),
         ]
-    };
-    let rows: Vec<_> = calls.iter().map(row).collect();
-    match rows.is_empty() {
-        true => String::new(),
-        false => format!("\n{}", grid(DENIED, &rows, look)),
-    }
+    });
+    format!("\n{}", grid(DENIED, &rows.collect::<Vec<_>>(), look))
 }
 
-/// What to say, and what to do, when there is nothing to list.
-pub fn nothing(is_narrow: bool, config: &Path) -> String {
-    if is_narrow {
+/// Returns the text for an empty list, with the way to add a hook.
+pub fn nothing(has_filter: bool, config: &Path) -> String {
+    if has_filter {
         "No run matches.".to_owned()
     } else {
         format!(

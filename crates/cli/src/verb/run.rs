@@ -1,4 +1,4 @@
-//! `becket run`: start Claude Code and know its session.
+//! `becket run`: starts Claude Code and follows its session.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ pub struct RunArgs {
     /// With --tmux: wait for the session, and print it as JSON (exit 5 after the timeout)
     #[arg(long, requires = "tmux")]
     wait_session: bool,
-    /// What another becket wrote for this window
+    /// The command line that another becket wrote for this window
     #[arg(long, hide = true, value_name = "FILE")]
     order: Option<PathBuf>,
     /// Claude Code's own arguments; if the first one is called `claude`, it is the program
@@ -76,17 +76,19 @@ impl RunArgs {
             cwd,
             agent_id: self.agent_id,
             establish_timeout: self.establish_timeout,
-            policy: match (self.restart, self.no_limit_restart) {
-                (false, _) => RestartPolicy::Never,
-                (true, true) => RestartPolicy::AfterDeath,
-                (true, false) => RestartPolicy::AfterDeathOrLimit,
+            policy: if !self.restart {
+                RestartPolicy::Never
+            } else if self.no_limit_restart {
+                RestartPolicy::AfterDeath
+            } else {
+                RestartPolicy::AfterDeathOrLimit
             },
         };
         launch.run(world, &mut NoObserver)
     }
 
-    /// Completes the id of the session that is meant. Gives the folder where it worked, if that is
-    /// there: Claude Code has its transcript by the folder. A whole id may be known to Claude Code only.
+    /// Completes the id of the session to resume. Returns its folder if that exists: Claude Code finds the transcript by
+    /// the folder. A complete id may be known to Claude Code only.
     fn find_session(&mut self, world: &World) -> Result<Option<PathBuf>> {
         let Some(meant) = self.resume.as_deref().filter(|meant| !meant.is_empty()) else {
             return Ok(None);
@@ -101,7 +103,7 @@ impl RunArgs {
         }
     }
 
-    /// How Claude Code is to begin.
+    /// Returns Claude Code's options that choose the session.
     fn options(&self) -> Vec<OsString> {
         match self.resume.as_deref() {
             None if self.go_on => vec!["--continue".into()],
@@ -113,16 +115,19 @@ impl RunArgs {
 
     fn in_tmux(self, world: &World, cwd: &Path) -> Result<ExitCode> {
         let mut options: Vec<OsString> = vec!["--cwd".into(), cwd.into()];
-        // In one word: a value may begin with a dash.
-        let mut option = |name: &str, value: Option<&str>| {
-            options.extend(value.map(|value| format!("{name}={value}").into()));
-        };
-        option("--prompt", self.prompt.as_deref());
-        let resume = self.resume.as_deref().filter(|meant| !meant.is_empty());
-        option("--resume", resume);
-        option("--as", self.agent_id.as_deref());
         let span = format!("{}ms", self.establish_timeout.as_millis());
-        option("--establish-timeout", Some(&span));
+        for (name, value) in [
+            ("--prompt", self.prompt.as_deref()),
+            (
+                "--resume",
+                self.resume.as_deref().filter(|meant| !meant.is_empty()),
+            ),
+            ("--as", self.agent_id.as_deref()),
+            ("--establish-timeout", Some(&*span)),
+        ] {
+            // In one word, since a value may begin with a dash.
+            options.extend(value.map(|value| OsString::from(format!("{name}={value}"))));
+        }
         let choose = self.resume.as_deref() == Some("");
         for (wanted, flag) in [
             (choose, "--resume"),
@@ -147,11 +152,10 @@ impl RunArgs {
     }
 }
 
-/// Whether this is a session's id as Claude Code makes them: a UUID.
+/// Returns true if this is a UUID, as Claude Code's session ids are.
 pub fn is_session_id(text: &str) -> bool {
     let parts: Vec<usize> = text.split('-').map(str::len).collect();
-    let hex = |c: char| c.is_ascii_hexdigit() || c == '-';
-    parts == [8, 4, 4, 4, 12] && text.chars().all(hex)
+    parts == [8, 4, 4, 4, 12] && text.chars().all(|c| c.is_ascii_hexdigit() || c == '-')
 }
 
 fn existing(folder: &Path) -> Result<PathBuf> {

@@ -1,4 +1,4 @@
-//! `becket sessions`: who is doing what.
+//! `becket sessions`: lists the sessions and their states.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,13 +13,14 @@ use crate::session::history::History;
 use crate::session::source::SessionSource;
 use crate::session::stats::{GroupBy, add_up};
 use crate::session::table::table;
+use crate::switch::is_in;
 use crate::ui::style::Look;
 use crate::ui::text;
 use crate::world::{World, project_of};
 use crate::{session, unhooked_processes};
 
-/// Without a limit a person gets so many that have ended, the newest; a program gets all.
-const FOR_A_PERSON: u32 = 20;
+/// The number of ended sessions that a person gets without --limit, the newest. Scripts get all.
+const DEFAULT_LIMIT: u32 = 20;
 
 /// List the sessions, those that need you first
 #[derive(Debug, clap::Args)]
@@ -54,9 +55,9 @@ pub struct SessionsArgs {
 }
 
 fn displays() -> impl TypedValueParser<Value = Display> {
-    // The words of the table are taken too.
-    let value = |one: Display| PossibleValue::new(one.word()).alias(one.label());
-    PossibleValuesParser::new(Display::ALL.map(value)).map(|word| {
+    // The words of the table are accepted, too.
+    let values = Display::ALL.map(|one| PossibleValue::new(one.word()).alias(one.label()));
+    PossibleValuesParser::new(values).map(|word| {
         let mut all = Display::ALL.into_iter();
         let named = all.find(|one| one.word() == word || one.label() == word);
         named.unwrap_or_default()
@@ -71,12 +72,13 @@ impl SessionsArgs {
         let query = SessionQuery {
             session: None,
             all: self.all,
-            limit: self.limit.or((!self.json).then_some(FOR_A_PERSON)),
+            limit: self.limit.or((!self.json).then_some(DEFAULT_LIMIT)),
         };
-        let mut source = match self.names {
-            // A shell that completes a word starts nothing.
-            true => SessionSource::open_quietly(world),
-            false => SessionSource::open(world),
+        let mut source = if self.names {
+            // The completion of a word starts no daemon.
+            Source::open_quietly(world)
+        } else {
+            Source::open(world)
         };
         let mut rows = source.sessions(&query)?;
         if !self.names {
@@ -88,7 +90,7 @@ impl SessionsArgs {
         let any = !rows.is_empty();
         let project = self.project.as_deref().map(|folder| project(world, folder));
         rows.retain(|row| {
-            is_in(row, project.as_deref())
+            project.as_deref().is_none_or(|project| is_in(row, project))
                 && (self.display.is_empty() || is_shown_as(row, &self.display))
         });
         session::sort(&mut rows);
@@ -113,9 +115,11 @@ impl SessionsArgs {
         let project = self.project.as_deref().map(|folder| project(world, folder));
         let since = self.since.unwrap_or(0);
         let stats = add_up(&history, self.by, since, look.now.time_zone(), &|facts| {
+            let Some(project) = project.as_deref() else {
+                return true;
+            };
             let place = facts.and_then(|facts| facts.project.as_deref());
-            let inside = |project| place.is_some_and(|place| Path::new(place).starts_with(project));
-            project.as_deref().is_none_or(inside)
+            place.is_some_and(|place| Path::new(place).starts_with(project))
         })?;
         if self.json {
             println!("{}", text::json(&stats.json())?);
@@ -128,34 +132,30 @@ impl SessionsArgs {
     }
 }
 
-/// For the completions of shells: the shortest id that will do, and after a tab the title.
+/// Lists the shortest unique ids, each with a tab and the title, for the completions of shells.
 fn names(rows: &[SessionRow]) -> String {
     let ids = session::words::ids(rows);
-    let line = |row: &SessionRow| {
-        let id = &ids[&*row.session_id];
-        let title = row.title.as_deref().map(text::one_line);
-        title.map_or_else(|| format!("{id}\n"), |title| format!("{id}\t{title}\n"))
-    };
-    rows.iter().map(line).collect()
+    let mut out = String::new();
+    for row in rows {
+        out += &ids[&*row.session_id];
+        if let Some(title) = &row.title {
+            out.push('\t');
+            out += &text::one_line(title);
+        }
+        out.push('\n');
+    }
+    out
 }
 
 fn is_shown_as(row: &SessionRow, wanted: &[Display]) -> bool {
     row.hooked && row.ended_at.is_none() && wanted.contains(&row.display)
 }
 
-/// The project of a folder, as sessions name theirs.
+/// Returns the project of a folder, with links resolved as in the rows of sessions.
 fn project(world: &World, folder: &Path) -> PathBuf {
     let folder = world.cwd.join(folder);
     let folder = folder.canonicalize().unwrap_or(folder);
     project_of(&folder).to_path_buf()
-}
-
-fn is_in(row: &SessionRow, project: Option<&Path>) -> bool {
-    let Some(project) = project else {
-        return true;
-    };
-    let place = row.project.as_deref().or(row.cwd.as_deref());
-    place.is_some_and(|place| Path::new(place).starts_with(project))
 }
 
 #[cfg(test)]
@@ -169,10 +169,9 @@ mod tests {
             cwd: Some(cwd.to_owned()),
             ..SessionRow::default()
         };
-        let api = Some(Path::new("/w/api"));
+        let api = Path::new("/w/api");
         assert!(is_in(&row(Some("/w/api"), "/elsewhere"), api));
         assert!(is_in(&row(None, "/w/api/src"), api));
         assert!(!is_in(&row(Some("/w/api-2"), "/w/api"), api));
-        assert!(is_in(&row(None, "/x"), None));
     }
 }

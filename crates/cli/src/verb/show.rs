@@ -1,4 +1,4 @@
-//! `becket show`: one session in full.
+//! `becket show`: shows one session in full.
 
 use std::process::ExitCode;
 
@@ -15,9 +15,9 @@ use crate::session::source::SessionSource;
 use crate::ui::style::Look;
 use crate::world::{World, the_session};
 
-/// So many of its events are shown.
+/// The number of events that are shown, the newest.
 const EVENTS: u32 = 10;
-/// And so many turns, where a person reads them.
+/// The default number of turns for a person, the newest.
 const TURNS: usize = 10;
 
 /// Show one session in full
@@ -43,7 +43,7 @@ fn turns(text: &str) -> Result<usize, String> {
         .map_err(|_| "expected a number or `all`".to_owned())
 }
 
-/// A session with its past.
+/// A session with its past, for scripts.
 #[derive(Debug, Serialize)]
 struct ShownSession<'a> {
     #[serde(flatten)]
@@ -65,7 +65,7 @@ impl ShowArgs {
             },
         };
         let id = row.session_id.clone();
-        // A past that cannot be read is no reason to keep the rest back.
+        // If the past cannot be read, the rest is shown all the same.
         let read =
             History::open(world).and_then(|history| Ok((read_timeline(&history, &id)?, history)));
         let (past, history) = read.unwrap_or_else(|why| {
@@ -86,27 +86,27 @@ impl ShowArgs {
             limit: Some(EVENTS),
             ..EventQuery::default()
         };
-        // A log that cannot be read is no reason to keep the rest back.
-        let events = match row.session_id.is_empty() {
-            true => Ok(Vec::new()),
-            false => source.events(query),
+        let events = if row.session_id.is_empty() {
+            Ok(Vec::new())
+        } else {
+            source.events(query)
         };
         let events = events.unwrap_or_else(|why| {
             row.troubles.push(format!("its events: {why:#}"));
             Vec::new()
         });
         let look = Look::of_stdout();
-        let told = [
-            details::turns_table(&past, self.turns.unwrap_or(TURNS), &look),
-            details::files(&past, row.project.as_deref(), &look),
-            details::chain(&history.before(&id), &history.after_all(&id), &look),
+        let past = [
+            full::turns_table(&past, self.turns.unwrap_or(TURNS), &look),
+            full::files(&past, row.project.as_deref(), &look),
+            full::chain(&history.before(&id), &history.after_all(&id), &look),
         ];
-        anstream::print!("{}", details(&row, &told.concat(), &events, &look));
+        anstream::print!("{}", full(&row, &past.concat(), &events, &look));
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// A launch, by one of its pids: the id of its session, or what is known without one.
+/// Finds a launch by one of its pids. Returns the id of its session, else the row of the launch.
 fn launched(world: &World, meant: &str) -> Option<Result<String, SessionRow>> {
     launch_file::by_pid(&world.place, meant.parse().ok()?)
 }

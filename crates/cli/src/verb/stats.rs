@@ -1,4 +1,4 @@
-//! `becket stats`: what the hooks did and cost.
+//! `becket stats`: adds up the runs, denials and times of each hook.
 
 use std::process::ExitCode;
 
@@ -32,7 +32,7 @@ impl StatsArgs {
             since: self.since,
             ..RunQuery::default()
         };
-        let is_narrow = query.session.is_some() || query.since.is_some();
+        let has_filter = query.session.is_some() || query.since.is_some();
         let found = runs.find(&query)?;
         let hooks = hook_runs::stats(found.iter().map(|found| &found.run));
         if self.json {
@@ -41,7 +41,7 @@ impl StatsArgs {
         } else if hooks.is_empty() {
             println!(
                 "{}",
-                super::recent::nothing(is_narrow, &world.place.config())
+                super::recent::nothing(has_filter, &world.place.config())
             );
         } else {
             anstream::print!("{}", hook_runs::stats_table(&hooks, &Look::of_stdout()));

@@ -11,9 +11,10 @@ use becket_wire::Registration;
 use becket_wire::rpc::{BESIDE, Envelope, EventRequest, Request, SHOWN, WRONG};
 
 use crate::client::{self, envelope, read_payload};
+use crate::previous_status_line::{self, CommandOutput};
+use crate::settings;
 use crate::standalone::{read_frame, read_stdin};
 use crate::world::{World, project_of};
-use crate::{previous_status_line, settings};
 
 /// Print the status line for Claude Code's JSON on stdin, beneath the one that you had before
 ///
@@ -66,9 +67,12 @@ fn alone(world: &World, why: &str) -> Result<()> {
 /// Runs the user's own status line, and prints becket's beneath it. The daemon keeps the output of the user's
 /// for the next refresh.
 fn print_both(world: &World, mut envelope: Envelope, payload: &[u8]) {
-    let theirs = settings::status_line_before(world).filter(|_| !previous_status_line::is_nested());
-    let previous = theirs.map(|command| previous_status_line::run(&command, payload));
-    let previous = previous.unwrap_or_default();
+    let previous = match settings::status_line_before(world) {
+        Some(command) if !previous_status_line::is_nested() => {
+            previous_status_line::run(&command, payload)
+        }
+        _ => CommandOutput::default(),
+    };
     let wrong = previous.wrong.map(|wrong| (WRONG.to_owned(), wrong));
     envelope.variables.extend(wrong);
     (envelope.variables).insert(SHOWN.to_owned(), previous.shown.clone());

@@ -1,4 +1,4 @@
-//! `becket trust`: shows what a project's `.becket/` would do, and lets it count.
+//! `becket trust`: shows the effect of a project's `.becket/`, and approves it.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -26,7 +26,7 @@ use crate::world::{World, project_of};
 const NOT_FOLLOWED: &str =
     "What these programs start in turn is not followed: you are not asked again when that changes.";
 
-/// So many lines of a file that changed are shown.
+/// The most lines of a changed file that are shown.
 const SHOWN_LINES: usize = 100;
 
 /// Show what a project's `.becket/` would run, and allow it
@@ -67,27 +67,27 @@ impl TrustArgs {
         }
         let project = ProjectHere::find(world, folder)?;
         let report = project.report(world)?;
-        let same = report.before == Trust::Yes;
-        let agreed = match &self.hash {
+        let is_trusted = report.before == Trust::Yes;
+        let is_approved = match &self.hash {
             Some(hash) => {
-                project.matches(hash)?;
+                project.check_hash(hash)?;
                 true
             }
             None => self.yes,
         };
         if self.json {
-            if agreed {
+            if is_approved {
                 project.approve(world)?;
             }
-            anstream::println!("{:#}", report.json(agreed || same));
+            anstream::println!("{:#}", report.json(is_approved || is_trusted));
             return Ok(ExitCode::SUCCESS);
         }
         anstream::print!("{}", report.text());
-        if same {
+        if is_trusted {
             anstream::println!("\nThis project is trusted as it is.");
             return Ok(ExitCode::SUCCESS);
         }
-        if !agreed && !ask()? {
+        if !is_approved && !ask()? {
             anstream::println!("Nothing was approved.");
             return Ok(ExitCode::from(Code::Failed as u8));
         }
@@ -97,7 +97,7 @@ impl TrustArgs {
     }
 }
 
-/// The project that this was called in.
+/// The project of the working folder.
 struct ProjectHere {
     folder: PathBuf,
     key: String,
@@ -124,7 +124,7 @@ impl ProjectHere {
         Ok(Self { folder, key, pins })
     }
 
-    /// By the files alone: an approval holds in every session, `--set` and variables in none.
+    /// Makes the report from the config files alone: an approval holds in every session, `--set` and variables do not.
     fn report(&self, world: &World) -> Result<TrustReport> {
         let now = Loader::for_project(&world.place, &self.folder).current();
         let loader = Loader::for_project(&world.place, &self.folder);
@@ -141,7 +141,8 @@ impl ProjectHere {
         })
     }
 
-    fn matches(&self, hash: &str) -> Result<()> {
+    /// Fails if the project has another hash.
+    fn check_hash(&self, hash: &str) -> Result<()> {
         let found = self.pins.hash();
         if found.eq_ignore_ascii_case(hash.trim()) {
             return Ok(());
@@ -164,7 +165,7 @@ impl ProjectHere {
     }
 }
 
-/// What the approval of a project is kept under.
+/// Returns the key of a project's approval.
 fn key_of(folder: &Path) -> Result<String> {
     let key = trust::key_of(folder);
     key.ok_or_else(|| {
@@ -182,19 +183,20 @@ fn revoke(world: &World, folder: &Path, json: bool) -> Result<ExitCode> {
         let hint = "becket trust --list shows what is";
         return Err(Failure::new(Code::Missing, what).hint(hint).into());
     }
-    change(world, |store| drop(store.projects.remove(&key)))?;
-    match json {
-        true => anstream::println!("{:#}", json!({ "project": folder, "trusted": false })),
-        false => anstream::println!(
+    change(world, |book| drop(book.projects.remove(&key)))?;
+    if json {
+        anstream::println!("{:#}", json!({ "project": folder, "trusted": false }));
+    } else {
+        anstream::println!(
             "{} is not trusted any more.",
             visible(&folder.to_string_lossy())
-        ),
+        );
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Changes the store. Prints a note if it was damaged and set aside.
-fn change(world: &World, edit: impl Fn(&mut TrustStore)) -> Result<()> {
+/// Changes the stored approvals. Reports a damaged file, which is set aside.
+fn change(world: &World, edit: impl Fn(&mut Book)) -> Result<()> {
     let aside = trust::change(&world.place, edit).map_err(|error| {
         let (code, hint) = match &error {
             TrustStoreError::Held { .. } => {
@@ -210,7 +212,7 @@ fn change(world: &World, edit: impl Fn(&mut TrustStore)) -> Result<()> {
     if let Some(aside) = aside {
         let file = world.place.trust();
         anstream::eprintln!(
-            "{} was damaged: set aside as {}, and begun anew",
+            "{} was damaged: it was set aside as {}, and a new one was begun",
             file.display(),
             aside.display()
         );
@@ -218,7 +220,7 @@ fn change(world: &World, edit: impl Fn(&mut TrustStore)) -> Result<()> {
     Ok(())
 }
 
-/// Asks the user. Without a terminal, nothing is assumed.
+/// Asks the user, and returns true on yes. Fails without a terminal.
 fn ask() -> Result<bool> {
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
         let what = "this is not a terminal, so becket cannot ask";
@@ -271,72 +273,75 @@ fn list(world: &World, json: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a project would do if it counted, as a user and as scripts read it.
+/// The effect that an approval of the project would have, for people and for scripts.
 struct TrustReport {
     before: Trust,
     folder: PathBuf,
     key: String,
     pins: Pins,
-    /// Since the last approval; none if there was none.
-    changes: Option<Vec<PinChange>>,
-    /// What would hold.
+    /// The changes since the last approval. None if there was no approval.
+    changes: Option<Vec<Change>>,
+    /// The config after an approval.
     then: Arc<Snapshot>,
 }
 
-fn is_theirs(level: Level) -> bool {
+/// Returns true if the level is one of the project's own files.
+fn is_projects(level: Level) -> bool {
     matches!(level, Level::Project | Level::Local)
 }
 
+/// Returns true if the project's own files name the hook, or give it another program.
+fn is_projects_hook(hook: &Hook) -> bool {
+    is_projects(hook.declared.level) || hook.approved.is_some()
+}
+
 impl TrustReport {
-    /// Hooks that the project's own files name, or give another program.
+    /// Returns the project's hooks that would run.
     fn hooks(&self) -> impl Iterator<Item = &Arc<Hook>> {
-        let theirs = |hook: &Hook| is_theirs(hook.declared.level) || hook.approved.is_some();
         let hooks = self.then.hooks.iter();
-        hooks.filter(move |hook| theirs(hook) && !hook.untrusted)
+        hooks.filter(|hook| is_projects_hook(hook) && !hook.untrusted)
     }
 
-    /// Values of the project's that change something else: of hooks that others name, and of keys.
+    /// Returns the project's values for keys and for hooks of other files.
     fn values(&self) -> BTreeMap<&String, &Setting> {
-        let own = |key: &str| {
-            self.hooks()
-                .any(|hook| key.starts_with(&format!("hooks.{}.", hook.name)))
-        };
+        let of_hooks: Vec<String> = self
+            .hooks()
+            .map(|hook| format!("hooks.{}.", hook.name))
+            .collect();
         let settings = self.then.settings.iter();
         settings
-            .filter(|(key, setting)| is_theirs(setting.origin.level) && !own(key))
+            .filter(|(_, setting)| is_projects(setting.origin.level))
+            .filter(|(key, _)| of_hooks.iter().all(|prefix| !key.starts_with(prefix)))
             .collect()
     }
 
     fn guards(&self) -> Vec<String> {
         let guards = self.then.config.guards.iter();
-        let theirs = guards.filter(|guard| is_theirs(guard.level));
-        theirs.map(|guard| guard.name.clone()).collect()
+        let projects = guards.filter(|guard| is_projects(guard.level));
+        projects.map(|guard| guard.name.clone()).collect()
     }
 
-    /// The user's own hooks that may start the project's tools and files then.
+    /// Returns the user's own hooks that could start the project's tools and files.
     fn tools(&self) -> Vec<&str> {
-        let starts = |hook: &&Arc<Hook>| match &hook.action {
-            Action::BuiltIn(built_in, _) => built_in.starts_project_tools,
-            Action::Run(program) => names_project_file(program, &self.folder),
-        };
-        let own = |hook: &&Arc<Hook>| !is_theirs(hook.declared.level) && hook.approved.is_none();
-        let hooks = self.then.hooks.iter().filter(starts);
+        let hooks = self.then.hooks.iter();
         hooks
-            .filter(own)
-            .filter(|hook| hook.off.is_none())
+            .filter(|hook| !is_projects_hook(hook) && hook.off.is_none())
+            .filter(|hook| match &hook.action {
+                Action::BuiltIn(built_in, _) => built_in.starts_project_tools,
+                Action::Run(program) => names_project_file(program, &self.folder),
+            })
             .map(|hook| &*hook.name)
             .collect()
     }
 
     fn problems(&self) -> impl Iterator<Item = &Problem> {
         let folder = self.folder.join(".becket");
-        let theirs =
-            move |it: &&Problem| it.file.as_ref().is_some_and(|it| it.starts_with(&folder));
-        self.then.problems.iter().filter(theirs)
+        let problems = self.then.problems.iter();
+        problems.filter(move |it| it.file.as_ref().is_some_and(|it| it.starts_with(&folder)))
     }
 
-    /// What a hook runs, with paths as they stand in the project.
-    fn runs(&self, hook: &Hook) -> String {
+    /// Returns the program of a hook, with paths relative to the project.
+    fn program(&self, hook: &Hook) -> String {
         let text = match &hook.action {
             Action::Run(program) => program.to_string(),
             Action::BuiltIn(built_in, own) if own.is_empty() => {
@@ -361,42 +366,32 @@ impl TrustReport {
         if self.pins.is_empty() {
             out += "\nThere is no .becket/ here: trust lets built-in hooks start this project's tools.\n";
         }
-        let mut section = |title: &str, lines: Vec<String>| {
-            if !lines.is_empty() {
-                out += &format!("\n{title}\n  {}\n", lines.join("\n  "));
-            }
-        };
-        section("hooks that it runs", self.hook_lines());
+        out += &section("hooks that it runs", self.hook_lines());
         let values = self.values().into_iter().map(|(key, setting)| {
             let (key, value) = (visible(key), visible(&setting.value.to_string()));
             let origin = self.origin(&setting.origin);
             format!("{key} = {value}  {DIM}{origin}{DIM:#}")
         });
-        section("values that it sets", values.collect());
+        out += &section("values that it sets", values);
         let guards = self.guards().into_iter();
-        section(
-            "guards that it adds",
-            guards.map(|it| visible(&it)).collect(),
-        );
+        out += &section("guards that it adds", guards.map(|it| visible(&it)));
         let tools = self.tools().into_iter().map(str::to_owned);
         let title = "your hooks that start this project's tools or files";
-        section(title, tools.collect());
+        out += &section(title, tools);
         match &self.changes {
             None => {
                 let files = self.pins.paths().map(visible);
-                section("files that are pinned", files.collect());
+                out += &section("files that are pinned", files);
             }
             Some(changes) => {
                 let lines = changes.iter().map(|PinChange { path, kind }| {
                     let (style, path) = (style(*kind), visible(path));
                     format!("{style}{:<7}{style:#}  {path}", word(*kind))
                 });
-                section("since you trusted it", lines.collect());
-                for PinChange { path, .. } in
-                    changes.iter().filter(|it| it.kind != PinChangeKind::Gone)
-                {
+                out += &section("since you trusted it", lines);
+                for Change { path, .. } in changes.iter().filter(|it| it.how != How::Gone) {
                     let title = format!("{}, as it is now", visible(path));
-                    section(&title, self.content(path));
+                    out += &section(&title, self.content(path));
                 }
             }
         }
@@ -410,7 +405,7 @@ impl TrustReport {
         out
     }
 
-    /// The lines of a file as far as a user would read them.
+    /// Returns the first lines of a pinned file.
     fn content(&self, path: &str) -> Vec<String> {
         let Some(text) = trust::pinned_text(&self.folder, path, &self.pins) else {
             return Vec::new();
@@ -434,16 +429,21 @@ impl TrustReport {
         let names = rows.iter().map(|(_, name, _)| name.chars().count()).max();
         let events = rows.iter().map(|(.., on)| on.chars().count()).max();
         let (first, second) = (names.unwrap_or(0), events.unwrap_or(0));
-        let line = |(hook, name, on): &(&Arc<Hook>, String, String)| {
-            let (run, origin) = (visible(&self.runs(hook)), self.origin(&hook.declared));
-            let off = match (&hook.off, is_theirs(hook.declared.level)) {
-                (Some(_), _) => " (off)",
-                (None, true) => "",
-                (None, false) => " (in place of yours)",
+        let mut lines = Vec::new();
+        for (hook, name, on) in rows {
+            let (run, origin) = (visible(&self.program(hook)), self.origin(&hook.declared));
+            let note = if hook.off.is_some() {
+                " (off)"
+            } else if is_projects(hook.declared.level) {
+                ""
+            } else {
+                " (in place of yours)"
             };
-            format!("{name:first$}  {on:second$}  {run}{off}  {DIM}{origin}{DIM:#}")
-        };
-        rows.iter().map(line).collect()
+            lines.push(format!(
+                "{name:first$}  {on:second$}  {run}{note}  {DIM}{origin}{DIM:#}"
+            ));
+        }
+        lines
     }
 
     fn json(&self, trusted: bool) -> Json {
@@ -453,7 +453,7 @@ impl TrustReport {
                 json!({
                     "name": hook.name,
                     "on": hook.on.iter().map(EventName::as_str).collect::<Vec<_>>(),
-                    "run": self.runs(hook),
+                    "run": self.program(hook),
                     "file": hook.declared.file,
                     "line": hook.declared.line,
                     "enabled": hook.off.is_none(),
@@ -466,8 +466,10 @@ impl TrustReport {
             .map(|(key, setting)| json!({ "key": key, "value": setting.value.to_string() }))
             .collect();
         let changes = self.changes.as_ref().map(|changes| {
-            let change = |it: &PinChange| json!({ "path": it.path, "how": word(it.kind) });
-            changes.iter().map(change).collect::<Vec<_>>()
+            let changes = changes.iter();
+            changes
+                .map(|it| json!({ "path": it.path, "how": word(it.how) }))
+                .collect::<Vec<_>>()
         });
         json!({
             "project": self.folder,
@@ -487,6 +489,15 @@ impl TrustReport {
             "changes": changes,
         })
     }
+}
+
+/// Renders a section of the report. Without lines it is empty.
+fn section(title: &str, lines: impl IntoIterator<Item = String>) -> String {
+    let lines: Vec<String> = lines.into_iter().collect();
+    if lines.is_empty() {
+        return String::new();
+    }
+    format!("\n{title}\n  {}\n", lines.join("\n  "))
 }
 
 fn events(hook: &Hook) -> String {

@@ -1,4 +1,4 @@
-//! `becket try`: one hook on one event, to see what it does.
+//! `becket try`: runs one hook on one event, and shows its answer.
 
 use std::process::ExitCode;
 
@@ -29,7 +29,7 @@ impl TryArgs {
         let hook = bench.named(&self.hook)?;
         bench.refuse_untrusted(hook)?;
         let sample = match &self.event {
-            Some(meant) => bench.sample(meant)?,
+            Some(event) => bench.sample(event)?,
             None => bench.sample_for(hook)?.ok_or_else(|| {
                 let what = format!("no recorded event and no sample event fits {}", hook.name);
                 Failure::new(Code::Missing, what).hint("pass --event FILE or --event EVENT_ID")
@@ -38,8 +38,8 @@ impl TryArgs {
         let standing = bench.obstacle(hook, &sample);
         let tried = bench.try_on(hook, &sample)?;
         if self.json {
-            let told = report::json(&tried, &sample, standing.as_deref());
-            println!("{}", crate::ui::text::json(&told)?);
+            let report = show::json(&tried, &sample, standing.as_deref());
+            println!("{}", crate::ui::text::json(&report)?);
         } else {
             let look = Look::of_stdout();
             anstream::print!(

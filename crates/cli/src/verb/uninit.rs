@@ -1,4 +1,4 @@
-//! `becket uninit`: takes becket out of Claude Code's settings again.
+//! `becket uninit`: removes becket from Claude Code's settings.
 
 use std::collections::BTreeSet;
 

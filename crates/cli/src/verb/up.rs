@@ -1,5 +1,5 @@
-//! `becket up`: the first run. It registers becket after one question, shows the first event, and
-//! names the built-in hooks that fit the project.
+//! `becket up`: registers becket after one question, shows a first event, and names the built-in hooks that fit the
+//! project.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ use crate::settings::{self, SettingsOutcome, SettingsScope, StatusLine, Strict};
 use crate::tmux::{Here, conf};
 use crate::ui::style::{BOLD, DIM, GOOD, Look, WARN};
 use crate::ui::text::{count, wrap};
-use crate::verb::hooks::resting;
+use crate::verb::hooks::untrusted_warning;
 use crate::verb::init::install;
 use crate::world::{World, project_of};
 use crate::{adopt, claude, client, commands, tui, ui, verb};
@@ -37,7 +37,7 @@ pub struct UpArgs {
     /// Do not open the live view at the end
     #[arg(long)]
     no_view: bool,
-    /// How to notify you when a session needs you or is done after long work
+    /// Notify you in this way when a session needs you or is done after long work
     #[arg(long, value_name = "HOW")]
     notice: Option<NoticeChoice>,
     /// Switch these built-in hooks on, in your config
@@ -48,7 +48,7 @@ pub struct UpArgs {
 impl UpArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         world.refuse_inside_claude("up")?;
-        // Before anything is done: a typing error should leave nothing behind.
+        // Checked before anything is changed: a typing error should leave no traces.
         let hooks = named_hooks(&self.hooks)?;
         let strict = if self.strict {
             Strict::On
@@ -56,8 +56,8 @@ impl UpArgs {
             Strict::Keep
         };
         tell_too_old(claude::printed_version(), self.strict)?;
-        let around = ExistingSetup::look(world);
-        if ui::is_attended() && !self.yes && !go_ahead(world, strict, &around)? {
+        let existing = ExistingSetup::find(world);
+        if ui::is_attended() && !self.yes && !go_ahead(world, strict, &existing)? {
             anstream::println!("Nothing was changed.");
             return Ok(ExitCode::from(Code::Failed as u8));
         }
@@ -90,8 +90,8 @@ impl UpArgs {
                 record.display()
             ),
         );
-        if outcome.change.changed() && outcome.inspection.status_line.is_beside() {
-            step("kept your own status line", "becket's stands beneath it");
+        if outcome.changed() && outcome.inspection.status_line.is_beside() {
+            step("kept your own status line", "becket's is shown beneath it");
         }
         let commands = install(world, SettingsScope::User, false);
         if let Some((names, folder)) = commands::changed(&commands) {
@@ -130,7 +130,7 @@ impl UpArgs {
             step(&set, &world.place.config().display().to_string());
             changed = true;
         }
-        tell_what_next(world, &around);
+        tell_what_next(world, &existing);
         // The view would hide what this run changed.
         if !self.no_view && !changed && tui::suits_terminal() {
             return verb::view::run(world, None);
@@ -139,17 +139,18 @@ impl UpArgs {
     }
 }
 
-/// What else is there that becket could work with.
+/// The parts of the user's setup that becket could work with.
 struct ExistingSetup {
-    /// Hooks in Claude Code's settings that are not becket's.
+    /// The number of hooks in Claude Code's settings that are not becket's.
     own_hooks: usize,
+    /// True inside of tmux, if becket's lines are not in its configuration.
     in_tmux: bool,
 }
 
 impl ExistingSetup {
-    fn look(world: &World) -> Self {
-        // What cannot be read is an error of the registration, which says so.
-        let found = adopt::find_hooks(world).unwrap_or_default();
+    fn find(world: &World) -> Self {
+        // An unreadable settings file is reported by the registration.
+        let found = adopt::look(world).unwrap_or_default();
         Self {
             own_hooks: found.hooks.len(),
             in_tmux: CurrentTmux::read().socket.is_some() && !conf::is_added(&world.place),
@@ -157,9 +158,9 @@ impl ExistingSetup {
     }
 }
 
-/// Says what will be changed, and asks. Where nothing will be, there is nothing to ask.
-fn go_ahead(world: &World, strict: Strict, around: &Around) -> Result<bool> {
-    let outcome = settings::init(world, SettingsScope::User, strict, StatusLine::Keep, true)
+/// Lists the changes, and asks the user. Returns true without a question if there are none.
+fn go_ahead(world: &World, strict: Strict, existing: &ExistingSetup) -> Result<bool> {
+    let outcome = settings::init(world, Scope::User, strict, StatusLine::Keep, true)
         .context("could not register with Claude Code")?;
     let commands = install(world, SettingsScope::User, true);
     let commands = commands::changed(&commands);
@@ -168,20 +169,20 @@ fn go_ahead(world: &World, strict: Strict, around: &Around) -> Result<bool> {
     }
     anstream::print!(
         "{}",
-        plan(world, &outcome, commands, around, &Look::of_stdout())
+        planned_changes(world, &outcome, commands, existing, &Look::of_stdout())
     );
     let answer = ui::ask("Go ahead? [Y/n] ")?;
-    // Without a line (Ctrl-D) it is no.
+    // An end of input without a line (Ctrl-D) means no.
     let is_line = answer.ends_with('\n');
     Ok(is_line && matches!(&*answer.trim().to_lowercase(), "" | "y" | "yes"))
 }
 
-/// What a user reads before anything is changed.
-fn plan(
+/// Lists the planned changes for the user.
+fn planned_changes(
     world: &World,
     outcome: &SettingsOutcome,
     commands: Option<(String, &Path)>,
-    around: &ExistingSetup,
+    existing: &ExistingSetup,
     look: &Look,
 ) -> String {
     let events = outcome.inspection.entries.len();
@@ -190,50 +191,46 @@ fn plan(
         Some(_) => ", and keep a copy of it",
         None => "",
     };
-    let line = match (
-        outcome.inspection.status_line.is_becket(),
-        outcome.inspection.status_line.is_beside(),
-    ) {
-        (false, _) => None,
-        (true, true) => Some("show its status line beneath yours".to_owned()),
-        (true, false) => Some("show its status line in Claude Code".to_owned()),
-    };
-    let slash = commands.map(|(names, folder)| format!("write {names} to {}", folder.display()));
-    let home = world.place.home().display();
-    let steps = [Some(format!(
-        "register for {events} hook events in {file}{copy}"
-    ))]
-    .into_iter()
-    .chain([line, slash])
-    .chain([Some(
+    let mut steps = vec![format!("register for {events} hook events in {file}{copy}")];
+    if outcome.inspection.status_line.is_ours() {
+        let place = if outcome.inspection.status_line.is_beside() {
+            "beneath yours"
+        } else {
+            "in Claude Code"
+        };
+        steps.push(format!("show its status line {place}"));
+    }
+    if let Some((names, folder)) = commands {
+        steps.push(format!("write {names} to {}", folder.display()));
+    }
+    steps.push(
         "deny dangerous tool calls, or have Claude Code ask you (`becket guard list`)".to_owned(),
-    )])
-    .chain([Some(format!(
-        "start its daemon, and record events in {home}"
-    ))]);
+    );
+    let home = world.place.home().display();
+    steps.push(format!("start its daemon, and record events in {home}"));
     let mut text = format!("{BOLD}becket will{BOLD:#}\n");
-    for step in steps.flatten() {
-        for (nth, line) in wrap(&step, look.width.saturating_sub(4)).iter().enumerate() {
+    for step in &steps {
+        for (nth, line) in wrap(step, look.width.saturating_sub(4)).iter().enumerate() {
             let mark = if nth == 0 { "-" } else { " " };
             text += &format!("  {mark} {line}\n");
         }
     }
     text.push('\n');
-    if around.own_hooks > 0 {
-        let hooks = count(around.own_hooks, "hook", "hooks");
+    if existing.own_hooks > 0 {
+        let hooks = count(existing.own_hooks, "hook", "hooks");
         text += &format!(
             "Left as it is: {hooks} in Claude Code's settings (`becket adopt` takes them over)\n"
         );
     }
-    if around.in_tmux {
+    if existing.in_tmux {
         text += "Left as it is: tmux (`becket init --tmux` shows in it which session waits)\n";
     }
     text + "`becket uninit` takes all of it back.\n\n"
 }
 
-/// Refuses a Claude Code that would run no hook at all any more, and tells of one that lacks something.
-fn tell_too_old(said: Option<String>, strict: bool) -> Result<()> {
-    let Some(old) = said.and_then(|said| claude::too_old(&said, strict)) else {
+/// Fails for a Claude Code that would run no hook any more, and warns of one that lacks something.
+fn tell_too_old(version: Option<String>, strict: bool) -> Result<()> {
+    let Some(old) = version.and_then(|version| claude::too_old(&version, strict)) else {
         return Ok(());
     };
     if old.is_useless {
@@ -244,8 +241,7 @@ fn tell_too_old(said: Option<String>, strict: bool) -> Result<()> {
     Ok(())
 }
 
-/// Names the built-in hooks that fit the project and that no config names, and the command that
-/// switches them on.
+/// Names the built-in hooks that fit the project and are in no config, and the command that switches them on.
 fn tell_fitting(world: &World) {
     let project = project_of(&world.cwd);
     let configured = &world.loader(Some(project)).current().hooks;
@@ -263,9 +259,9 @@ fn tell_fitting(world: &World) {
     );
 }
 
-fn tell_what_next(world: &World, around: &ExistingSetup) {
-    if let Some(rest) = resting(world, project_of(&world.cwd)) {
-        anstream::println!("{WARN}!{WARN:#} {rest}");
+fn tell_what_next(world: &World, existing: &ExistingSetup) {
+    if let Some(warning) = untrusted_warning(world, project_of(&world.cwd)) {
+        anstream::println!("{WARN}!{WARN:#} {warning}");
     }
     tell_fitting(world);
     anstream::println!();
@@ -286,8 +282,8 @@ fn tell_what_next(world: &World, around: &ExistingSetup) {
         ("becket doctor", "check every part"),
         ("becket uninit", "take it all back"),
     ];
-    let adopt = Some(adopt).filter(|_| around.own_hooks > 0);
-    let tmux = Some(tmux).filter(|_| around.in_tmux);
+    let adopt = Some(adopt).filter(|_| existing.own_hooks > 0);
+    let tmux = Some(tmux).filter(|_| existing.in_tmux);
     for (command, what) in always.into_iter().chain(adopt).chain(tmux) {
         anstream::println!("  {BOLD}{command:24}{BOLD:#}{what}");
     }
@@ -305,7 +301,7 @@ fn step(what: &str, detail: &str) {
     anstream::println!("{GOOD}✓{GOOD:#} {what}  {DIM}{detail}{DIM:#}");
 }
 
-/// How a person may be told; a program of one's own is for the config file.
+/// The ways to notify the user. A program of the user's own can be set in the config file only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum NoticeChoice {
     Bell,
@@ -325,32 +321,28 @@ impl NoticeChoice {
     }
 }
 
-/// Writes what was chosen. Gives what is set then, in words.
+/// Writes the choice into the user's config. Returns the new setting in words.
 fn notices(world: &World, choice: Option<NoticeChoice>) -> Result<Option<String>> {
     let Some(choice) = choice else {
         return Ok(None);
     };
-    write(world, choice)?;
+    change(world, "[notice]", |text| with_notice(text, choice))?;
     Ok(Some(match choice {
         NoticeChoice::Off => "notices are off".to_owned(),
         _ => format!("notices are on: {}", choice.word()),
     }))
 }
 
-fn write(world: &World, choice: NoticeChoice) -> Result<()> {
-    change(world, "[notice]", |text| edited(text, choice))
-}
-
-/// Changes the user's config.
+/// Changes a section of the user's config.
 pub(super) fn change(
     world: &World,
-    what: &str,
-    edited: impl Fn(&str) -> Result<String>,
+    section: &str,
+    edit: impl Fn(&str) -> Result<String>,
 ) -> Result<()> {
     let file = world.place.config();
-    let done = settings::edit_text(&file, 0o600, |text| edited(text).map(Some));
-    let failed = || format!("could not write {what} to {}", file.display());
-    done.map(drop).with_context(failed)
+    settings::edit_text(&file, 0o600, |text| edit(text).map(Some))
+        .map(drop)
+        .with_context(|| format!("could not write {section} to {}", file.display()))
 }
 
 fn broken() -> Failure {
@@ -358,8 +350,8 @@ fn broken() -> Failure {
         .hint("`becket config check` says where; fix it first")
 }
 
-/// The config with this choice in it, and everything else as it was.
-fn edited(text: &str, choice: NoticeChoice) -> Result<String> {
+/// Returns the config with this choice, and everything else unchanged.
+fn with_notice(text: &str, choice: NoticeChoice) -> Result<String> {
     let mut document: DocumentMut = text.parse().map_err(|_| broken())?;
     let section = document
         .entry("notice")
@@ -378,12 +370,11 @@ fn edited(text: &str, choice: NoticeChoice) -> Result<String> {
     Ok(document.to_string())
 }
 
-/// Sets a value, and keeps what stands around it.
+/// Sets a value, and keeps the spaces and comments around it.
 fn put(section: &mut dyn TableLike, key: &str, mut value: Value) {
-    let plain = |value: &Value| value.clone().decorated("", "").to_string();
     match section.get_mut(key).and_then(Item::as_value_mut) {
         Some(old) if old.as_str().is_some() && old.as_str() == value.as_str() => {}
-        Some(old) if plain(old) == plain(&value) => {}
+        Some(old) if undecorated(old) == undecorated(&value) => {}
         Some(old) => {
             value.decor_mut().clone_from(old.decor());
             *old = value;
@@ -392,27 +383,33 @@ fn put(section: &mut dyn TableLike, key: &str, mut value: Value) {
     }
 }
 
-/// Switches hooks on in the user's config. Gives what runs then, in words.
+/// Returns the text of a value without the spaces and comments around it.
+fn undecorated(value: &Value) -> String {
+    value.clone().decorated("", "").to_string()
+}
+
+/// Switches hooks on in the user's config. Returns the names in words.
 fn switch_on(world: &World, chosen: &[&BuiltIn]) -> Result<Option<String>> {
     if chosen.is_empty() {
         return Ok(None);
     }
     let names: Vec<&str> = chosen.iter().map(|hook| hook.name).collect();
     change(world, "[hooks]", |text| switched(text, &names, true))?;
-    let trust = match chosen.iter().any(|hook| hook.starts_project_tools) {
-        true => " (those that start a project's own tools: after `becket trust` there)",
-        false => "",
+    let trust = if chosen.iter().any(|hook| hook.starts_project_tools) {
+        " (those that start a project's own tools: after `becket trust` there)"
+    } else {
+        ""
     };
     Ok(Some(format!("on from now: {}{trust}", names.join(", "))))
 }
 
-/// The built-ins of these names.
-fn named_hooks(said: &[String]) -> Result<Vec<&'static BuiltIn>> {
-    let said = said.join(" ");
-    name::words(&said).into_iter().map(find).collect()
+/// Finds the built-in hooks of these names.
+fn named_hooks(names: &[String]) -> Result<Vec<&'static BuiltIn>> {
+    let names = names.join(" ");
+    name::words(&names).into_iter().map(find).collect()
 }
 
-/// Finds a built-in by its name, or by a part that only it has.
+/// Finds a built-in hook by its name, or by a part of it that no other name has.
 fn find(word: &str) -> Result<&'static BuiltIn> {
     let names: Vec<&str> = BUILT_INS.iter().map(|hook| hook.name).collect();
     let found = name::find(word, names.iter().copied());
@@ -433,8 +430,8 @@ fn find(word: &str) -> Result<&'static BuiltIn> {
     Err(Failure::new(Code::Missing, what).hint(hint).into())
 }
 
-/// The config with these hooks on or off, and everything else as it was. One that is no built-in and has
-/// no `run` there is another file's: to switch it on, only what switches it off goes.
+/// Returns the config with these hooks on or off, and everything else unchanged. A hook that is not built in and has no
+/// `run` in this file is defined in another one: to switch it on, only its `enabled` is removed.
 pub(super) fn switched(text: &str, names: &[&str], on: bool) -> Result<String> {
     let mut document: DocumentMut = text.parse().map_err(|_| broken())?;
     let hooks = document.entry("hooks").or_insert_with(|| {
@@ -499,8 +496,12 @@ mod tests {
                 "notice = { on = \"all\" , how = \"bell\" }\n",
             ),
         ] {
-            assert_eq!(edited(before, choice).unwrap(), after, "{before}");
-            assert_eq!(edited(after, choice).unwrap(), after, "twice: {before}");
+            assert_eq!(with_notice(before, choice).unwrap(), after, "{before}");
+            assert_eq!(
+                with_notice(after, choice).unwrap(),
+                after,
+                "twice: {before}"
+            );
         }
     }
 
@@ -513,7 +514,7 @@ mod tests {
         ) {
             let on = on.map_or(String::new(), |on| format!("on = \"{on}\" # {comment}\n"));
             let text = format!("# {comment}\n[notice] # {comment}\n{on}[store]\nkeep_days = {days} # {comment}\n");
-            let after = edited(&text, NoticeChoice::Osc9).unwrap();
+            let after = with_notice(&text, NoticeChoice::Osc9).unwrap();
             let table: DocumentMut = after.parse().unwrap();
             let expected = i64::from(days);
             prop_assert_eq!(table["store"]["keep_days"].as_integer(), Some(expected));

@@ -1,4 +1,4 @@
-//! `becket` without a verb: the live view, or where there is no terminal a word on how things are.
+//! `becket` without a verb: opens the live view, or prints a summary if there is no terminal.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -24,7 +24,7 @@ pub fn run(world: &World, frame_times: Option<&Path>) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How things are, in one line.
+/// Summarizes the sessions in one line.
 pub fn summary(world: &World) -> String {
     let client = Client::connect(world);
     let rows = client.and_then(|client| {
@@ -42,19 +42,18 @@ pub fn summary(world: &World) -> String {
 }
 
 fn in_words(rows: &[SessionRow], now: i64) -> String {
-    let count = |display: Display| rows.iter().filter(|row| row.display == display).count();
-    let waits = rows.iter().filter(|row| row.display == Display::Attention);
-    let longest = waits.map(|row| row.display_since).min();
-    let waited = longest.map(|since| format!(" (longest {})", tui::lasted(now - since)));
-    let parts: Vec<String> = Display::ALL
-        .into_iter()
-        .filter(|display| count(*display) > 0)
-        .map(|display| {
-            let waited = waited.as_deref().filter(|_| display == Display::Attention);
-            let (count, label) = (count(display), display.label());
-            format!("{count} {label}{}", waited.unwrap_or_default())
-        })
-        .collect();
+    let mut parts = Vec::new();
+    for display in Display::ALL {
+        let rows: Vec<&SessionRow> = rows.iter().filter(|row| row.display == display).collect();
+        let Some(since) = rows.iter().map(|row| row.display_since).min() else {
+            continue;
+        };
+        let mut part = format!("{} {}", rows.len(), display.label());
+        if display == Display::Attention {
+            part += &format!(" (longest {})", tui::lasted(now - since));
+        }
+        parts.push(part);
+    }
     format!(
         "{}: {}.",
         text::count(rows.len(), "session", "sessions"),

@@ -8,7 +8,9 @@ use becket_engine::session::json;
 use becket_wire::rpc::{Ask, Response, Told};
 use becket_wire::session::{Display, SessionRow};
 
-use crate::client::{Client, gone, is_late, is_unreachable, refusal, unexpected_reply};
+use crate::client::{
+    Client, gone, is_late, is_unreachable, refusal, require_daemon, unexpected_reply,
+};
 use crate::failure::{Code, Failure};
 use crate::log;
 use crate::session::source::find_session;
@@ -103,11 +105,7 @@ pub fn wait(
     goal: Goal,
     timeout: Option<Duration>,
 ) -> Result<SessionRow> {
-    if world.no_daemon {
-        let what = "`becket wait` needs the daemon, and BECKET_NO_DAEMON is set";
-        let failure = Failure::new(Code::Unreachable, what);
-        return Err(failure.hint("unset BECKET_NO_DAEMON").into());
-    }
+    require_daemon(world, "`becket wait` needs the daemon")?;
     let now = Instant::now();
     let until = timeout.and_then(|timeout| now.checked_add(timeout));
     let first_look = timeout.and_then(|timeout| now.checked_add(timeout.max(FIRST_LOOK)));

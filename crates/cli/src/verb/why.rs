@@ -1,4 +1,4 @@
-//! `becket why`: why an event came out as it did.
+//! `becket why`: explains the decision about an event.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -39,20 +39,21 @@ impl WhyArgs {
             Some(prefix) => log::event_id(world, &prefix)?,
             None => last(&runs, self.session)?,
         };
-        let told = tell(world, &runs, id)?;
+        let explanation = explain(world, &runs, id)?;
         if self.json {
-            println!("{}", crate::ui::text::json(&JsonExplanation::from(&told))?);
+            println!("{}", crate::ui::text::json(&Json::from(&explanation))?);
         } else {
-            anstream::print!("{}", explain(&told, &Look::of_stdout()));
+            anstream::print!("{}", full(&explanation, &Look::of_stdout()));
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
+/// Returns the newest event that was decided or on which a hook failed, else the newest with a running hook.
 fn last(runs: &Runs<'_>, session: Option<String>) -> Result<EventId> {
     let session = runs.session(session.or_else(own_session).as_deref())?;
-    let told = runs.last_told(session.as_deref())?;
-    let last = told.or_else(|| runs.last_begun(session.as_deref()));
+    let decided = runs.last_told(session.as_deref())?;
+    let last = decided.or_else(|| runs.last_begun(session.as_deref()));
     last.ok_or_else(|| {
         let whose = session.map_or_else(String::new, |id| format!(" in the session {id}"));
         let what = format!("nothing was decided{whose} yet, and no hook has failed");
@@ -63,7 +64,7 @@ fn last(runs: &Runs<'_>, session: Option<String>) -> Result<EventId> {
     })
 }
 
-fn tell(world: &World, runs: &Runs<'_>, id: EventId) -> Result<Told> {
+fn explain(world: &World, runs: &Runs<'_>, id: EventId) -> Result<Told> {
     let event = runs.event(id)?.ok_or_else(|| {
         let failure = Failure::new(Code::Missing, format!("no event has the id {id}"));
         failure.hint("becket events shows the ids")
@@ -74,8 +75,8 @@ fn tell(world: &World, runs: &Runs<'_>, id: EventId) -> Result<Told> {
     };
     let mut ran = runs.find_all(&query)?;
     ran.sort_by(|one, other| {
-        let key = |found: &LoggedRun| (found.run.at, found.run.hook.clone());
-        key(one).cmp(&key(other))
+        let by_time = one.run.at.cmp(&other.run.at);
+        by_time.then_with(|| one.run.hook.cmp(&other.run.hook))
     });
     Ok(Told {
         detour: runs.detour(id),
@@ -86,7 +87,7 @@ fn tell(world: &World, runs: &Runs<'_>, id: EventId) -> Result<Told> {
     })
 }
 
-/// The code by which the call can be allowed once. It is for a person, so not inside Claude Code.
+/// Returns the code that allows the call once. Returns none inside Claude Code: the code is for a person.
 fn code_of(world: &World, event: EventId) -> Option<String> {
     let mut denied = denied_calls(world).into_iter();
     denied
@@ -94,8 +95,8 @@ fn code_of(world: &World, event: EventId) -> Option<String> {
         .map(|denied| denied.code)
 }
 
-/// The hooks that wanted the event and did not run, as far as today's config and switches tell why.
-fn skipped(world: &World, event: &EventRow, ran: &[LoggedRun]) -> Vec<Skipped> {
+/// Returns the hooks that match the event and did not run, with the reason in today's config and switches.
+fn skipped(world: &World, event: &EventRow, ran: &[FoundRun]) -> Vec<Skipped> {
     let payload = event.payload.as_deref().unwrap_or_default();
     let Ok(head) = Head::read(payload) else {
         return Vec::new();
@@ -109,8 +110,9 @@ fn skipped(world: &World, event: &EventRow, ran: &[LoggedRun]) -> Vec<Skipped> {
         let has_run = ran.iter().any(|found| found.run.hook == hook.name);
         !has_run && concerns(hook, &name, &head, payload, project)
     });
-    let why = missing.map(|hook| (hook, state(hook, &switches, head.agent_type.as_deref())));
-    why.filter(|(_, state)| *state != HookState::Enabled)
+    let states = missing.map(|hook| (hook, state(hook, &switches, head.agent_type.as_deref())));
+    states
+        .filter(|(_, state)| *state != State::Enabled)
         .map(|(hook, state)| Skipped {
             hook: hook.name.clone(),
             reason: state.to_string(),

@@ -1,4 +1,4 @@
-//! `becket guard backtest`: the recorded history, judged again.
+//! `becket guard backtest`: judges the recorded calls again.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use crate::ui::text::{count, one_line};
 use crate::ui::time::moment;
 use crate::world::{World, project_of};
 
-/// So many examples are shown for each guard.
+/// The most examples that are shown for each guard.
 const EXAMPLES: usize = 3;
 
 /// Judge the recorded calls again, and show what would come out differently
@@ -44,7 +44,7 @@ pub struct GuardBacktest {
     json: bool,
 }
 
-/// What would change, by guard.
+/// The changed answers, by guard.
 #[derive(Debug, Default)]
 struct BacktestReport {
     calls: usize,
@@ -55,13 +55,13 @@ struct BacktestReport {
 
 #[derive(Debug, Default)]
 struct RuleChanges {
-    /// Calls that passed and would be stopped.
+    /// The calls that passed and would be stopped.
     stopped: Vec<Example>,
-    /// Calls that were stopped and would pass.
+    /// The calls that were stopped and would pass.
     freed: Vec<Example>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Example {
     event_id: String,
     at: i64,
@@ -75,7 +75,7 @@ impl GuardBacktest {
                 .with_context(|| format!("could not read {}", file.display()))?;
         }
         Client::take_in_or_warn(world);
-        let mut outcome = BacktestReport::default();
+        let mut report = BacktestReport::default();
         if let Some(database) = store::open_to_read(&world.place.database())? {
             let session = self.session.as_deref();
             let session = session
@@ -92,21 +92,22 @@ impl GuardBacktest {
                 file: self.config.as_deref(),
                 known: HashMap::new(),
             };
-            store::find_events(&database, &query, &mut |row| {
-                outcome.take(&row, &mut configs);
+            store::find(&database, &query, &mut |row| {
+                report.add(&row, &mut configs);
                 true
             })
             .context("could not read the log")?;
         }
-        match self.json {
-            true => println!("{}", outcome.json()),
-            false => anstream::print!("{}", outcome.told()),
+        if self.json {
+            println!("{}", report.json());
+        } else {
+            anstream::print!("{}", report.text());
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// The configuration of each project.
+/// The configs of the projects that were judged so far.
 struct Configs<'a> {
     world: &'a World,
     file: Option<&'a Path>,
@@ -137,7 +138,8 @@ impl Configs<'_> {
 }
 
 impl BacktestReport {
-    fn take(&mut self, row: &EventRow, configs: &mut Configs<'_>) {
+    /// Judges one recorded call, and counts it.
+    fn add(&mut self, row: &EventRow, configs: &mut Configs<'_>) {
         let Some(payload) = &row.payload else {
             self.dropped += 1;
             return;
@@ -151,12 +153,12 @@ impl BacktestReport {
         };
         self.calls += 1;
         let project = project_of(Path::new(head.cwd.as_deref().unwrap_or("/"))).to_path_buf();
-        let bench = GuardContext {
+        let context = GuardContext {
             config: configs.of(&project),
             home: user_home(),
             project,
         };
-        let found = judge(&head, payload, &bench.around(configs.world)).found;
+        let found = judge(&head, payload, &context.around(configs.world)).found;
         let after = found.first().filter(|found| found.say != Say::Warn);
         let after = after.map(|found| &*found.rule.id);
         let before = row.decision.as_ref().filter(|it| it.answer != "context");
@@ -164,24 +166,18 @@ impl BacktestReport {
         if after == before {
             return;
         }
-        let example = || Example {
+        let example = Example {
             event_id: row.id.to_string(),
             at: row.at,
             about: event_line::about(row),
         };
         if let Some(rule) = before {
-            self.rules
-                .entry(rule.to_owned())
-                .or_default()
-                .freed
-                .push(example());
+            let changes = self.rules.entry(rule.to_owned()).or_default();
+            changes.freed.push(example.clone());
         }
         if let Some(rule) = after {
-            self.rules
-                .entry(rule.to_owned())
-                .or_default()
-                .stopped
-                .push(example());
+            let changes = self.rules.entry(rule.to_owned()).or_default();
+            changes.stopped.push(example);
         }
     }
 
@@ -195,13 +191,13 @@ impl BacktestReport {
                 left.push(format!("{many} {why}"));
             }
         }
-        match left.is_empty() {
-            true => String::new(),
-            false => format!(" {DIM}(left out: {}){DIM:#}", left.join(", ")),
+        if left.is_empty() {
+            return String::new();
         }
+        format!(" {DIM}(left out: {}){DIM:#}", left.join(", "))
     }
 
-    fn told(&self) -> String {
+    fn text(&self) -> String {
         let mut out = format!(
             "{} judged{}\n",
             count(self.calls, "call", "calls"),
@@ -237,19 +233,22 @@ impl BacktestReport {
     }
 
     fn json(&self) -> Value {
-        let examples = |examples: &[Example]| -> Vec<Value> {
-            let json = |one: &Example| json!({"event_id": one.event_id, "at": moment(one.at), "about": one.about});
-            examples.iter().map(json).collect()
-        };
         let rules: Vec<Value> = (self.rules.iter())
             .map(|(rule, changes)| {
                 json!({
                     "rule": rule,
-                    "stopped": examples(&changes.stopped),
-                    "freed": examples(&changes.freed),
+                    "stopped": examples_json(&changes.stopped),
+                    "freed": examples_json(&changes.freed),
                 })
             })
             .collect();
         json!({"calls": self.calls, "masked": self.masked, "dropped": self.dropped, "rules": rules})
     }
+}
+
+fn examples_json(examples: &[Example]) -> Value {
+    let examples = examples.iter();
+    examples
+        .map(|one| json!({"event_id": one.event_id, "at": moment(one.at), "about": one.about}))
+        .collect()
 }
