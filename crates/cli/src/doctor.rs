@@ -1,4 +1,4 @@
-//! The checks of `becket doctor`: a function for each part, which returns lines and the way to fix what is wrong.
+//! The checks of `becket doctor`: one function for each part, with a result and a fix.
 
 mod mod_checks;
 pub mod settings_checks;
@@ -34,13 +34,13 @@ pub enum CheckState {
     Broken,
 }
 
-/// The result of a check of one part.
+/// The result of one check.
 #[derive(Debug, Clone, Serialize)]
 pub struct DoctorCheck {
     pub name: String,
     pub state: CheckState,
     pub what: String,
-    /// The command that fixes it.
+    /// The command that fixes the problem.
     #[serde(rename = "mend")]
     pub fix: Option<String>,
 }
@@ -72,12 +72,12 @@ impl DoctorCheck {
     }
 }
 
-/// Checks all parts. A part comes after those that it needs.
+/// Runs all checks, in the order in which one part depends on another.
 pub fn examine(world: &World) -> Vec<DoctorCheck> {
     let mut checks = programs(world);
     checks.push(claude());
     checks.extend(folders(world));
-    // Doctor creates no home.
+    // Without a home the other checks have no object, and doctor makes none.
     if world.place.home().exists() {
         let snapshot = world.loader(None).current();
         checks.push(config(&snapshot));
@@ -87,7 +87,7 @@ pub fn examine(world: &World) -> Vec<DoctorCheck> {
         checks.extend(database(world));
         checks.extend(lost_events(world));
         checks.push(spool(world));
-        // Checks that would wait again for a daemon that does not answer are left out.
+        // Without an answer each of these would wait for the daemon again.
         if answers || world.no_daemon {
             checks.extend(failing_hooks(world));
         }
@@ -101,7 +101,7 @@ pub fn examine(world: &World) -> Vec<DoctorCheck> {
     checks
 }
 
-/// Checks that both programs are in one folder and of one version.
+/// Checks that both programs are in one folder and have one version.
 pub(super) fn programs(world: &World) -> Vec<DoctorCheck> {
     let ours = Version::current();
     let shim = world.shim();
@@ -116,15 +116,15 @@ pub(super) fn programs(world: &World) -> Vec<DoctorCheck> {
             format!("{} does not run", shim.display()),
             "./install (in becket's source)",
         ),
-        Some(printed) if printed != format!("becket-hook {ours}") => DoctorCheck::broken(
+        Some(said) if said != format!("becket-hook {ours}") => DoctorCheck::broken(
             "shim",
             format!(
-                "{} says `{printed}`, and this is becket {ours}",
+                "{} says `{said}`, and this is becket {ours}",
                 shim.display()
             ),
             "./install (in becket's source)",
         ),
-        Some(printed) => DoctorCheck::good("shim", format!("{printed}, {}", shim.display())),
+        Some(said) => DoctorCheck::good("shim", format!("{said}, {}", shim.display())),
     };
     vec![
         DoctorCheck::good(
@@ -135,17 +135,17 @@ pub(super) fn programs(world: &World) -> Vec<DoctorCheck> {
     ]
 }
 
-/// Checks Claude Code. A missing one is only a warning: becket can be set up before it.
+/// Checks Claude Code. A missing one is only a warning: becket can be set up first.
 pub(super) fn claude() -> DoctorCheck {
     let name = "Claude Code";
-    let Some(version) = claude::printed_version() else {
+    let Some(said) = claude::printed_version() else {
         let what = "`claude` is not on PATH";
         return DoctorCheck::warning(name, what, "npm install -g @anthropic-ai/claude-code");
     };
-    match claude::too_old(&version, false) {
+    match claude::too_old(&said, false) {
         Some(old) if old.is_useless => DoctorCheck::broken(name, old.why, "claude update"),
         Some(old) => DoctorCheck::warning(name, old.why, "claude update"),
-        None => DoctorCheck::good(name, version),
+        None => DoctorCheck::good(name, said),
     }
 }
 
@@ -153,14 +153,15 @@ fn mode_of(path: &Path) -> u32 {
     std::fs::metadata(path).map_or(0, |meta| meta.mode())
 }
 
-/// Returns true if the folder of the file, links resolved, is closed to other users.
+/// Returns true if the real folder of a file is closed to other users.
 fn is_out_of_reach(file: &Path) -> bool {
     let real = file.canonicalize().unwrap_or_else(|_| file.to_path_buf());
     real.parent()
         .is_some_and(|folder| mode_of(folder) & 0o077 == 0)
 }
 
-/// Checks that the home and its files exist, belong to this user, are closed to others and can be written.
+/// Checks that the home and its content exist, belong to the user, are closed to others, and can be
+/// written.
 pub(super) fn folders(world: &World) -> Vec<DoctorCheck> {
     let place = &world.place;
     let home = place.home();
@@ -202,7 +203,7 @@ pub(super) fn folders(world: &World) -> Vec<DoctorCheck> {
         .map(|path| (path, 0o600, CheckState::Warning));
     for (path, wanted, state) in folders.chain(files) {
         let mode = mode_of(&path);
-        // An editor makes config.toml readable for all, like every file. In a closed folder that does no harm.
+        // Editors make files readable for all. In a closed folder that does no harm.
         let out_of_reach = path == place.config() && is_out_of_reach(&path);
         if mode & 0o077 != 0 && !out_of_reach {
             let path = path.display();
@@ -214,7 +215,7 @@ pub(super) fn folders(world: &World) -> Vec<DoctorCheck> {
             });
         }
     }
-    // On a full disk a file can often be created and not filled.
+    // On a full disk a file can often be created but not written.
     let written = tempfile::NamedTempFile::new_in(place.home())
         .and_then(|mut file| file.write_all(&[0; 4096]));
     if let Err(why) = written {
@@ -234,8 +235,8 @@ pub(super) fn folders(world: &World) -> Vec<DoctorCheck> {
     checks
 }
 
-/// The period whose faults are reported, in milliseconds: 7 days.
-const FAULT_PERIOD: i64 = 7 * 24 * 60 * 60 * 1000;
+/// The age of the faults that count, in milliseconds: 7 days.
+const FAULTS_OF: i64 = 7 * 24 * 60 * 60 * 1000;
 
 pub(super) fn config(snapshot: &Snapshot) -> DoctorCheck {
     let errors: Vec<String> = snapshot.errors().map(ToString::to_string).collect();
@@ -248,7 +249,7 @@ pub(super) fn config(snapshot: &Snapshot) -> DoctorCheck {
     }
 }
 
-/// Checks that the current project is trusted. Returns nothing if trust makes no difference to it.
+/// Checks the trust of the current project. Returns None if the project needs no trust.
 pub(super) fn trust(world: &World) -> Option<DoctorCheck> {
     let snapshot = world.loader(Some(project_of(&world.cwd))).current();
     let project = snapshot.project.as_ref()?;
@@ -268,7 +269,7 @@ pub(super) fn trust(world: &World) -> Option<DoctorCheck> {
     trusted.then(|| DoctorCheck::good("trust", format!("{} is trusted", project.folder.display())))
 }
 
-/// Warns if the config files switch masking off.
+/// Warns if the configuration switches masking off.
 fn masking(world: &World) -> Option<DoctorCheck> {
     let config = Loader::read_only(&world.place).current();
     if config.config.mask.enabled {
@@ -287,7 +288,7 @@ fn masking(world: &World) -> Option<DoctorCheck> {
     ))
 }
 
-/// Checks the daemon, which is started if need be. Returns true if it answered.
+/// Checks the daemon, which is started if needed. Returns true if it answered.
 pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<DoctorCheck>) {
     if world.no_daemon {
         let what = "not used: BECKET_NO_DAEMON is set, so every event is judged without it";
@@ -300,7 +301,8 @@ pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<DoctorCheck
     let status = match status {
         Ok(status) => status,
         Err(error) => {
-            let broken = Check::broken("daemon", format!("{error:#}"), daemon_fix(world, &error));
+            let broken =
+                DoctorCheck::broken("daemon", format!("{error:#}"), daemon_fix(world, &error));
             let mut checks = vec![broken];
             checks.extend(masking(world));
             return (false, checks);
@@ -324,11 +326,11 @@ pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<DoctorCheck
     });
     checks.push(DoctorCheck::good("socket", status.socket.clone()));
     checks.extend(masking(world));
-    let reported: Vec<String> = config.problems.iter().map(ToString::to_string).collect();
+    let told: Vec<String> = config.problems.iter().map(ToString::to_string).collect();
     for trouble in status
         .troubles
         .iter()
-        .filter(|trouble| !reported.contains(trouble))
+        .filter(|trouble| !told.contains(trouble))
     {
         checks.push(DoctorCheck::warning(
             "trouble",
@@ -336,16 +338,17 @@ pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<DoctorCheck
             format!("look into {}", world.place.daemon_log().display()),
         ));
     }
-    let without_warning = ["taken in from the spool", "lost"];
-    let warnings: Vec<String> = counts(&status.counts)
+    let passed = ["taken in from the spool", "lost"];
+    let odd = counts(&status.counts)
         .into_iter()
-        .filter(|(name, count)| *count > 0 && !without_warning.contains(name))
+        .filter(|(name, count)| *count > 0 && !passed.contains(name));
+    let odd: Vec<String> = odd
         .map(|(name, count)| format!("{name}: {count}"))
         .collect();
-    if !warnings.is_empty() {
+    if !odd.is_empty() {
         checks.push(DoctorCheck::warning(
             "since its start",
-            warnings.join(", "),
+            odd.join(", "),
             "becket events shows what came",
         ));
     }
@@ -409,7 +412,7 @@ pub(super) fn database(world: &World) -> Vec<DoctorCheck> {
             "becket daemon stop && becket daemon start",
         ),
     }];
-    if let Ok(ran) = store::ran_denied(&opened, now_ms() - FAULT_PERIOD)
+    if let Ok(ran) = store::ran_denied(&opened, now_ms() - FAULTS_OF)
         && let Some(newest) = ran.last()
     {
         let what = format!(
@@ -425,7 +428,7 @@ pub(super) fn database(world: &World) -> Vec<DoctorCheck> {
             "look at the mods below",
         ));
     }
-    if let Ok(Some(faults)) = store::faults(&opened, now_ms() - FAULT_PERIOD) {
+    if let Ok(Some(faults)) = store::faults(&opened, now_ms() - FAULTS_OF) {
         let what = format!(
             "{} with a fault in the last 7 days, the newest at {}: {}",
             text::count(faults.count as usize, "event", "events"),
@@ -438,21 +441,18 @@ pub(super) fn database(world: &World) -> Vec<DoctorCheck> {
             "becket events --limit 500 shows it",
         ));
     }
-    checks.extend(damaged_databases(world));
-    checks
-}
-
-/// Warns of damaged databases that were set aside.
-fn damaged_databases(world: &World) -> Vec<DoctorCheck> {
-    let mut checks = Vec::new();
-    let entries = std::fs::read_dir(world.place.home()).into_iter().flatten();
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        // Beside a database are its files `-wal` and `-shm`.
-        if !name.starts_with("becket.db.damaged-") || name.ends_with(['l', 'm']) {
-            continue;
-        }
+    let damaged = std::fs::read_dir(world.place.home())
+        .into_iter()
+        .flatten()
+        .flatten();
+    let damaged = damaged.filter(|entry| {
+        entry
+            .file_name()
+            .to_string_lossy()
+            .starts_with("becket.db.damaged-")
+    });
+    for entry in damaged.filter(|entry| !entry.file_name().to_string_lossy().ends_with(['l', 'm']))
+    {
         let file = entry.path();
         let what = format!("a damaged database was set aside as {}", file.display());
         checks.push(DoctorCheck::warning(
@@ -464,7 +464,7 @@ fn damaged_databases(world: &World) -> Vec<DoctorCheck> {
     checks
 }
 
-/// Checks that guards saw the tool calls of the last day. Returns nothing if there were none.
+/// Checks that guards saw the tool calls of the last day. Returns None if there were none.
 fn coverage(world: &World) -> Option<DoctorCheck> {
     let name = "coverage";
     match last_day(world) {
@@ -486,48 +486,43 @@ fn coverage(world: &World) -> Option<DoctorCheck> {
     }
 }
 
-/// The number of runs by which a hook is judged, the newest.
+/// The number of last runs of a hook that are checked.
 const LAST_RUNS: usize = 5;
-/// The period of these runs, in milliseconds: a day.
-const RUN_PERIOD: i64 = 24 * 60 * 60 * 1000;
-/// The outcomes of runs that were ended or still go on. They say nothing about the hook.
-const NO_RESULT: [&str; 5] = [CANCELLED, RUNNING, UNDER_WAY, CUT_OFF, ORPHANED];
+/// The age of the runs that are checked, in milliseconds: a day.
+const RUNS_OF: i64 = 24 * 60 * 60 * 1000;
 
 /// Warns of hooks that failed in all of their last runs.
 fn failing_hooks(world: &World) -> Vec<DoctorCheck> {
     let query = RunQuery {
-        since: Some(now_ms() - RUN_PERIOD),
+        since: Some(now_ms() - RUNS_OF),
         ..RunQuery::default()
     };
     let found = Runs::open(world).and_then(|runs| runs.find(&query));
     let mut by_hook: BTreeMap<String, Vec<RunRow>> = BTreeMap::new();
+    // Runs with these outcomes were ended or go on. They say nothing about the hook.
+    let unfinished = [CANCELLED, RUNNING, UNDER_WAY, CUT_OFF, ORPHANED];
     for LoggedRun { run, .. } in found.unwrap_or_default() {
         let last = by_hook.entry(run.hook.clone()).or_default();
-        if last.len() < LAST_RUNS && !NO_RESULT.contains(&&*run.outcome) {
+        if last.len() < LAST_RUNS && !unfinished.contains(&&*run.outcome) {
             last.push(run);
         }
     }
-    let mut checks = Vec::new();
-    for (hook, last) in by_hook {
-        let Some(newest) = last.first() else {
-            continue;
-        };
-        if last.iter().any(|run| run.outcome == "ok") {
-            continue;
-        }
-        let runs = match last.len() {
+    let failing = by_hook.into_iter().filter_map(|(hook, last)| {
+        let newest = last.first()?;
+        let failed = last.iter().all(|run| run.outcome != "ok");
+        let often = match last.len() {
             1 => "its last run".to_owned(),
             many => format!("all of its last {many} runs"),
         };
         let why = text::one_line(newest.note.as_deref().unwrap_or(&newest.outcome));
-        let what = format!("{hook} failed in {runs}: {why}");
+        let what = format!("{hook} failed in {often}: {why}");
         let fix = format!("becket recent --hook {hook} shows them");
-        checks.push(DoctorCheck::warning("hooks", what, fix));
-    }
-    checks
+        failed.then(|| DoctorCheck::warning("hooks", what, fix))
+    });
+    failing.collect()
 }
 
-/// Reports the events that neither the database nor the spool took.
+/// Warns of events that could be written neither to the database nor to the spool.
 fn lost_events(world: &World) -> Option<DoctorCheck> {
     let place = &world.place;
     let lost = lost::total(place);
@@ -538,11 +533,10 @@ fn lost_events(world: &World) -> Option<DoctorCheck> {
     );
     let files = lost::files_to_delete(place).into_iter();
     let files: Vec<String> = files.map(|file| file.display().to_string()).collect();
-    let what = format!(
-        "{events} could not be kept anywhere: the disk or the spool was full, or read-only"
-    );
+    let what =
+        format!("{what} could not be kept anywhere: the disk or the spool was full, or read-only");
     let fix = format!("make room on the disk; then: rm {}", files.join(" "));
-    Some(DoctorCheck::broken("events", what, fix))
+    (lost > 0).then(|| DoctorCheck::broken("events", what, fix))
 }
 
 pub(super) fn spool(world: &World) -> DoctorCheck {

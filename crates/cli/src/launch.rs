@@ -212,15 +212,14 @@ impl Running<'_> {
             handover_grace: HANDOVER_GRACE,
             after_reset: AFTER_RESET,
         };
-        let (sender, messages) = sync_channel(QUEUE);
-        let (world, of_watch) = (self.world.clone(), sender.clone());
-        std::thread::spawn(move || feed::watch(&world, &of_watch));
+        let (to, heard) = sync_channel(QUEUE);
+        let (watching, sender) = (self.world.clone(), to.clone());
+        std::thread::spawn(move || feed::follow_sessions(&watching, &sender));
         let (exit, followed) = std::thread::scope(|scope| {
-            let following = scope.spawn(move || {
-                follower.run(&messages, observer, || self.last_rows().unwrap_or_default())
-            });
+            let last_rows = || self.rows_at_the_end().unwrap_or_default();
+            let following = scope.spawn(move || follower.run(&heard, observer, last_rows));
             let exit = child::wait(child);
-            drop(sender.send(Message::Leave));
+            drop(to.send(Message::Leave));
             (exit, following.join().unwrap_or_default())
         });
         signals.pass_to(None);

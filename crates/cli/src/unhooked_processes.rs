@@ -1,9 +1,9 @@
-//! Finds Claude Code processes that run without becket's hooks, to list them.
+//! Finds Claude Code processes that run without becket's hooks. becket only lists them.
 
 use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use becket_wire::process::parent_and_start;
 use becket_wire::session::SessionRow;
@@ -28,10 +28,10 @@ pub const NO_SESSIONS: [&str; 12] = [
     "--help",
 ];
 
-/// Finds this user's Claude Code processes that belong to none of these sessions. Each becomes a row with the
-/// little that the process tells. Without /proc there are none.
+/// Finds the Claude Code processes of this user that belong to no session, each as a row of which
+/// little is known. Without /proc it finds none.
 pub fn find(sessions: &[SessionRow]) -> Vec<SessionRow> {
-    ProcessScan {
+    Processes {
         proc: PathBuf::from("/proc"),
         uid: rustix::process::getuid().as_raw(),
         ticks: rustix::param::clock_ticks_per_second(),
@@ -39,12 +39,12 @@ pub fn find(sessions: &[SessionRow]) -> Vec<SessionRow> {
     .without_session(sessions)
 }
 
-/// Explains why no session is listed, and what to do.
+/// Formats the reason why no session is listed, with a hint.
 pub fn why_no_sessions(world: &World) -> String {
-    why_none(find(&[]).len(), || is_registered_here(world, None))
+    why(find(&[]).len(), || is_registered_here(world, None))
 }
 
-fn why_none(unhooked: usize, is_registered: impl Fn() -> bool) -> String {
+fn why(unhooked: usize, is_registered: impl Fn() -> bool) -> String {
     match unhooked {
         0 if is_registered() => {
             "No sessions. Start `claude` anywhere, and its session appears here.".into()
@@ -59,24 +59,24 @@ fn why_none(unhooked: usize, is_registered: impl Fn() -> bool) -> String {
     }
 }
 
-/// The place and the owner of the processes to scan.
+/// The source of processes, and the user whose processes are searched.
 #[derive(Debug)]
-struct ProcessScan {
+struct Processes {
     proc: PathBuf,
     uid: u32,
-    /// The number of clock ticks per second.
+    /// Clock ticks a second.
     ticks: u64,
 }
 
 /// A Claude Code process.
 #[derive(Debug)]
-struct ClaudeProcess {
+struct Claude {
     parent: u32,
     start: u64,
     is_session: bool,
 }
 
-impl ProcessScan {
+impl Processes {
     fn without_session(&self, sessions: &[SessionRow]) -> Vec<SessionRow> {
         let found = self.claudes();
         let mut known: HashMap<u32, bool> = HashMap::new();
@@ -93,15 +93,15 @@ impl ProcessScan {
         rows
     }
 
-    /// Returns all Claude Code processes. A process that ends meanwhile is left out.
-    fn claudes(&self) -> HashMap<u32, ClaudeProcess> {
+    /// Returns all Claude Code processes by pid. A process that ends meanwhile is skipped.
+    fn claudes(&self) -> HashMap<u32, Claude> {
         let entries = fs::read_dir(&self.proc).into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         pids.filter_map(|pid| Some((pid, self.claude(pid)?)))
             .collect()
     }
 
-    fn claude(&self, pid: u32) -> Option<ClaudeProcess> {
+    fn claude(&self, pid: u32) -> Option<Claude> {
         let folder = self.folder(pid);
         if fs::metadata(&folder).ok()?.uid() != self.uid {
             return None;
@@ -113,7 +113,7 @@ impl ProcessScan {
         let stat = fs::read(folder.join("stat")).ok()?;
         let (parent, start) = parent_and_start(&String::from_utf8_lossy(&stat))?;
         let is_session = rest.first().is_none_or(|word| !NO_SESSIONS.contains(word));
-        Some(ClaudeProcess {
+        Some(Claude {
             parent,
             start,
             is_session,
@@ -139,7 +139,7 @@ impl ProcessScan {
     }
 
     /// Converts ticks since boot to milliseconds since 1970.
-    fn milliseconds(&self, start: u64) -> Option<i64> {
+    fn moment(&self, start: u64) -> Option<i64> {
         let stat = fs::read_to_string(self.proc.join("stat")).ok()?;
         let boot = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
         let boot: i64 = boot.trim().parse().ok()?;
@@ -148,7 +148,7 @@ impl ProcessScan {
     }
 }
 
-/// Returns true if this is the session's process. The pid alone is not enough: the system reuses it.
+/// Returns true if this is the process of a session. A pid alone may have been reused.
 fn is_of(row: &SessionRow, pid: u32, start: u64) -> bool {
     let is_same = match row.pid_start {
         Some(known) => known == start,
@@ -157,11 +157,11 @@ fn is_of(row: &SessionRow, pid: u32, start: u64) -> bool {
     row.pid == Some(pid) && is_same
 }
 
-/// Returns the topmost Claude Code above a process, through parents that are all Claude Code: a Claude Code that
-/// another one starts is a part of it.
-fn top(found: &HashMap<u32, ClaudeProcess>, pid: u32) -> u32 {
+/// Returns the topmost ancestor that is Claude Code with only Claude Code between: the processes that
+/// a Claude Code starts of itself are part of it.
+fn top(found: &HashMap<u32, Claude>, pid: u32) -> u32 {
     let mut top = pid;
-    // The bound is for a list that was read while processes came and went.
+    // Bounded: processes are read one after the other, so that reused pids can form a circle.
     for _ in 0..found.len() {
         match found.get(&top) {
             Some(claude) if found.contains_key(&claude.parent) => top = claude.parent,
@@ -195,10 +195,6 @@ fn arguments<'a>(words: &'a [&'a str]) -> Option<&'a [&'a str]> {
     }
 }
 
-fn base_name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
@@ -230,8 +226,8 @@ mod tests {
             self
         }
 
-        fn looked_at(&self) -> ProcessScan {
-            ProcessScan {
+        fn looked_at(&self) -> Processes {
+            Processes {
                 proc: self.folder.path().to_owned(),
                 uid: rustix::process::getuid().as_raw(),
                 ticks: 100,
@@ -246,10 +242,10 @@ mod tests {
 
     #[test]
     fn the_reason_why_there_is_no_session_is_the_one_that_helps() {
-        assert!(why_none(0, || true).contains("Start `claude`"));
-        assert!(why_none(0, || false).contains("`becket up`"));
+        assert!(why(0, || true).contains("Start `claude`"));
+        assert!(why(0, || false).contains("`becket up`"));
         for registered in [true, false] {
-            let said = why_none(2, || registered);
+            let said = why(2, || registered);
             assert!(
                 said.contains("2 Claude Codes run without becket's hooks"),
                 "{said}"

@@ -41,7 +41,7 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<DoctorCheck> 
                 plugin |= inspection.plugin;
                 checks.extend(check_overrides(file, &inspection));
                 checks.extend(check_hiding_status_line(file, &inspection));
-                if file.scope != Scope::Managed && inspection.any() {
+                if file.scope != SettingsScope::Managed && inspection.any() {
                     checks.push(check_entries(file, &inspection));
                     seen.push((file, inspection));
                 }
@@ -71,7 +71,7 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<DoctorCheck> 
     // The two settings files of a project share one folder of commands.
     let mut looked = HashSet::new();
     for (file, inspection) in seen {
-        if file.scope == Scope::User {
+        if file.scope == SettingsScope::User {
             checks.push(check_status_line(world, file, &inspection));
         }
         if looked.insert(file.path.parent()) {
@@ -86,7 +86,7 @@ fn name(file: &SettingsFile) -> String {
     format!("{} settings", file.scope)
 }
 
-pub(super) fn init_command(scope: Scope) -> String {
+pub(super) fn init_command(scope: SettingsScope) -> String {
     match scope {
         SettingsScope::User | SettingsScope::Managed => "becket init".to_owned(),
         SettingsScope::Project | SettingsScope::Local => format!("becket init --{scope}"),
@@ -111,7 +111,7 @@ fn inspect_file(world: &World, file: &SettingsFile) -> Result<Option<Inspection>
 }
 
 /// Checks for settings that disable every registration.
-fn check_overrides(file: &SettingsFile, inspection: &Inspection) -> Vec<Check> {
+fn check_overrides(file: &SettingsFile, inspection: &Inspection) -> Vec<DoctorCheck> {
     let mut checks = Vec::new();
     let path = file.path.display();
     if inspection.disable_all_hooks {
@@ -133,7 +133,7 @@ fn check_overrides(file: &SettingsFile, inspection: &Inspection) -> Vec<Check> {
     checks
 }
 
-fn check_entries(file: &SettingsFile, inspection: &Inspection) -> Check {
+fn check_entries(file: &SettingsFile, inspection: &Inspection) -> DoctorCheck {
     let path = file.path.display();
     let total = inspection.entries.len();
     let missing = events_in_state(inspection, EntryState::Missing);
@@ -145,7 +145,7 @@ fn check_entries(file: &SettingsFile, inspection: &Inspection) -> Check {
             missing.len(),
             first_names(&missing)
         );
-        return Check::broken(&name(file), what, init_command(file.scope));
+        return DoctorCheck::broken(&name(file), what, init_command(file.scope));
     }
     if !different.is_empty() {
         let how = match different.len() {
@@ -154,7 +154,7 @@ fn check_entries(file: &SettingsFile, inspection: &Inspection) -> Check {
         };
         let (many, list) = (different.len(), first_names(&different));
         let what = format!("{many} of {total} {how} ({list}) in {path}");
-        return Check::broken(&name(file), what, init_command(file.scope));
+        return DoctorCheck::broken(&name(file), what, init_command(file.scope));
     }
     DoctorCheck::good(&name(file), format!("{total} events{strict}, {path}"))
 }
@@ -190,7 +190,7 @@ fn check_canary(
         .iter()
         .find_map(|entry| entry.command.as_ref());
     let Some(command) = command else {
-        return Check::broken(&name, "no command is registered", init_command(file.scope));
+        return DoctorCheck::broken(&name, "no command is registered", init_command(file.scope));
     };
     let program = Path::new(&command.program);
     match send_canary(world, program, &command.args, daemon_answers) {
@@ -206,7 +206,7 @@ fn check_canary(
             );
             DoctorCheck::good(&name, what)
         }
-        Err(error) => Check::broken(&name, format!("{error:#}"), init_command(file.scope)),
+        Err(error) => DoctorCheck::broken(&name, format!("{error:#}"), init_command(file.scope)),
     }
 }
 
@@ -217,12 +217,12 @@ pub(super) fn check_status_line(
     world: &World,
     file: &SettingsFile,
     inspection: &Inspection,
-) -> Check {
+) -> DoctorCheck {
     let path = file.path.display();
     match &inspection.status_line {
-        Standing::Found(command) => match run_status_line(command) {
-            Ok(()) => Check::good(STATUS_LINE, format!("prints a line, {path}")),
-            Err(why) => Check::broken(STATUS_LINE, format!("{why:#}"), "becket init"),
+        StatusLineState::Found(command) => match run_status_line(command) {
+            Ok(()) => DoctorCheck::good(STATUS_LINE, format!("prints a line, {path}")),
+            Err(why) => DoctorCheck::broken(STATUS_LINE, format!("{why:#}"), "becket init"),
         },
         StatusLineState::Different(_) => {
             let what = format!("it was changed or is outdated in {path}");
@@ -244,8 +244,9 @@ pub(super) fn check_status_line(
 pub(super) fn check_hiding_status_line(
     file: &SettingsFile,
     inspection: &Inspection,
-) -> Option<Check> {
-    let hides = file.scope != Scope::User && inspection.status_line == Standing::Theirs;
+) -> Option<DoctorCheck> {
+    let hides =
+        file.scope != SettingsScope::User && inspection.status_line == StatusLineState::Foreign;
     let path = file.path.display();
     hides.then(|| {
         let what = format!("the one in {path} hides becket's here");
@@ -278,7 +279,7 @@ const COMMANDS: &str = "commands";
 
 /// Checks the slash commands. A project's shared and local settings have one folder of commands, and
 /// the commands of either are right.
-pub(super) fn check_installed_commands(world: &World, scope: Scope) -> Check {
+pub(super) fn check_installed_commands(world: &World, scope: SettingsScope) -> DoctorCheck {
     let scopes = match scope {
         SettingsScope::Project | SettingsScope::Local => {
             vec![scope, SettingsScope::Project, SettingsScope::Local]
@@ -292,9 +293,9 @@ pub(super) fn check_installed_commands(world: &World, scope: Scope) -> Check {
     match inspected {
         Ok(all) => {
             let right = all.iter().find(|commands| commands.iter().all(is_right));
-            check_commands(right.unwrap_or(&all[0]), scope)
+            tell_commands(right.unwrap_or(&all[0]), scope)
         }
-        Err(why) => Check::broken(COMMANDS, format!("{why:#}"), init_command(scope)),
+        Err(why) => DoctorCheck::broken(COMMANDS, format!("{why:#}"), init_command(scope)),
     }
 }
 
@@ -302,7 +303,7 @@ fn is_right(command: &commands::CommandFile) -> bool {
     !command.change.changed() && !command.left_alone
 }
 
-fn tell_commands(commands: &[commands::CommandFile], scope: SettingsScope) -> Check {
+fn tell_commands(commands: &[commands::CommandFile], scope: SettingsScope) -> DoctorCheck {
     let first = commands
         .first()
         .map(|command| command.change.file.as_path());
@@ -312,12 +313,12 @@ fn tell_commands(commands: &[commands::CommandFile], scope: SettingsScope) -> Ch
     let missing = names_of(commands, folder, |command| command.change.before.is_none());
     if !missing.is_empty() {
         let what = format!("missing in {shown}: {missing}");
-        return Check::warning(COMMANDS, what, init_command(scope));
+        return DoctorCheck::warning(COMMANDS, what, init_command(scope));
     }
     let outdated = names_of(commands, folder, |command| command.change.changed());
     if !outdated.is_empty() {
         let what = format!("written by another becket in {shown}: {outdated}");
-        return Check::warning(COMMANDS, what, init_command(scope));
+        return DoctorCheck::warning(COMMANDS, what, init_command(scope));
     }
     // A user's own command with the name of a skill is no problem.
     let foreign = names_of(commands, folder, |command| {

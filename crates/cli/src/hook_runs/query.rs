@@ -95,7 +95,7 @@ impl<'a> Runs<'a> {
     }
 
     /// Returns the newest event that a hook or a guard decided, or on which a hook failed.
-    pub fn last_told(&self, session: Option<&str>) -> Result<Option<EventId>> {
+    pub fn last_explainable(&self, session: Option<&str>) -> Result<Option<EventId>> {
         let mut last = match &self.database {
             Some(connection) => store::last_explainable(connection, session)?,
             None => None,

@@ -350,23 +350,25 @@ mod tests {
                 ..row.clone()
             }))
         };
-        let (sender, messages) = channel();
+        let (to, heard) = channel();
         let soon = now_ms() / 1000 - 59;
-        sender.send(Message::One(Box::new(row.clone()))).unwrap();
-        sender.send(limited(soon)).unwrap();
+        to.send(Message::SessionChanged(Box::new(row.clone())))
+            .unwrap();
+        to.send(limited(soon)).unwrap();
         // The user went on before that.
-        sender.send(Message::One(Box::new(row.clone()))).unwrap();
-        sender.send(Message::Leave).unwrap();
-        let followed = follower.run(&messages, &mut NoObserver, Vec::new);
+        to.send(Message::SessionChanged(Box::new(row.clone())))
+            .unwrap();
+        to.send(Message::Leave).unwrap();
+        let followed = follower.run(&heard, &mut NoObserver, Vec::new);
         assert_eq!((followed.limit, followed.limit_over), (None, false));
         assert!(child.try_wait().unwrap().is_none());
 
-        sender.send(limited(soon)).unwrap();
+        to.send(limited(soon)).unwrap();
         let ended = std::thread::spawn(move || {
             drop(child.wait());
-            sender.send(Message::Leave)
+            to.send(Message::Leave)
         });
-        let followed = follower.run(&messages, &mut NoObserver, Vec::new);
+        let followed = follower.run(&heard, &mut NoObserver, Vec::new);
         assert!(followed.limit_over);
         assert_eq!(followed.session.as_deref(), Some("s1"));
         assert!(ended.join().unwrap().is_ok());
@@ -391,9 +393,10 @@ mod tests {
             }),
             ..SessionRow::default()
         };
-        let (sender, messages) = channel();
+        let (to, heard) = channel();
         for handover in [false, true] {
-            sender.send(Message::One(Box::new(row(handover)))).unwrap();
+            to.send(Message::SessionChanged(Box::new(row(handover))))
+                .unwrap();
         }
         let last = SessionRow {
             ended_at: Some(1),
@@ -401,9 +404,9 @@ mod tests {
         };
         let ended = std::thread::spawn(move || {
             drop(child.wait());
-            sender.send(Message::Leave)
+            to.send(Message::Leave)
         });
-        let followed = follower.run(&messages, &mut NoObserver, || vec![last]);
+        let followed = follower.run(&heard, &mut NoObserver, || vec![last]);
         assert!(followed.handover);
         assert!(ended.join().unwrap().is_ok());
     }

@@ -10,7 +10,7 @@ use becket_wire::session::{Display, MAIN, SessionRow};
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
-use crate::line;
+use crate::event_line;
 use crate::session::agent_tree::branches;
 use crate::session::history::{RecordedDecision, Timeline, TouchedFile, Turn};
 use crate::session::table::{context_style, glyph, state_style};

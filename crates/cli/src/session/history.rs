@@ -39,7 +39,7 @@ impl History {
         let waiting = spool::read_all(&world.place, &masker);
         Ok(Self {
             database,
-            waiting: waiting.iter().map(Record::to_row).collect(),
+            waiting: waiting.iter().map(EventRecord::to_row).collect(),
             facts: by_id(facts),
         })
     }

@@ -12,7 +12,7 @@ use becket_wire::log::RAN_DENIED;
 use becket_wire::rpc::EventRow;
 use becket_wire::session::{Display, SessionRow};
 
-use crate::line;
+use crate::event_line;
 use crate::session::agent_tree::{AgentNode, agent_tree};
 use crate::session::{urgency, words};
 use crate::tui::input::TextField;

@@ -83,7 +83,7 @@ fn tell_lost_sessions(world: &World) -> Result<()> {
         limit: Some(LOST),
         ..SessionQuery::default()
     };
-    let mut rows = Source::open(world).sessions(&query)?;
+    let mut rows = SessionSource::open(world).sessions(&query)?;
     rows.retain(|row| {
         row.pid.is_none() && row.end_reason.as_deref() == Some(session::PROCESS_GONE)
     });
@@ -200,7 +200,7 @@ fn find(world: &World, days: u32) -> Result<Vec<Leftover>> {
 
 /// Returns the ids of all sessions that are known to live.
 fn live_sessions(world: &World) -> Result<HashSet<String>> {
-    let rows = Source::open(world).sessions(&SessionQuery::default())?;
+    let rows = SessionSource::open(world).sessions(&SessionQuery::default())?;
     let ids = rows.into_iter().map(|row| row.session_id);
     // The session that has started this call lives, even if the daemon does not know it.
     let ids = ids.chain(own_session());

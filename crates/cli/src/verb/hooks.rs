@@ -228,7 +228,7 @@ impl HooksArgs {
             println!("{none} `becket hooks --all` shows the built-in ones.");
         } else {
             anstream::print!("{}", table(&rows, &Look::of_stdout()));
-            if (rows.iter()).any(|row| matches!(row, HookRow::Named(_, State::NotTrusted)))
+            if (rows.iter()).any(|row| matches!(row, HookRow::Named(_, HookState::NotTrusted)))
                 && let Some(warning) = untrusted_warning(world, &project)
             {
                 anstream::println!("\n{WARN}{warning}{WARN:#}");
@@ -385,7 +385,7 @@ fn table(rows: &[HookRow<'_>], look: &Look) -> String {
 
 fn cells(row: &HookRow<'_>) -> [Cell; COLUMNS.len()] {
     let style = match row {
-        HookRow::Named(_, State::Enabled) => GOOD,
+        HookRow::Named(_, HookState::Enabled) => GOOD,
         HookRow::Named(..) => WARN,
         HookRow::Unnamed(_) => DIM,
     };

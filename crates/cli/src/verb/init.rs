@@ -65,13 +65,13 @@ pub struct ScopeArgs {
 }
 
 impl ScopeArgs {
-    pub fn scope(&self) -> Scope {
+    pub fn scope(&self) -> SettingsScope {
         if self.project {
-            Scope::Project
+            SettingsScope::Project
         } else if self.local {
-            Scope::Local
+            SettingsScope::Local
         } else {
-            Scope::User
+            SettingsScope::User
         }
     }
 }
@@ -200,7 +200,7 @@ pub fn report(outcome: &SettingsOutcome, events: usize, dry_run: bool) -> serde_
 }
 
 /// Installs the slash commands. becket works without them, so a failure is only a warning.
-pub fn install(world: &World, scope: Scope, dry_run: bool) -> Vec<Command> {
+pub fn install(world: &World, scope: SettingsScope, dry_run: bool) -> Vec<CommandFile> {
     commands::install(world, scope, dry_run).unwrap_or_else(|why| {
         anstream::eprintln!("{WARN}warning:{WARN:#} no slash commands: {why:#}");
         Vec::new()
@@ -229,13 +229,13 @@ pub fn print_command_diffs(commands: &[CommandFile]) {
     tell_left_alone(commands);
 }
 
-pub fn commands_json(commands: &[Command]) -> serde_json::Value {
+pub fn commands_json(commands: &[CommandFile]) -> serde_json::Value {
     let commands = commands.iter();
     commands
         .map(|command| {
             json!({
-                "file": command.path,
-                "changed": command.changed(),
+                "file": command.change.file,
+                "changed": command.change.changed(),
                 "left_alone": command.left_alone,
             })
         })

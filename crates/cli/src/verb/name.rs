@@ -48,7 +48,7 @@ impl NameArgs {
         require_daemon(world, "only the daemon can set titles")?;
         let mut client = Client::connect_or_start(world)?;
         let row = find_session(&meant, |query| client.sessions(query))?;
-        client.done(Ask::Name {
+        client.execute(Ask::Name {
             session: row.session_id.clone(),
             title: title.clone(),
         })?;

@@ -76,9 +76,9 @@ impl SessionsArgs {
         };
         let mut source = if self.names {
             // The completion of a word starts no daemon.
-            Source::open_quietly(world)
+            SessionSource::open_quietly(world)
         } else {
-            Source::open(world)
+            SessionSource::open(world)
         };
         let mut rows = source.sessions(&query)?;
         if !self.names {

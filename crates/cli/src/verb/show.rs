@@ -97,11 +97,11 @@ impl ShowArgs {
         });
         let look = Look::of_stdout();
         let past = [
-            full::turns_table(&past, self.turns.unwrap_or(TURNS), &look),
-            full::files(&past, row.project.as_deref(), &look),
-            full::chain(&history.before(&id), &history.after_all(&id), &look),
+            details::turns_table(&past, self.turns.unwrap_or(TURNS), &look),
+            details::files(&past, row.project.as_deref(), &look),
+            details::chain(&history.before(&id), &history.after_all(&id), &look),
         ];
-        anstream::print!("{}", full(&row, &past.concat(), &events, &look));
+        anstream::print!("{}", details(&row, &past.concat(), &events, &look));
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::client::Client;
 use crate::failure::{Code, Failure};
 use crate::session::source::find_session;
-use crate::tmux::{self, Here};
+use crate::tmux::{self, CurrentTmux};
 use crate::world::World;
 
 /// Show sessions in tmux, colour their panes, and go to them

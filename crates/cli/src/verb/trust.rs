@@ -196,7 +196,7 @@ fn revoke(world: &World, folder: &Path, json: bool) -> Result<ExitCode> {
 }
 
 /// Changes the stored approvals. Reports a damaged file, which is set aside.
-fn change(world: &World, edit: impl Fn(&mut Book)) -> Result<()> {
+fn change(world: &World, edit: impl Fn(&mut TrustStore)) -> Result<()> {
     let aside = trust::change(&world.place, edit).map_err(|error| {
         let (code, hint) = match &error {
             TrustStoreError::Held { .. } => {
@@ -280,7 +280,7 @@ struct TrustReport {
     key: String,
     pins: Pins,
     /// The changes since the last approval. None if there was no approval.
-    changes: Option<Vec<Change>>,
+    changes: Option<Vec<PinChange>>,
     /// The config after an approval.
     then: Arc<Snapshot>,
 }
@@ -389,7 +389,9 @@ impl TrustReport {
                     format!("{style}{:<7}{style:#}  {path}", word(*kind))
                 });
                 out += &section("since you trusted it", lines);
-                for Change { path, .. } in changes.iter().filter(|it| it.how != How::Gone) {
+                for PinChange { path, .. } in
+                    changes.iter().filter(|it| it.kind != PinChangeKind::Gone)
+                {
                     let title = format!("{}, as it is now", visible(path));
                     out += &section(&title, self.content(path));
                 }
@@ -468,7 +470,7 @@ impl TrustReport {
         let changes = self.changes.as_ref().map(|changes| {
             let changes = changes.iter();
             changes
-                .map(|it| json!({ "path": it.path, "how": word(it.how) }))
+                .map(|it| json!({ "path": it.path, "how": word(it.kind) }))
                 .collect::<Vec<_>>()
         });
         json!({

@@ -38,7 +38,7 @@ impl TryArgs {
         let standing = bench.obstacle(hook, &sample);
         let tried = bench.try_on(hook, &sample)?;
         if self.json {
-            let report = show::json(&tried, &sample, standing.as_deref());
+            let report = report::json(&tried, &sample, standing.as_deref());
             println!("{}", crate::ui::text::json(&report)?);
         } else {
             let look = Look::of_stdout();

@@ -16,9 +16,9 @@ use super::init::{
     ScopeArgs, commands_json, print_command_diffs, report, tell_backup, tell_left_alone,
 };
 use crate::commands::{self, CommandFile};
-use crate::session::stored::sessions_without_daemon;
+use crate::session::source::sessions_without_daemon;
 use crate::settings::{self, EntryState, SettingsOutcome, SettingsScope};
-use crate::tmux::{Here, conf};
+use crate::tmux::{CurrentTmux, conf};
 use crate::ui::style::WARN;
 use crate::ui::text::visible;
 use crate::world::World;

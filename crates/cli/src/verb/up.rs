@@ -13,9 +13,8 @@ use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 use crate::doctor::settings_checks::send_canary;
 use crate::event_line::{EventPrinter, LineFormat};
 use crate::failure::{Code, Failure};
-use crate::line::{Form, Lines};
 use crate::settings::{self, SettingsOutcome, SettingsScope, StatusLine, Strict};
-use crate::tmux::{Here, conf};
+use crate::tmux::{CurrentTmux, conf};
 use crate::ui::style::{BOLD, DIM, GOOD, Look, WARN};
 use crate::ui::text::{count, wrap};
 use crate::verb::hooks::untrusted_warning;
@@ -90,7 +89,7 @@ impl UpArgs {
                 record.display()
             ),
         );
-        if outcome.changed() && outcome.inspection.status_line.is_beside() {
+        if outcome.change.changed() && outcome.inspection.status_line.is_beside() {
             step("kept your own status line", "becket's is shown beneath it");
         }
         let commands = install(world, SettingsScope::User, false);
@@ -150,7 +149,7 @@ struct ExistingSetup {
 impl ExistingSetup {
     fn find(world: &World) -> Self {
         // An unreadable settings file is reported by the registration.
-        let found = adopt::look(world).unwrap_or_default();
+        let found = adopt::find_hooks(world).unwrap_or_default();
         Self {
             own_hooks: found.hooks.len(),
             in_tmux: CurrentTmux::read().socket.is_some() && !conf::is_added(&world.place),
@@ -160,7 +159,7 @@ impl ExistingSetup {
 
 /// Lists the changes, and asks the user. Returns true without a question if there are none.
 fn go_ahead(world: &World, strict: Strict, existing: &ExistingSetup) -> Result<bool> {
-    let outcome = settings::init(world, Scope::User, strict, StatusLine::Keep, true)
+    let outcome = settings::init(world, SettingsScope::User, strict, StatusLine::Keep, true)
         .context("could not register with Claude Code")?;
     let commands = install(world, SettingsScope::User, true);
     let commands = commands::changed(&commands);
@@ -192,7 +191,7 @@ fn planned_changes(
         None => "",
     };
     let mut steps = vec![format!("register for {events} hook events in {file}{copy}")];
-    if outcome.inspection.status_line.is_ours() {
+    if outcome.inspection.status_line.is_becket() {
         let place = if outcome.inspection.status_line.is_beside() {
             "beneath yours"
         } else {

@@ -12,7 +12,6 @@ use crate::client::{
     Client, gone, is_late, is_unreachable, refusal, require_daemon, unexpected_reply,
 };
 use crate::failure::{Code, Failure};
-use crate::log;
 use crate::session::source::find_session;
 use crate::session::words;
 use crate::ui::{text, time};

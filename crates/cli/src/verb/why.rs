@@ -39,11 +39,14 @@ impl WhyArgs {
             Some(prefix) => log::event_id(world, &prefix)?,
             None => last(&runs, self.session)?,
         };
-        let explanation = explain(world, &runs, id)?;
+        let explanation = collect(world, &runs, id)?;
         if self.json {
-            println!("{}", crate::ui::text::json(&Json::from(&explanation))?);
+            println!(
+                "{}",
+                crate::ui::text::json(&JsonExplanation::from(&explanation))?
+            );
         } else {
-            anstream::print!("{}", full(&explanation, &Look::of_stdout()));
+            anstream::print!("{}", explain(&explanation, &Look::of_stdout()));
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -52,7 +55,7 @@ impl WhyArgs {
 /// Returns the newest event that was decided or on which a hook failed, else the newest with a running hook.
 fn last(runs: &Runs<'_>, session: Option<String>) -> Result<EventId> {
     let session = runs.session(session.or_else(own_session).as_deref())?;
-    let decided = runs.last_told(session.as_deref())?;
+    let decided = runs.last_explainable(session.as_deref())?;
     let last = decided.or_else(|| runs.last_begun(session.as_deref()));
     last.ok_or_else(|| {
         let whose = session.map_or_else(String::new, |id| format!(" in the session {id}"));
@@ -64,7 +67,7 @@ fn last(runs: &Runs<'_>, session: Option<String>) -> Result<EventId> {
     })
 }
 
-fn explain(world: &World, runs: &Runs<'_>, id: EventId) -> Result<Told> {
+fn collect(world: &World, runs: &Runs<'_>, id: EventId) -> Result<Told> {
     let event = runs.event(id)?.ok_or_else(|| {
         let failure = Failure::new(Code::Missing, format!("no event has the id {id}"));
         failure.hint("becket events shows the ids")
@@ -96,7 +99,7 @@ fn code_of(world: &World, event: EventId) -> Option<String> {
 }
 
 /// Returns the hooks that match the event and did not run, with the reason in today's config and switches.
-fn skipped(world: &World, event: &EventRow, ran: &[FoundRun]) -> Vec<Skipped> {
+fn skipped(world: &World, event: &EventRow, ran: &[LoggedRun]) -> Vec<Skipped> {
     let payload = event.payload.as_deref().unwrap_or_default();
     let Ok(head) = Head::read(payload) else {
         return Vec::new();
@@ -112,7 +115,7 @@ fn skipped(world: &World, event: &EventRow, ran: &[FoundRun]) -> Vec<Skipped> {
     });
     let states = missing.map(|hook| (hook, state(hook, &switches, head.agent_type.as_deref())));
     states
-        .filter(|(_, state)| *state != State::Enabled)
+        .filter(|(_, state)| *state != HookState::Enabled)
         .map(|(hook, state)| Skipped {
             hook: hook.name.clone(),
             reason: state.to_string(),

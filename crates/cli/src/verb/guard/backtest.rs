@@ -92,7 +92,7 @@ impl GuardBacktest {
                 file: self.config.as_deref(),
                 known: HashMap::new(),
             };
-            store::find(&database, &query, &mut |row| {
+            store::find_events(&database, &query, &mut |row| {
                 report.add(&row, &mut configs);
                 true
             })

@@ -14,7 +14,6 @@ use super::arguments::walk;
 use super::memory::{read_json, write_json};
 use crate::checkpoint::{Git, GitError, changes};
 
-
 /// The number of changed files that are kept of a state. With more, the rest counts as changed at every stop.
 const MOST_FILES: usize = 50_000;
 
