@@ -255,6 +255,49 @@ fn starting_claude_code_without_hooks_is_asked_about() {
     }
 }
 
+/// Claude Code runs no hook of a settings file with a value of the wrong type, so the guard asks first.
+#[test]
+fn settings_that_claude_code_refuses_are_not_written_unasked() {
+    story(|given| {
+        let content = json!({"model": 5, "permissions": {"allow": ["Bash(becket why)"]}});
+        let input = json!({"file_path": ".claude/settings.json", "content": content.to_string()});
+        let story = given
+            .since("2.1.325", "a settings file that is refused as a whole")
+            .on("set it", [tool("Write", input), say("done")])
+            .on("once more", [bash("echo heard"), say("done")])
+            .begin()?;
+        story
+            .print("set it")
+            .mode("bypassPermissions")
+            .run()
+            .succeeded();
+        let result = &story.model.turns()[1].tool_results()[0];
+        let says = "Claude Code would refuse";
+        assert!(result.is_error && result.text.contains(says), "{result:?}");
+
+        let settings = story.home.config().join("settings.json");
+        let text = fs::read_to_string(&settings).expect("settings");
+        let count = story.becket().events().len();
+        for wrong in [
+            json!({"model": 5}),
+            json!({"disableAllHooks": null}),
+            json!({"permissions": {"defaultMode": "nope"}}),
+        ] {
+            let mut all: Value = serde_json::from_str(&text).expect("JSON");
+            let members = all.as_object_mut().expect("an object");
+            members.extend(wrong.as_object().expect("an object").clone());
+            fs::write(&settings, all.to_string()).expect("settings");
+            story
+                .print("once more")
+                .mode("bypassPermissions")
+                .run()
+                .succeeded();
+            assert_eq!(story.becket().events().len(), count, "{wrong}");
+        }
+        Ok(())
+    });
+}
+
 /// Adds a call with input that strict parsers refuse, a call of the other shell tool, and a call whose text
 /// is too long to be read.
 fn odd_calls(given: Given) -> Given {
