@@ -9,9 +9,9 @@ use becket_hook::{Link, wake};
 use becket_wire::effort::EffortTold;
 #[cfg(target_os = "linux")]
 use becket_wire::process::process_state;
-use becket_wire::rpc::{Ask, DaemonStatus, EventQuery, EventRow, Request, Response, Told};
+use becket_wire::rpc::{Ask, AskReply, DaemonStatus, EventQuery, EventRow, Request, Response};
 use becket_wire::session::{SessionQuery, SessionRow};
-use becket_wire::{Missed, Notice, Version};
+use becket_wire::{NoAnswer, StartReport, Version};
 
 use crate::failure::{Code, Failure};
 use crate::log;
@@ -48,7 +48,7 @@ impl Client {
         let socket = world.socket();
         match Link::connect(&socket, Instant::now() + ANSWER) {
             Ok(link) => Ok(Some(Self { link, until: None })),
-            Err(Missed::Absent) => Ok(None),
+            Err(NoAnswer::Absent) => Ok(None),
             Err(missed) => Err(unreachable(world, &missed)),
         }
     }
@@ -59,7 +59,7 @@ impl Client {
             return Ok(client);
         }
         start(world)?;
-        Self::connect(world)?.ok_or_else(|| unreachable(world, &Missed::Absent))
+        Self::connect(world)?.ok_or_else(|| unreachable(world, &NoAnswer::Absent))
     }
 
     /// The same for a client that had a daemon before. A home that was thrown away since then
@@ -100,7 +100,7 @@ impl Client {
                 return Ok(client);
             }
             if until.is_some_and(|until| Instant::now() >= until) {
-                return Err(lost(Missed::Slow));
+                return Err(lost(NoAnswer::Slow));
             }
             if !std::mem::replace(&mut told, true) {
                 anstream::eprintln!("{STOPPED}");
@@ -129,7 +129,7 @@ impl Client {
     pub fn next(&mut self) -> Result<Response> {
         self.allow(SILENCE);
         match self.link.receive() {
-            Err(Missed::Slow) => {}
+            Err(NoAnswer::Slow) => {}
             word => return word.map_err(lost),
         }
         self.refuse_stopped()?;
@@ -164,9 +164,9 @@ impl Client {
         Ok(HangUp(self.link.socket.try_clone()?))
     }
 
-    fn told(&mut self) -> Result<Told> {
+    fn told(&mut self) -> Result<AskReply> {
         match self.next()? {
-            Response::Told(told) => Ok(told),
+            Response::Reply(told) => Ok(told),
             Response::Refused { version } => Err(Failure::new(
                 Code::Unreachable,
                 format!("the daemon has version {version} and another protocol than this becket"),
@@ -180,7 +180,7 @@ impl Client {
     pub fn status(&mut self) -> Result<DaemonStatus> {
         self.ask(Ask::Status)?;
         match self.told()? {
-            Told::Status(status) => Ok(*status),
+            AskReply::Status(status) => Ok(*status),
             other => Err(anyhow!("unexpected reply from the daemon: {other:?}")),
         }
     }
@@ -188,7 +188,7 @@ impl Client {
     pub fn sessions(&mut self, query: SessionQuery) -> Result<Vec<SessionRow>> {
         self.ask(Ask::Sessions(query))?;
         match self.told()? {
-            Told::Sessions(rows) => Ok(rows),
+            AskReply::Sessions(rows) => Ok(rows),
             other => Err(log::refusal(other)),
         }
     }
@@ -213,7 +213,7 @@ impl Client {
         loop {
             match self.next()? {
                 Response::Row(row) => rows.push(*row),
-                Response::Told(Told::Done) => return Ok(rows),
+                Response::Reply(AskReply::Done) => return Ok(rows),
                 other => return Err(anyhow!("unexpected reply from the daemon: {other:?}")),
             }
         }
@@ -223,8 +223,8 @@ impl Client {
     pub fn effort(&mut self, ask: Ask) -> Result<EffortTold> {
         self.ask(ask)?;
         match self.told()? {
-            Told::Effort(told) => Ok(*told),
-            Told::No(why) => Err(work::refusal(&why)),
+            AskReply::Effort(told) => Ok(*told),
+            AskReply::No(why) => Err(work::refusal(&why)),
             other => Err(log::refusal(other)),
         }
     }
@@ -254,8 +254,8 @@ impl Client {
     pub fn done(&mut self, ask: Ask) -> Result<()> {
         self.ask(ask)?;
         match self.told()? {
-            told @ (Told::NoSuchSession(_) | Told::Ambiguous(_)) => Err(log::refusal(told)),
-            Told::No(why) => Err(anyhow!("the daemon refused: {why}")),
+            told @ (AskReply::NoSuchSession(_) | AskReply::Ambiguous(_)) => Err(log::refusal(told)),
+            AskReply::No(why) => Err(anyhow!("the daemon refused: {why}")),
             _ => Ok(()),
         }
     }
@@ -278,9 +278,9 @@ fn is_late(error: &anyhow::Error) -> bool {
     failure.is_some_and(Failure::is_late)
 }
 
-fn lost(missed: Missed) -> anyhow::Error {
+fn lost(missed: NoAnswer) -> anyhow::Error {
     match missed {
-        Missed::Slow => Failure::new(Code::TimedOut, "the daemon did not answer in time")
+        NoAnswer::Slow => Failure::new(Code::TimedOut, "the daemon did not answer in time")
             .hint("becket doctor")
             .into(),
         _ => gone(),
@@ -294,7 +294,7 @@ pub fn gone() -> anyhow::Error {
         .into()
 }
 
-fn unreachable(world: &World, missed: &Missed) -> anyhow::Error {
+fn unreachable(world: &World, missed: &NoAnswer) -> anyhow::Error {
     let socket = world.socket();
     Failure::new(
         Code::Unreachable,
@@ -354,9 +354,9 @@ pub fn start(world: &World) -> Result<bool> {
     }
     let notice = wake::start(&world.place, until);
     match notice {
-        Notice::Ready => Ok(true),
-        Notice::Running(_) => Ok(false),
-        Notice::Failed(why) => Err(Failure::new(
+        StartReport::Ready => Ok(true),
+        StartReport::Running(_) => Ok(false),
+        StartReport::Failed(why) => Err(Failure::new(
             Code::Unreachable,
             format!("the daemon did not start: {why}"),
         )

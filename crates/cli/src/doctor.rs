@@ -13,7 +13,7 @@ use becket_daemon::store::{self, FoundRun, RunQuery, lost, spool};
 use becket_engine::config::{Loader, Snapshot};
 use becket_engine::trust::Trust;
 use becket_wire::Version;
-use becket_wire::run::{CANCELLED, CUT_OFF, ORPHANED, RUNNING, RunRow, UNDER_WAY};
+use becket_wire::hook_run::{CANCELLED, CUT_OFF, ORPHANED, RUNNING, RunRow, UNDER_WAY};
 use serde::Serialize;
 
 use crate::claude::{self, version_of};

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use becket_daemon::store::{self, Record, spool};
 use becket_engine::mask::Masker;
 use becket_wire::EventId;
-use becket_wire::rpc::{EventQuery, EventRow, Told, complete_session};
+use becket_wire::rpc::{AskReply, EventQuery, EventRow, complete_session};
 
 use crate::failure::{Code, Failure};
 use crate::world::World;
@@ -104,19 +104,19 @@ pub fn event_id(world: &World, prefix: &str) -> Result<EventId> {
 }
 
 /// Why there is nothing to read.
-pub fn refusal(told: Told) -> anyhow::Error {
+pub fn refusal(told: AskReply) -> anyhow::Error {
     match told {
-        Told::NoSuchSession(prefix) => Failure::new(
+        AskReply::NoSuchSession(prefix) => Failure::new(
             Code::Missing,
             format!("no session has an id that begins with `{prefix}`"),
         )
         .hint("becket sessions --all shows the ids"),
-        Told::Ambiguous(ids) => Failure::new(
+        AskReply::Ambiguous(ids) => Failure::new(
             Code::Usage,
             "several sessions have an id that begins like this",
         )
         .hint(format!("one of: {}", ids.join(", "))),
-        Told::No(why) => Failure::new(Code::Failed, why),
+        AskReply::No(why) => Failure::new(Code::Failed, why),
         other => Failure::new(
             Code::Failed,
             format!("unexpected reply from the daemon: {other:?}"),

@@ -15,7 +15,7 @@ use becket_wire::effort::{
     Artifact, ArtifactRow, Caller, EffortAsk, EffortDo, EffortRow, EffortTold, WindowRow,
 };
 use becket_wire::event::EventName;
-use becket_wire::rpc::Told;
+use becket_wire::rpc::AskReply;
 use becket_wire::{Head, Place};
 use tokio::sync::oneshot;
 
@@ -33,7 +33,7 @@ const MAX_ENTRY: usize = 16 << 10;
 const MAX_ARTIFACT: usize = 1 << 20;
 
 /// Answers a request about work.
-pub(crate) async fn answer(ask: EffortAsk, door: &Door) -> Told {
+pub(crate) async fn answer(ask: EffortAsk, door: &Door) -> AskReply {
     // What standalone left counts too.
     take_in(door).await;
     let told = match &ask.what {
@@ -58,7 +58,7 @@ pub(crate) async fn answer(ask: EffortAsk, door: &Door) -> Told {
     };
     let found = match told {
         Ok(found) => found,
-        Err(why) => return Told::No(why),
+        Err(why) => return AskReply::No(why),
     };
     let configs = Arc::clone(&door.configs);
     let done = tokio::task::spawn_blocking(move || {
@@ -68,9 +68,9 @@ pub(crate) async fn answer(ask: EffortAsk, door: &Door) -> Told {
     });
     match done.await {
         Ok(Ok(Ready::Ask(ask, prepared))) => core(door, &ask.caller, ask.what, prepared).await,
-        Ok(Ok(Ready::Text(text))) => Told::Effort(Box::new(EffortTold::Text(text))),
-        Ok(Err(why)) => Told::No(why),
-        Err(_) => Told::No("the request failed".to_owned()),
+        Ok(Ok(Ready::Text(text))) => AskReply::Effort(Box::new(EffortTold::Text(text))),
+        Ok(Err(why)) => AskReply::No(why),
+        Err(_) => AskReply::No("the request failed".to_owned()),
     }
 }
 
@@ -81,28 +81,28 @@ enum Found {
     Effort(Box<EffortRow>, Vec<WindowRow>),
 }
 
-fn found(told: Told) -> Result<Found, String> {
+fn found(told: AskReply) -> Result<Found, String> {
     match told {
-        Told::Effort(told) => match *told {
+        AskReply::Effort(told) => match *told {
             EffortTold::Shown {
                 effort, windows, ..
             } => Ok(Found::Effort(Box::new(effort), windows)),
             EffortTold::Task { task, .. } => Ok(Found::Folder(task.folder)),
             _ => Err("no effort is active here".to_owned()),
         },
-        Told::No(why) => Err(why),
+        AskReply::No(why) => Err(why),
         _ => Err("the daemon ends".to_owned()),
     }
 }
 
-async fn core(door: &Door, caller: &Caller, what: EffortDo, prepared: Prepared) -> Told {
+async fn core(door: &Door, caller: &Caller, what: EffortDo, prepared: Prepared) -> AskReply {
     let (done, told) = oneshot::channel();
     let ask = Box::new(EffortAsk {
         caller: caller.clone(),
         what,
     });
     drop(door.core.send(Message::Effort(ask, prepared, done)).await);
-    let ending = Told::No("the daemon ends".to_owned());
+    let ending = AskReply::No("the daemon ends".to_owned());
     told.await.unwrap_or(ending)
 }
 

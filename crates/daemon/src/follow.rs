@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use becket_wire::rpc::{EventQuery, EventRow, FollowCursor, Response, Told, complete_session};
+use becket_wire::rpc::{AskReply, EventQuery, EventRow, FollowCursor, Response, complete_session};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{mpsc, oneshot};
 
@@ -23,7 +23,7 @@ pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door:
     if let Some(prefix) = &query.session {
         match complete(door, prefix.clone()).await {
             Ok(id) => query.session = Some(id),
-            Err(told) => return connection.respond(&Response::Told(told)).await,
+            Err(told) => return connection.respond(&Response::Reply(told)).await,
         }
     }
     let mut shown = FollowCursor::of(&query);
@@ -34,7 +34,7 @@ pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door:
         return false;
     }
     if !query.follow {
-        return connection.respond(&Response::Told(Told::Done)).await;
+        return connection.respond(&Response::Reply(AskReply::Done)).await;
     }
     // What comes is news however low its number: its hooks may have run for long.
     (query.limit, query.after) = (None, None);
@@ -43,7 +43,7 @@ pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door:
         let next = tokio::select! {
             next = feed.recv() => next,
             () = connection.until_hang_up() => return false,
-            () = closes(&mut closing) => return connection.respond(&Response::Told(Told::Done)).await,
+            () = closes(&mut closing) => return connection.respond(&Response::Reply(AskReply::Done)).await,
         };
         match next {
             Ok(row) => {
@@ -63,7 +63,9 @@ pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door:
                     return false;
                 }
             }
-            Err(RecvError::Closed) => return connection.respond(&Response::Told(Told::Done)).await,
+            Err(RecvError::Closed) => {
+                return connection.respond(&Response::Reply(AskReply::Done)).await;
+            }
         }
     }
 }
@@ -114,7 +116,9 @@ async fn send_past(
                     drop(set_aside.await);
                     told.push_str("; it was set aside, and a new one begun");
                 }
-                connection.respond(&Response::Told(Told::No(told))).await;
+                connection
+                    .respond(&Response::Reply(AskReply::No(told)))
+                    .await;
                 return Err(Gone);
             }
         }
@@ -123,7 +127,7 @@ async fn send_past(
 }
 
 /// Finds the one session whose id begins so.
-async fn complete(door: &Door, prefix: String) -> Result<String, Told> {
+async fn complete(door: &Door, prefix: String) -> Result<String, AskReply> {
     let path = door.place.database();
     let wanted = prefix.clone();
     let found = tokio::task::spawn_blocking(move || match store::open_to_read(&path) {

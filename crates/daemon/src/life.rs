@@ -15,7 +15,7 @@ use becket_engine::config::ConfigCache;
 use becket_engine::process::Orphans;
 use becket_engine::replace;
 use becket_wire::process::{parent_and_start, process_state};
-use becket_wire::{Notice, Place, Version};
+use becket_wire::{Place, StartReport, Version};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use thiserror::Error;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -92,9 +92,9 @@ pub fn run(options: &Options) -> Result<(), LifeError> {
     allow_many_files();
     let started = start(options);
     let notice = match &started {
-        Ok(_) => Notice::Ready,
-        Err(LifeError::Running(version)) => Notice::Running(*version),
-        Err(error) => Notice::Failed(error.to_string()),
+        Ok(_) => StartReport::Ready,
+        Err(LifeError::Running(version)) => StartReport::Running(*version),
+        Err(error) => StartReport::Failed(error.to_string()),
     };
     drop(writeln!(io::stdout(), "{notice}").and_then(|()| io::stdout().flush()));
     if options.detached {

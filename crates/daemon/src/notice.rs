@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use becket_engine::mask::Masker;
-use becket_engine::notice::{Kind, Notice};
+use becket_engine::notice::{Notice, NoticeKind};
 use becket_engine::process::{Bounds, Cancel, Program, run_command};
 use becket_engine::session::json;
 use becket_wire::session::SessionRow;
@@ -28,7 +28,7 @@ const LOGGED: usize = 2 << 10;
 #[derive(Debug)]
 pub(crate) struct Notices {
     /// When each session was last told of, by kind.
-    last: HashMap<(String, Kind), Instant>,
+    last: HashMap<(String, NoticeKind), Instant>,
     room: Arc<Semaphore>,
     counters: Arc<Counters>,
     cancel: Cancel,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use becket_engine::coverage::Coverage;
 use becket_engine::effort::EffortContext;
-use becket_engine::notice::Change;
+use becket_engine::notice::DisplayChange;
 use becket_engine::session::{
     EventOutcome, EventTime, Inference, JudgedEvent, Session, SessionEvent,
 };
@@ -108,7 +108,7 @@ pub(crate) struct Applied {
     /// A session that goes on from another since this event: from which, and which.
     pub(crate) chained: Option<(String, String)>,
     /// What is displayed of the session now, if that changed.
-    pub(crate) display: Option<Change>,
+    pub(crate) display: Option<DisplayChange>,
     /// What the session works on, if it has an effort.
     pub(crate) effort: Option<Box<EffortContext>>,
 }
@@ -188,7 +188,7 @@ impl Registry {
         }
         let before = live.session.shown();
         let changed = live.session.apply(&moment) | chained.is_some();
-        let display = Change::of(before, &live.session, moment.at);
+        let display = DisplayChange::of(before, &live.session, moment.at);
         if changed && moment.name == EventName::SessionEnd {
             chained = self.chain_next(id);
         }
@@ -227,7 +227,7 @@ impl Registry {
 
     /// The same for an event that the spool completed: it was applied before. Gives what the user may want
     /// to know of it.
-    pub(crate) fn apply_late_outcome(&mut self, record: &Record) -> Option<Change> {
+    pub(crate) fn apply_late_outcome(&mut self, record: &Record) -> Option<DisplayChange> {
         let id = record.session_id()?.to_owned();
         let before = self.sessions.get(&id)?.session.shown();
         let (name, sent) = (record.event_name(), record.envelope().at);
@@ -247,7 +247,7 @@ impl Registry {
         // The main agent goes on with what a subagent brought; a daemon has told of its own.
         let is_told = record.source == Source::Alone && record.agent_id().is_none();
         let ended = sent.saturating_add(record.took_us.unwrap_or(0) / 1000);
-        is_told.then(|| Change::of(before, &self.sessions.get(&id)?.session, ended))?
+        is_told.then(|| DisplayChange::of(before, &self.sessions.get(&id)?.session, ended))?
     }
 
     /// The sessions to be written now. They count as written, unless `not_written` says otherwise.
@@ -301,11 +301,16 @@ impl Registry {
     }
 
     /// Applies what was found out without an event. Gives what is displayed then, if that changed.
-    pub(crate) fn infer(&mut self, id: &str, inference: &Inference, at: i64) -> Option<Change> {
+    pub(crate) fn infer(
+        &mut self,
+        id: &str,
+        inference: &Inference,
+        at: i64,
+    ) -> Option<DisplayChange> {
         let before = self.sessions.get(id)?.session.shown();
         self.touch(id, |session| session.infer(inference, at));
         self.inferred(id, at);
-        Change::of(before, &self.sessions.get(id)?.session, at)
+        DisplayChange::of(before, &self.sessions.get(id)?.session, at)
     }
 
     /// The session as views get it.

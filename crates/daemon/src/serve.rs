@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use becket_engine::config::ConfigCache;
 use becket_engine::pipeline::prepare;
-use becket_wire::frame::Kind;
-use becket_wire::rpc::{Ask, DaemonStatus, EventRequest, Request, Response, Told};
+use becket_wire::frame::FrameKind;
+use becket_wire::rpc::{Ask, AskReply, DaemonStatus, EventRequest, Request, Response};
 use becket_wire::{PROTOCOL, Place, Version};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot, watch as tokio_watch};
@@ -143,7 +143,7 @@ async fn serve_request(connection: &mut Connection, foreign: bool, door: &Arc<Do
         }
     };
     door.requests.fetch_add(1, Ordering::Relaxed);
-    if (frame.protocol != PROTOCOL || foreign) && frame.kind != Kind::YIELD {
+    if (frame.protocol != PROTOCOL || foreign) && frame.kind != FrameKind::YIELD {
         door.counters.refused.add(1);
         let version = door.version;
         connection.respond(&Response::Refused { version }).await;
@@ -289,12 +289,12 @@ async fn answer(connection: &Connection, ask: Ask, door: &Door) -> bool {
         Ask::Status => {
             let status = Box::new(status(door).await);
             connection
-                .respond(&Response::Told(Told::Status(status)))
+                .respond(&Response::Reply(AskReply::Status(status)))
                 .await
         }
         Ask::TakeIn => {
             take_in(door).await;
-            connection.respond(&Response::Told(Told::Done)).await
+            connection.respond(&Response::Reply(AskReply::Done)).await
         }
         Ask::Events(query) => crate::follow::events(connection, query, door).await,
         Ask::Sessions(query) => watch::sessions(connection, query, door).await,
@@ -306,22 +306,22 @@ async fn answer(connection: &Connection, ask: Ask, door: &Door) -> bool {
                 done,
             })
             .await;
-            connection.respond(&Response::Told(told)).await
+            connection.respond(&Response::Reply(told)).await
         }
         Ask::Seen(at) => {
             let told = watch::ask(door, |done| Asked::Seen(at, done)).await;
-            connection.respond(&Response::Told(told)).await
+            connection.respond(&Response::Reply(told)).await
         }
         Ask::Paint { tmux_socket, on } => {
             let told = watch::paint(door, tmux_socket, on).await;
-            connection.respond(&Response::Told(told)).await
+            connection.respond(&Response::Reply(told)).await
         }
         Ask::Effort(ask) => {
             let told = crate::effort::answer(*ask, door).await;
-            connection.respond(&Response::Told(told)).await
+            connection.respond(&Response::Reply(told)).await
         }
         Ask::Stop => {
-            let responded = connection.respond(&Response::Told(Told::Done)).await;
+            let responded = connection.respond(&Response::Reply(AskReply::Done)).await;
             door.end.send_replace(Some(End::Stopped));
             responded
         }

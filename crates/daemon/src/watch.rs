@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use becket_engine::session::Session;
-use becket_wire::rpc::{Response, Told, complete_session};
+use becket_wire::rpc::{AskReply, Response, complete_session};
 use becket_wire::session::{SessionQuery, SessionRow};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, oneshot};
@@ -48,7 +48,7 @@ async fn watch(door: &Door) -> Option<Watched> {
 }
 
 /// Has the panes of a tmux server coloured, or not any more.
-pub(crate) async fn paint(door: &Door, tmux_socket: String, on: bool) -> Told {
+pub(crate) async fn paint(door: &Door, tmux_socket: String, on: bool) -> AskReply {
     let (done, painted) = oneshot::channel();
     let order = Order::Paint {
         tmux_socket,
@@ -57,17 +57,20 @@ pub(crate) async fn paint(door: &Door, tmux_socket: String, on: bool) -> Told {
     };
     drop(door.tmux.send(order).await);
     match painted.await {
-        Ok(Ok(())) => Told::Done,
-        Ok(Err(why)) => Told::No(why.to_string()),
-        Err(_) => Told::No("the daemon ends".to_owned()),
+        Ok(Ok(())) => AskReply::Done,
+        Ok(Err(why)) => AskReply::No(why.to_string()),
+        Err(_) => AskReply::No("the daemon ends".to_owned()),
     }
 }
 
 /// Asks the registry something. It answers everything, unless the daemon ends.
-pub(crate) async fn ask(door: &Door, asked: impl FnOnce(oneshot::Sender<Told>) -> Asked) -> Told {
+pub(crate) async fn ask(
+    door: &Door,
+    asked: impl FnOnce(oneshot::Sender<AskReply>) -> Asked,
+) -> AskReply {
     let (reply, answer) = oneshot::channel();
     drop(door.core.send(Message::Asked(asked(reply))).await);
-    let ending = Told::No("the daemon ends".to_owned());
+    let ending = AskReply::No("the daemon ends".to_owned());
     answer.await.unwrap_or(ending)
 }
 
@@ -85,13 +88,13 @@ pub(crate) async fn sessions(connection: &Connection, query: SessionQuery, door:
             let ended = stored(door, move |reader| {
                 store::sessions(reader, Which::Ended(limit))
             });
-            Told::Sessions(with_ended(live, &ended.await))
+            AskReply::Sessions(with_ended(live, &ended.await))
         }
-        None => Told::Sessions(live),
+        None => AskReply::Sessions(live),
     };
     match told {
-        Told::Sessions(rows) => say(connection, rows).await,
-        told => connection.respond(&Response::Told(told)).await,
+        AskReply::Sessions(rows) => say(connection, rows).await,
+        told => connection.respond(&Response::Reply(told)).await,
     }
 }
 
@@ -106,11 +109,11 @@ async fn say(connection: &Connection, rows: Vec<SessionRow>) -> bool {
 fn packed(mut rows: Vec<SessionRow>) -> Option<Vec<u8>> {
     loop {
         let count = rows.len();
-        let told = Response::Told(Told::Sessions(rows));
+        let told = Response::Reply(AskReply::Sessions(rows));
         if let Ok(frame) = told.to_frame() {
             return Some(frame);
         }
-        let Response::Told(Told::Sessions(all)) = told else {
+        let Response::Reply(AskReply::Sessions(all)) = told else {
             return None;
         };
         warn!(count, "more sessions than one frame holds");
@@ -123,7 +126,7 @@ fn packed(mut rows: Vec<SessionRow>) -> Option<Vec<u8>> {
 }
 
 /// The one session whose id begins so, live or ended.
-async fn one(door: &Door, prefix: String, live: Vec<SessionRow>) -> Told {
+async fn one(door: &Door, prefix: String, live: Vec<SessionRow>) -> AskReply {
     let begins = prefix.clone();
     let known = stored(door, move |reader| {
         store::sessions(reader, Which::Like(&begins))
@@ -133,7 +136,7 @@ async fn one(door: &Door, prefix: String, live: Vec<SessionRow>) -> Told {
     match complete_session(&prefix, found.iter().map(|row| &*row.session_id)) {
         Ok(id) => {
             found.retain(|row| row.session_id == id);
-            Told::Sessions(found)
+            AskReply::Sessions(found)
         }
         Err(told) => told,
     }
@@ -183,7 +186,7 @@ pub(crate) async fn changes(connection: &Connection, door: &Door) -> bool {
                 Ok(row) => {
                     let row = Box::new((*row).clone());
                     if !connection
-                        .respond(&Response::Told(Told::Changed(row)))
+                        .respond(&Response::Reply(AskReply::Changed(row)))
                         .await
                     {
                         return false;
@@ -212,7 +215,7 @@ mod tests {
             decoder.push(&packed(rows)?);
             let frame = decoder.next_frame().ok()??;
             match Response::from_frame(frame).ok()? {
-                Response::Told(Told::Sessions(rows)) => Some(rows.len()),
+                Response::Reply(AskReply::Sessions(rows)) => Some(rows.len()),
                 _ => None,
             }
         };

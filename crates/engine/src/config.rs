@@ -33,7 +33,7 @@ pub use skill::{SKILL_KEYS, SKILL_RULE_KEYS};
 pub use value::{Form, Value};
 
 use crate::effort::skill::EffortLimits;
-use crate::notice::Wishes;
+use crate::notice::NoticeSettings;
 use crate::statusline::Template;
 
 /// The longest config file. A longer one is refused.
@@ -46,7 +46,7 @@ pub struct Config {
     pub daemon: Daemon,
     pub mask: Mask,
     pub statusline: StatusLine,
-    pub notice: Wishes,
+    pub notice: NoticeSettings,
     pub launch: Launch,
     pub effort: EffortLimits,
     /// `[hooks.*]` of every layer, as written, lowest layer first.

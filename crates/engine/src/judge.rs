@@ -362,10 +362,11 @@ fn work(case: &Case<'_>, verdict: &mut Verdict) {
 /// Adds a notice to the answer if the terminal shows it there. It decides nothing.
 fn ring(case: &Case<'_>, verdict: &mut Verdict) {
     let Case { event, context, .. } = *case;
-    let wishes = &event.config.config.notice;
+    let settings = &event.config.config.notice;
     let change = context.change.as_ref();
-    let notice =
-        change.and_then(|change| notice::of(wishes, change, Some(&event.event), context.minute));
+    let notice = change.and_then(|change| {
+        notice::for_change(settings, change, Some(&event.event), context.minute)
+    });
     match notice {
         Some(Notice {
             sequence: Some(sequence),
@@ -443,7 +444,7 @@ mod tests {
 
     use super::*;
     use crate::config::ConfigCache;
-    use crate::notice::Change;
+    use crate::notice::DisplayChange;
     use crate::pipeline::prepare;
     use crate::session::Session;
 
@@ -473,9 +474,9 @@ mod tests {
             let prepared = prepare(request, &cache).unwrap();
             let mut session = Session::new("s", 1);
             session.prompted_at = Some(1);
-            let change = Change::of(before, &session, 5);
+            let change = DisplayChange::of(before, &session, 5);
             let mut context = Context {
-                change: change.map(|change| Change { after, ..change }),
+                change: change.map(|change| DisplayChange { after, ..change }),
                 ..Context::default()
             };
             let verdict = judge(&prepared, &prepared.payload, None, &context);

@@ -2,8 +2,8 @@
 //! that did not, and the one decision.
 
 use becket_daemon::store::FoundRun;
+use becket_wire::hook_run::{CANCELLED, CUT_OFF, ORPHANED};
 use becket_wire::rpc::{DecisionRow, EventRow, Source};
-use becket_wire::run::{CANCELLED, CUT_OFF, ORPHANED};
 use serde::Serialize;
 
 use crate::ui::style::{BAD, BOLD, DIM, Look, WARN};
@@ -239,7 +239,7 @@ fn not_to_come(why: &Why, look: &Look) -> &'static str {
     }
 }
 
-/// The words of [`becket_wire::Missed`], for a person.
+/// The words of [`becket_wire::NoAnswer`], for a person.
 fn missed(why: &str) -> String {
     match why {
         "absent" => "no daemon ran",

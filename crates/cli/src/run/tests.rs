@@ -2,8 +2,8 @@
 
 use becket_daemon::store::FoundRun;
 use becket_wire::Account;
+use becket_wire::hook_run::{CANCELLED, CUT_OFF, RunRow};
 use becket_wire::rpc::{DecisionRow, EventRow, Source};
-use becket_wire::run::{CANCELLED, CUT_OFF, RunRow};
 
 use super::full::{Skipped, Why, full};
 use crate::run::{self, Times, stats};

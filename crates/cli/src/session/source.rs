@@ -1,7 +1,7 @@
 //! Where sessions and their events come from: the daemon, or the database where there is none.
 
 use anyhow::Result;
-use becket_wire::rpc::{EventQuery, EventRow, Told};
+use becket_wire::rpc::{AskReply, EventQuery, EventRow};
 use becket_wire::session::{SessionQuery, SessionRow};
 
 use super::stored::sessions_without_daemon;
@@ -98,7 +98,7 @@ pub fn one(
         Ok(rows) if rows.is_empty() => {}
         Ok(rows) => {
             let ids = rows.into_iter().map(|row| row.session_id).collect();
-            return Err(log::refusal(Told::Ambiguous(ids)));
+            return Err(log::refusal(AskReply::Ambiguous(ids)));
         }
         Err(error) if is_missing(&error) => {}
         Err(error) => return Err(error),

@@ -314,7 +314,7 @@ fn profile_row(profile: &Profile) -> [Cell; PROFILE.len()] {
     let ran = profile.runs > 0;
     let if_ran = |text: String| if ran { text } else { String::new() };
     let outcome = profile.outcome.as_deref().unwrap_or("not run");
-    let failed = ran && !becket_wire::run::FINE.contains(&outcome);
+    let failed = ran && !becket_wire::hook_run::FINE.contains(&outcome);
     let style = match (ran, failed) {
         (false, _) => DIM,
         (_, true) => BAD,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use becket_daemon::life::now_ms;
 use becket_wire::Place;
-use becket_wire::rpc::{Ask, EventQuery, EventRow, Response, Told};
+use becket_wire::rpc::{Ask, AskReply, EventQuery, EventRow, Response};
 use becket_wire::session::{SessionQuery, SessionRow};
 use ratatui::crossterm::event;
 
@@ -128,10 +128,10 @@ fn hear(mut client: Client, to: &SyncSender<Message>, heard: &mut bool) -> Resul
     client.ask(Ask::Watch)?;
     loop {
         let message = match client.wait()? {
-            Response::Told(Told::Sessions(rows)) => Message::All(rows),
-            Response::Told(Told::Changed(row)) => Message::One(row),
-            Response::Told(Told::No(why)) => bail!("the daemon would not: {why}"),
-            Response::Told(Told::Done) | Response::Yielding => bail!("the daemon went away"),
+            Response::Reply(AskReply::Sessions(rows)) => Message::All(rows),
+            Response::Reply(AskReply::Changed(row)) => Message::One(row),
+            Response::Reply(AskReply::No(why)) => bail!("the daemon would not: {why}"),
+            Response::Reply(AskReply::Done) | Response::Yielding => bail!("the daemon went away"),
             other => bail!("the daemon said something else: {other:?}"),
         };
         *heard = true;
@@ -252,9 +252,9 @@ fn events(
                     return Ok(Some(Gone));
                 }
             }
-            Response::Told(Told::Done) => {}
+            Response::Reply(AskReply::Done) => {}
             // A session without any event: one that has no hooks has none ever.
-            Response::Told(Told::NoSuchSession(_)) => return Ok(Some(Gone)),
+            Response::Reply(AskReply::NoSuchSession(_)) => return Ok(Some(Gone)),
             _ => return Ok(None),
         }
     }
@@ -420,7 +420,7 @@ mod tests {
         fn watched(listener: &UnixListener, session: &str) -> Self {
             let mut caller = Self::accept(listener);
             assert_eq!(caller.asked(), Some(Ask::Status));
-            caller.say(&Response::Told(Told::Status(Box::new(DaemonStatus {
+            caller.say(&Response::Reply(AskReply::Status(Box::new(DaemonStatus {
                 pid: 1,
                 version: Version::current(),
                 protocol: PROTOCOL,
@@ -433,7 +433,7 @@ mod tests {
                 ending: false,
             }))));
             assert_eq!(caller.asked(), Some(Ask::Watch));
-            caller.say(&Response::Told(Told::Sessions(vec![row(session)])));
+            caller.say(&Response::Reply(AskReply::Sessions(vec![row(session)])));
             caller
         }
     }
@@ -464,7 +464,7 @@ mod tests {
         let (to, from) = sync_channel(QUEUE);
         std::thread::spawn(move || watch(&world, &to));
         let mut first = Caller::watched(&listener, "a");
-        first.say(&Response::Told(Told::Changed(Box::new(row("b")))));
+        first.say(&Response::Reply(AskReply::Changed(Box::new(row("b")))));
         let heard: Vec<String> = (0..3).map(|_| next(&from)).collect();
         assert_eq!(heard, ["a trouble", "all a", "one b"]);
         first.say(&Response::Yielding);
@@ -476,7 +476,7 @@ mod tests {
         loop {
             let mut caller = Caller::accept(&listener);
             caller.asked();
-            caller.say(&Response::Told(Told::No("not today".into())));
+            caller.say(&Response::Reply(AskReply::No("not today".into())));
             if let Ok(Message::Lost(why)) = from.try_recv() {
                 assert!(why.contains("not today"), "{why}");
                 break;
@@ -503,7 +503,7 @@ mod tests {
         };
         assert_eq!(first.asked(), query("a"));
         first.say(&Response::Row(Box::new(event(7))));
-        first.say(&Response::Told(Told::Done));
+        first.say(&Response::Reply(AskReply::Done));
         first.say(&Response::Row(Box::new(event(8))));
         assert_eq!([next(&from), next(&from)], ["a: 7 Stop", "a: 8 Stop"]);
         follower.turn_to(Some("a"));

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use becket_daemon::life::now_ms;
-use becket_wire::rpc::{Ask, EventQuery, FollowCursor, Response, Told};
+use becket_wire::rpc::{Ask, AskReply, EventQuery, FollowCursor, Response};
 
 use crate::client::Client;
 use crate::failure::{Code, Failure};
@@ -143,8 +143,8 @@ fn stream(
                 }
             }
             Response::Row(row) => lines.print(&row)?,
-            Response::Told(Told::Done) => return Ok(()),
-            Response::Told(told) => return Err(log::refusal(told)),
+            Response::Reply(AskReply::Done) => return Ok(()),
+            Response::Reply(told) => return Err(log::refusal(told)),
             other => anyhow::bail!("unexpected reply from the daemon: {other:?}"),
         }
     }

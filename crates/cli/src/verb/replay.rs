@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use becket_wire::hook_run::RunRow;
 use becket_wire::rpc::{EventQuery, EventRow};
-use becket_wire::run::RunRow;
 use becket_wire::session::SessionRow;
 use serde::Serialize;
 use serde_json::Value;

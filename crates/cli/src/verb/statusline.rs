@@ -10,7 +10,7 @@ use anyhow::Result;
 use becket_engine::statusline::{StatusLineContent, answer, beneath, figures};
 use becket_hook::{connect, envelope, read_payload, wake};
 use becket_wire::rpc::{BESIDE, Envelope, EventRequest, Request, Response, SHOWN, WRONG};
-use becket_wire::{Missed, Place, Registration, bounds};
+use becket_wire::{NoAnswer, Place, Registration, bounds};
 
 use crate::standalone::{read_frame, read_stdin};
 use crate::world::{World, project_of};
@@ -79,16 +79,16 @@ fn print_both(world: &World, mut envelope: Envelope, payload: &[u8]) {
 }
 
 /// Has the daemon make the line; it is started if there is none.
-fn ask(place: &Place, envelope: &Envelope, payload: &[u8]) -> Result<Vec<u8>, Missed> {
+fn ask(place: &Place, envelope: &Envelope, payload: &[u8]) -> Result<Vec<u8>, NoAnswer> {
     let wait = bounds::STATUS_LINE;
     let request = Request::StatusLine(EventRequest {
         envelope: envelope.clone(),
         sent: envelope.at,
         payload: payload.to_vec(),
     });
-    let frame = request.to_frame().map_err(|_| Missed::Broken)?;
+    let frame = request.to_frame().map_err(|_| NoAnswer::Broken)?;
     let mut link = match connect(place, wait) {
-        Err(Missed::Absent) if !place.stopped_mark().exists() => {
+        Err(NoAnswer::Absent) if !place.stopped_mark().exists() => {
             wake::start_and_connect(place, wait)?
         }
         link => link?,
@@ -97,9 +97,9 @@ fn ask(place: &Place, envelope: &Envelope, payload: &[u8]) -> Result<Vec<u8>, Mi
     link.send(&frame)?;
     match link.receive()? {
         Response::Answer { output, .. } => Ok(output.stdout),
-        Response::Busy => Err(Missed::Busy),
-        Response::Refused { version } => Err(Missed::Refused(version)),
-        _ => Err(Missed::Broken),
+        Response::Busy => Err(NoAnswer::Busy),
+        Response::Refused { version } => Err(NoAnswer::Refused(version)),
+        _ => Err(NoAnswer::Broken),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use becket_engine::session::json;
-use becket_wire::rpc::{Ask, Response, Told};
+use becket_wire::rpc::{Ask, AskReply, Response};
 use becket_wire::session::{Display, SessionRow};
 
 use crate::client::{Client, gone};
@@ -185,12 +185,12 @@ impl Waiting<'_> {
             let heard = match client.wait() {
                 Err(error) if is_late(&error) => return Err(self.too_late()),
                 Err(error) => return Err(error),
-                Ok(Response::Told(Told::Sessions(rows))) => Some(self.among(rows)?),
-                Ok(Response::Told(Told::Changed(row))) => {
+                Ok(Response::Reply(AskReply::Sessions(rows))) => Some(self.among(rows)?),
+                Ok(Response::Reply(AskReply::Changed(row))) => {
                     Some(*row).filter(|row| row.session_id == self.last.session_id)
                 }
-                Ok(Response::Told(Told::Done)) => return Err(gone()),
-                Ok(Response::Told(told)) => return Err(log::refusal(told)),
+                Ok(Response::Reply(AskReply::Done)) => return Err(gone()),
+                Ok(Response::Reply(told)) => return Err(log::refusal(told)),
                 Ok(other) => return Err(anyhow!("unexpected reply from the daemon: {other:?}")),
             };
             if let Some(row) = heard

@@ -1,7 +1,7 @@
 //! Changes of live state without an answer: the spool, inferences from transcripts, figures of the status line,
 //! notices.
 
-use becket_engine::notice::{self, Change, Notice};
+use becket_engine::notice::{self, DisplayChange, Notice};
 use becket_engine::pipeline::PreparedEvent;
 use becket_engine::session::{EventOutcome, Inference};
 use becket_engine::statusline::{StatusLineContent, answer, beneath, figures, fingerprint};
@@ -108,7 +108,7 @@ impl Core {
     }
 
     /// The user may want to know of what was not answered here.
-    fn tell_of(&mut self, change: Option<&Change>, event: Option<&EventName>) {
+    fn tell_of(&mut self, change: Option<&DisplayChange>, event: Option<&EventName>) {
         let now = now_ms();
         let Some(change) = change.filter(|change| now - change.at < FRESH) else {
             return;
@@ -116,7 +116,7 @@ impl Core {
         // Only files of becket's own home: a project's may block.
         let (config, _) = self.configs.current(None);
         let minute = notice::minute_of_day(now);
-        let notice = notice::of(&config.config.notice, change, event, minute);
+        let notice = notice::for_change(&config.config.notice, change, event, minute);
         self.run_notice(notice.as_ref());
     }
 
@@ -136,7 +136,7 @@ impl Core {
             };
             let (config, _) = self.configs.current(None);
             let minute = notice::minute_of_day(now);
-            let notice = notice::of_ran_denied(&config.config.notice, &row, tool, minute);
+            let notice = notice::for_ran_denied(&config.config.notice, &row, tool, minute);
             self.run_notice(notice.as_ref());
         }
     }

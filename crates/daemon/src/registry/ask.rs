@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use becket_engine::session::Session;
-use becket_wire::rpc::{SeenAt, Told, complete_session};
+use becket_wire::rpc::{AskReply, SeenAt, complete_session};
 use becket_wire::session::{Display, SessionRow};
 use rusqlite::Connection;
 use tokio::sync::broadcast;
@@ -25,9 +25,9 @@ pub(crate) enum Asked {
     Name {
         session: String,
         title: Option<String>,
-        done: Sender<Told>,
+        done: Sender<AskReply>,
     },
-    Seen(SeenAt, Sender<Told>),
+    Seen(SeenAt, Sender<AskReply>),
 }
 
 impl Registry {
@@ -91,17 +91,17 @@ impl Registry {
             .count()
     }
 
-    fn name(&mut self, database: &Connection, prefix: &str, title: Option<String>) -> Told {
+    fn name(&mut self, database: &Connection, prefix: &str, title: Option<String>) -> AskReply {
         match self.complete(database, prefix) {
             Ok(id) => {
                 self.touch(&id, |session| session.name(title));
-                Told::Done
+                AskReply::Done
             }
             Err(told) => told,
         }
     }
 
-    fn seen(&mut self, database: &Connection, at: &SeenAt, now: i64) -> Told {
+    fn seen(&mut self, database: &Connection, at: &SeenAt, now: i64) -> AskReply {
         match at {
             SeenAt::Session(prefix) => match self.complete(database, prefix) {
                 Ok(id) => self.touch(&id, |session| session.mark_seen(now)),
@@ -122,11 +122,11 @@ impl Registry {
                 }
             }
         }
-        Told::Done
+        AskReply::Done
     }
 
     /// The one session that has an id that begins so; it is at hand then.
-    fn complete(&mut self, database: &Connection, prefix: &str) -> Result<String, Told> {
+    fn complete(&mut self, database: &Connection, prefix: &str) -> Result<String, AskReply> {
         for session in stored(database, Which::Like(prefix)) {
             let id = session.session_id.clone();
             let live = self.sessions.entry(id);

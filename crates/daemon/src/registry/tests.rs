@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
+use becket_wire::rpc::AskReply;
 use becket_wire::rpc::SeenAt;
-use becket_wire::rpc::Told;
 use becket_wire::session::{Display, Status};
 use becket_wire::{EventId, Place, Version};
 use serde_json::json;
@@ -107,7 +107,7 @@ impl Desk {
         rows.try_recv().unwrap()
     }
 
-    fn name(&mut self, session: &str, title: Option<String>) -> Told {
+    fn name(&mut self, session: &str, title: Option<String>) -> AskReply {
         let session = session.to_owned();
         self.told(|done| Asked::Name {
             session,
@@ -116,7 +116,7 @@ impl Desk {
         })
     }
 
-    fn told(&mut self, asked: impl FnOnce(oneshot::Sender<Told>) -> Asked) -> Told {
+    fn told(&mut self, asked: impl FnOnce(oneshot::Sender<AskReply>) -> Asked) -> AskReply {
         let (done, mut told) = oneshot::channel();
         self.registry
             .answer(&self.connection, asked(done), self.now);
@@ -184,7 +184,7 @@ fn what_was_inferred_named_and_figured_is_there_after_a_restart_too() {
     desk.registry.figures("a", &figures, None);
     let title = Some("the bridge".to_owned());
     let told = desk.name("a", title.clone());
-    assert_eq!(told, Told::Done);
+    assert_eq!(told, AskReply::Done);
     desk.registry.figures_are_due();
     desk.write();
     assert!(desk.registry.unwritten().is_empty(), "once is enough");
@@ -315,10 +315,10 @@ fn a_name_needs_a_beginning_that_one_session_has() {
     let mut name = |prefix: &str| desk.name(prefix, None);
     assert_eq!(
         name("ab"),
-        Told::Ambiguous(vec!["abc".into(), "abd".into()])
+        AskReply::Ambiguous(vec!["abc".into(), "abd".into()])
     );
-    assert_eq!(name("abd"), Told::Done);
-    assert_eq!(name("x"), Told::NoSuchSession("x".into()));
+    assert_eq!(name("abd"), AskReply::Done);
+    assert_eq!(name("x"), AskReply::NoSuchSession("x".into()));
 }
 
 #[test]
@@ -529,7 +529,7 @@ fn completed(
     event: &str,
     more: &serde_json::Value,
     answer: Option<&str>,
-) -> Option<Change> {
+) -> Option<DisplayChange> {
     desk.now += 2_000;
     let (payload, envelope) = (payload("a", event, more), desk.envelope());
     let applied = desk.apply(&payload, &envelope, None).unwrap();

@@ -2,8 +2,8 @@
 
 use becket_wire::EventId;
 use becket_wire::account;
+use becket_wire::hook_run::{FINE, RunRow, UNDER_WAY};
 use becket_wire::log::RAN_DENIED;
-use becket_wire::run::{FINE, RunRow, UNDER_WAY};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use becket_engine::mask::Masker;
+use becket_wire::hook_run::RunRow;
 use becket_wire::rpc::{Envelope, EventQuery, EventRow, Source};
-use becket_wire::run::RunRow;
 use becket_wire::{EventId, Head, Place, Version};
 use rusqlite::Connection;
 use tempfile::TempDir;

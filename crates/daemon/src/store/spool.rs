@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use becket_engine::mask::Masker;
-use becket_wire::frame::{self, Decoder, HEAD, Kind, MAX_BODY};
+use becket_wire::frame::{self, Decoder, FrameKind, HEAD, MAX_BODY};
+use becket_wire::hook_run::RunRow;
 use becket_wire::rpc::{Envelope, Request, RpcError, Source, encode_event};
-use becket_wire::run::RunRow;
 use becket_wire::{EventId, Head, Place};
 use rusqlite::{Connection, TransactionBehavior};
 use serde::{Deserialize, Serialize};
@@ -164,7 +164,7 @@ fn pack(envelope: &Envelope, payload: &[u8], left: &Left) -> Result<Vec<u8>, Rpc
     let mut bytes = encode_event(envelope, payload)?;
     let left = serde_json::to_vec(left)?;
     let too_long = |_| RpcError::Malformed("too long");
-    bytes.extend(frame::encode(Kind::LEFT, &[&left]).map_err(too_long)?);
+    bytes.extend(frame::encode(FrameKind::LEFT, &[&left]).map_err(too_long)?);
     Ok(bytes)
 }
 
@@ -263,7 +263,7 @@ fn decode(bytes: &[u8], masker: &Masker) -> Option<Record> {
         return None;
     };
     let second = decoder.next_frame().ok().flatten();
-    let second = second.filter(|frame| frame.kind == Kind::LEFT);
+    let second = second.filter(|frame| frame.kind == FrameKind::LEFT);
     let left: Option<Left> = second.and_then(|frame| serde_json::from_slice(&frame.body).ok());
     // The shim leaves a bare frame when it finds no becket; that one is not masked yet.
     let masked = masker.mask(&event.payload);
@@ -424,7 +424,7 @@ mod tests {
     use std::time::SystemTime;
 
     use becket_engine::session::{EventOutcome, Session};
-    use becket_wire::run::{CANCELLED, CUT_OFF, UNDER_WAY};
+    use becket_wire::hook_run::{CANCELLED, CUT_OFF, UNDER_WAY};
     use proptest::prelude::*;
 
     use super::super::sample::{

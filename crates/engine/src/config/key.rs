@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::value::{Form, Value};
 use super::{Config, Level};
 use crate::mask;
-use crate::notice::{How, On, Quiet};
+use crate::notice::{NoticeChannel, NoticeFilter, QuietHours};
 use crate::process::Program;
 use crate::statusline::Template;
 
@@ -221,13 +221,13 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         path: "notice.on",
-        form: Form::Text(|_, text| text.parse::<On>().map(drop)),
+        form: Form::Text(|_, text| text.parse::<NoticeFilter>().map(drop)),
         default: Some("off"),
         about: "What you are notified of: `off`, `attention`, `done` (long work and failures), or `all`",
         project: true,
         tightens: Some(|in_force, new| match (in_force, new) {
             (Value::Text(in_force), Value::Text(new)) => match (in_force.parse(), new.parse()) {
-                (Ok(in_force), Ok(new)) => On::is_less_than(new, in_force),
+                (Ok(in_force), Ok(new)) => NoticeFilter::is_less_than(new, in_force),
                 _ => false,
             },
             _ => false,
@@ -240,7 +240,7 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         path: "notice.how",
-        form: Form::Text(|_, text| text.parse::<How>().map(drop)),
+        form: Form::Text(|_, text| text.parse::<NoticeChannel>().map(drop)),
         default: Some("bell"),
         about: "How the terminal notifies you: `bell`, `osc9`, `osc777`; or always by `command`",
         project: false,
@@ -283,20 +283,20 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         path: "notice.quiet",
-        form: Form::Text(|_, text| Quiet::read(text).map(drop)),
+        form: Form::Text(|_, text| QuietHours::read(text).map(drop)),
         default: Some("never"),
         about: "Hours without notices, by local time: `22:00-07:00`",
         project: false,
         tightens: None,
         set: |config, _, value| {
             if let Value::Text(text) = value {
-                config.notice.quiet = Quiet::read(text).unwrap_or_default();
+                config.notice.quiet = QuietHours::read(text).unwrap_or_default();
             }
         },
     },
     Key {
         path: "notice.projects.*",
-        form: Form::Text(|_, text| text.parse::<On>().map(drop)),
+        form: Form::Text(|_, text| text.parse::<NoticeFilter>().map(drop)),
         default: None,
         about: "Replaces `notice.on` for a project, by its folder or its name",
         project: false,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use becket_wire::answer::{Answer, Change, Opinion};
 use becket_wire::event::{EventName, Rest};
-use becket_wire::run::RunRow;
+use becket_wire::hook_run::RunRow;
 use becket_wire::{EventId, Head, Place};
 
 use super::switch::{Switches, is_due};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use becket_wire::answer::AnswerError;
 use becket_wire::event::EventName;
-use becket_wire::run::{CANCELLED, CUT_OFF, RunRow};
+use becket_wire::hook_run::{CANCELLED, CUT_OFF, RunRow};
 use becket_wire::{Answer, EventId};
 use serde_json::{Map, Value};
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use becket_wire::run::{ORPHANED, RUNNING, RunRow, UNDER_WAY};
+use becket_wire::hook_run::{ORPHANED, RUNNING, RunRow, UNDER_WAY};
 use rustix::process::{Pid, Signal, getpid, kill_process_group};
 use serde::{Deserialize, Serialize};
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use becket_wire::event::EventName;
-use becket_wire::run::RunRow;
+use becket_wire::hook_run::RunRow;
 use becket_wire::{EventId, Head, Place};
 use serde_json::json;
 

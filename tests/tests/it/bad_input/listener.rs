@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use becket_tests::wait::{PATIENCE, until};
 use becket_tests::world::{World, finish, start};
 use becket_wire::Version;
-use becket_wire::frame::{FrameHead, Kind, MAX_BODY};
+use becket_wire::frame::{FrameHead, FrameKind, MAX_BODY};
 use becket_wire::rpc::{Request, Response};
 
 use super::fake::{ANSWER, Fake, answer, event, note_calls, say, until_gone};
@@ -32,7 +32,7 @@ fn what_is_no_answer_means_standalone() {
     let mut other_protocol = answer().to_frame().expect("a frame");
     other_protocol[2] += 1;
     let encoded = |response: Response| response.to_frame().expect("a frame");
-    let endless = FrameHead::encode(Kind::ANSWER, MAX_BODY).expect("a head");
+    let endless = FrameHead::encode(FrameKind::ANSWER, MAX_BODY).expect("a head");
     let cases: Vec<(&str, Treat)> = vec![
         ("broken", Box::new(drop)),
         (

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::Result;
 use becket_wire::Place;
 use becket_wire::frame::Decoder;
-use becket_wire::rpc::{Ask, Request, Response, Told};
+use becket_wire::rpc::{Ask, AskReply, Request, Response};
 use becket_wire::session::{Display, SessionQuery, SessionRow};
 
 use crate::client::Client;
@@ -22,7 +22,7 @@ use crate::verb::wait::{Goal, wait};
 use crate::world::{Said, World};
 
 /// One connection: what is asked of it in turn, and what it says to that. Then it hangs up.
-type Script = Vec<(Ask, Vec<Told>)>;
+type Script = Vec<(Ask, Vec<AskReply>)>;
 
 struct Scripted {
     folder: tempfile::TempDir,
@@ -83,7 +83,7 @@ fn serve(mut stream: UnixStream, script: Script) {
         };
         assert_eq!(Request::from_frame(frame).unwrap(), Request::Ask(wanted));
         for told in says {
-            let frame = Response::Told(told).to_frame().unwrap();
+            let frame = Response::Reply(told).to_frame().unwrap();
             stream.write_all(&frame).unwrap();
         }
     }
@@ -109,12 +109,12 @@ fn ended() -> SessionRow {
     }
 }
 
-fn sessions(row: SessionRow) -> Vec<Told> {
-    vec![Told::Sessions(vec![row])]
+fn sessions(row: SessionRow) -> Vec<AskReply> {
+    vec![AskReply::Sessions(vec![row])]
 }
 
-fn changed(row: SessionRow) -> Told {
-    Told::Changed(Box::new(row))
+fn changed(row: SessionRow) -> AskReply {
+    AskReply::Changed(Box::new(row))
 }
 
 /// Waits for the session `a1b2` with this daemon.
@@ -125,7 +125,7 @@ fn waited(scripts: Vec<Script>, goal: Goal, timeout: Option<Duration>) -> Result
     row
 }
 
-fn works() -> (Ask, Vec<Told>) {
+fn works() -> (Ask, Vec<AskReply>) {
     (about("a1b2"), sessions(shown_as(Display::Working)))
 }
 
@@ -145,7 +145,7 @@ fn a_change_ends_the_waiting_and_only_of_this_session() {
         ..shown_as(Display::Done)
     };
     let stream = vec![
-        Told::Sessions(vec![shown_as(Display::Working)]),
+        AskReply::Sessions(vec![shown_as(Display::Working)]),
         changed(other),
         changed(asks()),
         changed(shown_as(Display::Error)),
@@ -159,7 +159,7 @@ fn a_change_ends_the_waiting_and_only_of_this_session() {
 fn an_end_is_the_end_of_waiting() {
     let script = || {
         let stream = vec![
-            Told::Sessions(vec![shown_as(Display::Working)]),
+            AskReply::Sessions(vec![shown_as(Display::Working)]),
             changed(ended()),
         ];
         vec![vec![works(), (Ask::Watch, stream)]]
@@ -174,7 +174,7 @@ fn an_end_is_the_end_of_waiting() {
 fn the_next_daemon_goes_on() {
     let first = vec![works(), (Ask::Watch, sessions(shown_as(Display::Working)))];
     // One that says that it ends, and one that is just gone.
-    let second = vec![(Ask::Watch, vec![Told::Done])];
+    let second = vec![(Ask::Watch, vec![AskReply::Done])];
     let third = vec![(Ask::Watch, sessions(asks()))];
     let row = waited(vec![first, second, third], Goal::Attention, None).unwrap();
     assert_eq!(row, asks());
@@ -238,8 +238,11 @@ fn a_session_is_meant_by_its_title_too() {
     let title = "Mend the flaky login test";
     let script = |rows| {
         vec![vec![
-            (about(title), vec![Told::NoSuchSession(title.to_owned())]),
-            (everything.clone(), vec![Told::Sessions(rows)]),
+            (
+                about(title),
+                vec![AskReply::NoSuchSession(title.to_owned())],
+            ),
+            (everything.clone(), vec![AskReply::Sessions(rows)]),
         ]]
     };
     let found = |rows| {
