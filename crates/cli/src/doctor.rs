@@ -13,7 +13,7 @@ use becket_daemon::store::{self, FoundRun, RunQuery, lost, spool};
 use becket_engine::config::{Loader, Snapshot};
 use becket_engine::trust::Trust;
 use becket_wire::Version;
-use becket_wire::hook_run::{CANCELLED, CUT_OFF, ORPHANED, RUNNING, RunRow, UNDER_WAY};
+use becket_wire::hook_run::{RunOutcome, RunRow};
 use serde::Serialize;
 
 use crate::claude::{self, version_of};
@@ -482,8 +482,14 @@ fn failing_hooks(world: &World) -> Vec<Check> {
     let mut by_hook: BTreeMap<String, Vec<RunRow>> = BTreeMap::new();
     // The others were ended, or go on: they say nothing of the hook.
     let tells = |run: &RunRow| {
-        let untold = [CANCELLED, RUNNING, UNDER_WAY, CUT_OFF, ORPHANED];
-        !untold.contains(&&*run.outcome)
+        !matches!(
+            run.outcome,
+            RunOutcome::Cancelled
+                | RunOutcome::Running
+                | RunOutcome::Async
+                | RunOutcome::CutOff
+                | RunOutcome::Orphaned
+        )
     };
     for FoundRun { run, .. } in found.unwrap_or_default() {
         let last = by_hook.entry(run.hook.clone()).or_default();
@@ -493,12 +499,12 @@ fn failing_hooks(world: &World) -> Vec<Check> {
     }
     let failing = by_hook.into_iter().filter_map(|(hook, last)| {
         let newest = last.first()?;
-        let failed = last.iter().all(|run| run.outcome != "ok");
+        let failed = last.iter().all(|run| run.outcome != RunOutcome::Ok);
         let often = match last.len() {
             1 => "its last run".to_owned(),
             many => format!("all of its last {many} runs"),
         };
-        let why = text::one_line(newest.note.as_deref().unwrap_or(&newest.outcome));
+        let why = text::one_line(newest.note.as_deref().unwrap_or(newest.outcome.as_str()));
         let what = format!("{hook} failed in {often}: {why}");
         let mend = format!("becket recent --hook {hook} shows them");
         failed.then(|| Check::warning("hooks", what, mend))

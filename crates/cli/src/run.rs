@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use anstyle::Style;
 use becket_daemon::store::FoundRun;
-use becket_wire::hook_run::{FINE, RUNNING, RunRow};
+use becket_wire::hook_run::{RunOutcome, RunRow};
 use serde::Serialize;
 
 use crate::ui::style::{BAD, BOLD, DIM, GOOD, Look, WARN};
@@ -46,7 +46,7 @@ pub struct Stats {
     pub p95_us: i64,
     pub max_us: i64,
     pub last_at: i64,
-    pub last_outcome: String,
+    pub last_outcome: RunOutcome,
 }
 
 impl Stats {
@@ -129,10 +129,10 @@ pub fn length(characters: u64) -> Style {
 
 /// The colour of how a run ended.
 pub fn ended(run: &RunRow) -> Style {
-    match &*run.outcome {
+    match run.outcome {
         _ if run.has_failed() => BAD,
-        "ok" => GOOD,
-        RUNNING => BOLD,
+        RunOutcome::Ok => GOOD,
+        RunOutcome::Running => BOLD,
         _ => DIM,
     }
 }
@@ -152,7 +152,7 @@ pub fn note(found: &FoundRun, now_ms: i64) -> String {
 pub fn outcome(run: &RunRow) -> String {
     match run.exit {
         Some(exit) if run.has_failed() => format!("{} ({exit})", run.outcome),
-        _ => run.outcome.clone(),
+        _ => run.outcome.to_string(),
     }
 }
 
@@ -199,7 +199,7 @@ impl<'a> From<&'a FoundRun> for Run<'a> {
             took_us: run.took_us,
             until: found.until.map(moment),
             exit: run.exit,
-            outcome: &run.outcome,
+            outcome: run.outcome.as_str(),
             decision: run.decision.as_deref(),
             said: run.said,
             note: run.note.as_deref(),
@@ -237,7 +237,7 @@ impl<'a> From<&'a Stats> for HookStats<'a> {
             p95_us: stats.p95_us,
             max_us: stats.max_us,
             last_at: moment(stats.last_at),
-            last_outcome: &stats.last_outcome,
+            last_outcome: stats.last_outcome.as_str(),
         }
     }
 }
@@ -283,7 +283,7 @@ fn stats_row(hook: &Stats, look: &Look) -> [Cell; STATS.len()] {
         _ => WARN,
     };
     let ago = look.now_ms().saturating_sub(hook.last_at);
-    let last = match FINE.contains(&&*hook.last_outcome) {
+    let last = match !hook.last_outcome.is_failure() {
         true => DIM,
         false => BAD,
     };
@@ -297,7 +297,7 @@ fn stats_row(hook: &Stats, look: &Look) -> [Cell; STATS.len()] {
         Cell::new(time::took(hook.mean_us), pace(hook.mean_us)),
         Cell::new(time::took(hook.p95_us), pace(hook.p95_us)),
         Cell::new(format!("{} ago", span(ago)), DIM),
-        Cell::new(&hook.last_outcome, last),
+        Cell::new(hook.last_outcome.as_str(), last),
     ]
 }
 

@@ -25,7 +25,7 @@ use becket_engine::pipeline::{
 use becket_engine::process::Cancel;
 use becket_engine::thread::ThreadFile;
 use becket_wire::frame::{Decoder, HEAD, MAX_BODY};
-use becket_wire::hook_run::RunRow;
+use becket_wire::hook_run::{RunOutcome, RunRow};
 use becket_wire::rpc::{EventRequest, Request, Source, read_environment};
 use becket_wire::{Head, Output, Place};
 
@@ -187,7 +187,7 @@ impl Standalone<'_> {
             && let Err(error) = self.start_async_hooks(input)
         {
             let row = |hook| RunRow {
-                outcome: "not started".to_owned(),
+                outcome: RunOutcome::NotStarted,
                 note: Some(format!("the process for async hooks: {error}")),
                 ..plan.background_row(hook)
             };

@@ -1,6 +1,7 @@
 //! becket's own verdict on an event: problems of the configuration, the name of a launched session, notices,
 //! guards. Pure but for `spend`.
 
+use becket_wire::account::{guard_id, guard_name};
 use becket_wire::answer::{Answer, Opinion};
 use becket_wire::event::EventName;
 use becket_wire::rpc::DecisionRow;
@@ -78,7 +79,7 @@ impl Verdict {
 
     /// Returns the call that a guard has denied, and the guard.
     pub(crate) fn denied(&self) -> Option<(&Key, &str)> {
-        let rule = self.by.as_deref()?.strip_prefix(GUARD)?;
+        let rule = guard_id(self.by.as_deref()?)?;
         self.refuses().then_some((self.key.as_ref()?, rule))
     }
 
@@ -214,13 +215,6 @@ const RULES: [fn(&Case<'_>, &mut Verdict); 6] = [
     guard,
     work,
 ];
-
-/// The prefix of a guard's name in decisions.
-const GUARD: &str = "guard:";
-
-fn guard_name(id: &str) -> String {
-    format!("{GUARD}{id}")
-}
 
 /// Judges one event as if it had this payload, with the guards' findings in that.
 pub(crate) fn judge(

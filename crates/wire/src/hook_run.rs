@@ -3,6 +3,45 @@
 use serde::{Deserialize, Serialize};
 
 use crate::EventId;
+use crate::event::words;
+
+words! {
+    /// The outcome of a run: the text that is stored and shown. `Cancelled` means that becket ended the run
+    /// because no client waited for it any more, `CutOff` that becket itself had to end, `Async` that the run
+    /// goes on in the background, `Invalid` that its output is no answer, and `Orphaned` that it outlived a
+    /// killed becket. `Running` is never stored.
+    #[derive(Serialize, Deserialize)]
+    #[serde(from = "String", into = "String")]
+    RunOutcome {
+        Ok = "ok",
+        Failed = "failed",
+        TimedOut = "timed out",
+        Killed = "killed",
+        Cancelled = "cancelled",
+        CutOff = "cut off",
+        Async = "async",
+        NotStarted = "not started",
+        Invalid = "invalid",
+        Orphaned = "orphaned",
+        Running = "running",
+    }
+}
+
+impl From<RunOutcome> for String {
+    fn from(outcome: RunOutcome) -> Self {
+        outcome.to_string()
+    }
+}
+
+impl RunOutcome {
+    /// The outcomes that are no failure.
+    pub const SUCCESSES: [Self; 4] = [Self::Ok, Self::Async, Self::Cancelled, Self::Running];
+
+    /// Returns true if the hook did not do its work. A refusal is no failure.
+    pub fn is_failure(&self) -> bool {
+        !Self::SUCCESSES.contains(self)
+    }
+}
 
 /// The run of one hook on one event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,9 +56,7 @@ pub struct RunRow {
     pub took_us: i64,
     /// The exit code; none if the hook did not end by itself.
     pub exit: Option<i32>,
-    /// One of `ok`, `failed`, `timed out`, `killed`, `cancelled`, `cut off`, `async`, `not started`, `invalid`,
-    /// `orphaned`. A run that has not ended is `running`, which is never stored.
-    pub outcome: String,
+    pub outcome: RunOutcome,
     /// The decision, in the words of the log; none for silence.
     pub decision: Option<String>,
     /// The number of bytes that it wrote, those included that were dropped.
@@ -28,43 +65,25 @@ pub struct RunRow {
     pub note: Option<String>,
 }
 
-/// The outcomes that are no failure.
-pub const FINE: [&str; 4] = ["ok", "async", CANCELLED, RUNNING];
-
-/// The outcome of a run that becket ended because no client waited for it any more.
-pub const CANCELLED: &str = "cancelled";
-
-/// The outcome of a run that becket ended because becket itself had to end.
-pub const CUT_OFF: &str = "cut off";
-
-/// The outcome of a run that outlived becket, which was killed.
-pub const ORPHANED: &str = "orphaned";
-
-/// The outcome of a run that has not ended.
-pub const RUNNING: &str = "running";
-
-/// The outcome of a run that goes on in the background.
-pub const UNDER_WAY: &str = "async";
-
 impl RunRow {
     /// Returns true if the run goes on in the background.
     pub fn is_under_way(&self) -> bool {
-        self.outcome == UNDER_WAY
+        self.outcome == RunOutcome::Async
     }
 
     /// Returns true if becket ended the run because no client waited for it any more: it neither succeeded nor
     /// failed.
     pub fn was_cancelled(&self) -> bool {
-        self.outcome == CANCELLED
+        self.outcome == RunOutcome::Cancelled
     }
 
     /// Returns true if becket ended the run because becket itself had to end.
     pub fn was_cut_off(&self) -> bool {
-        self.outcome == CUT_OFF
+        self.outcome == RunOutcome::CutOff
     }
 
     /// Returns true if the hook did not do its work. A refusal is no failure.
     pub fn has_failed(&self) -> bool {
-        !FINE.contains(&&*self.outcome)
+        self.outcome.is_failure()
     }
 }

@@ -2,7 +2,7 @@
 //! that did not, and the one decision.
 
 use becket_daemon::store::FoundRun;
-use becket_wire::hook_run::{CANCELLED, CUT_OFF, ORPHANED};
+use becket_wire::hook_run::RunOutcome;
 use becket_wire::rpc::{DecisionRow, EventRow, Source};
 use serde::Serialize;
 
@@ -98,7 +98,7 @@ pub fn full(why: &Why, look: &Look) -> String {
 
 /// One that could not be started is listed among the others, and has not run.
 fn title(runs: &[FoundRun]) -> &'static str {
-    let unstarted = |found: &FoundRun| found.run.outcome == "not started";
+    let unstarted = |found: &FoundRun| found.run.outcome == RunOutcome::NotStarted;
     if runs.iter().any(goes_on) {
         return "Hooks that run, or ran";
     }
@@ -179,7 +179,7 @@ fn judged(why: &Why, look: &Look) -> String {
         Source::Alone => format!("standalone ({})", missed(&detour)),
     };
     match why.event.took_us {
-        Some(took) if ended_so(why, ORPHANED) => format!(
+        Some(took) if ended_so(why, &RunOutcome::Orphaned) => format!(
             "{judged}, in {}; becket was killed before, and the answers of its hooks were lost",
             time::took(took)
         ),
@@ -188,8 +188,8 @@ fn judged(why: &Why, look: &Look) -> String {
     }
 }
 
-fn ended_so(why: &Why, outcome: &str) -> bool {
-    why.runs.iter().any(|found| found.run.outcome == outcome)
+fn ended_so(why: &Why, outcome: &RunOutcome) -> bool {
+    why.runs.iter().any(|found| found.run.outcome == *outcome)
 }
 
 /// Whether it may still be answered: nothing says that it will not be.
@@ -199,7 +199,7 @@ fn is_open(why: &Why, look: &Look) -> bool {
 
 /// Why there is no answer, as far as becket knows it.
 fn unanswered(why: &Why, look: &Look) -> String {
-    if ended_so(why, ORPHANED) {
+    if ended_so(why, &RunOutcome::Orphaned) {
         return "becket was killed, and the answers of its hooks were lost".to_owned();
     }
     running(why, look).unwrap_or_else(|| not_to_come(why, look).to_owned())
@@ -218,10 +218,10 @@ fn running(why: &Why, look: &Look) -> Option<String> {
 }
 
 fn not_to_come(why: &Why, look: &Look) -> &'static str {
-    if ended_so(why, CANCELLED) {
+    if ended_so(why, &RunOutcome::Cancelled) {
         return "Claude Code ended or stopped waiting, and its hooks were ended";
     }
-    if ended_so(why, CUT_OFF) {
+    if ended_so(why, &RunOutcome::CutOff) {
         return "the daemon ended before its hooks did, and Claude Code got an error";
     }
     match (why.event.source, is_open(why, look)) {

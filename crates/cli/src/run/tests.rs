@@ -2,7 +2,7 @@
 
 use becket_daemon::store::FoundRun;
 use becket_wire::Account;
-use becket_wire::hook_run::{CANCELLED, CUT_OFF, RunRow};
+use becket_wire::hook_run::{RunOutcome, RunRow};
 use becket_wire::rpc::{DecisionRow, EventRow, Source};
 
 use super::full::{Skipped, Why, full};
@@ -22,7 +22,7 @@ fn run(hook: &str, ago: i64, took_us: i64) -> FoundRun {
             at: NOW - ago,
             took_us,
             exit: Some(0),
-            outcome: "ok".to_owned(),
+            outcome: RunOutcome::Ok,
             decision: None,
             said: 0,
             note: None,
@@ -33,7 +33,7 @@ fn run(hook: &str, ago: i64, took_us: i64) -> FoundRun {
 }
 
 fn failed(mut found: FoundRun, outcome: &str, exit: Option<i32>, note: &str) -> FoundRun {
-    found.run.outcome = outcome.to_owned();
+    found.run.outcome = outcome.into();
     found.run.exit = exit;
     found.run.note = Some(note.to_owned());
     found
@@ -44,7 +44,7 @@ fn morning() -> Vec<FoundRun> {
     refused.run.decision = Some("block".to_owned());
     refused.run.said = 412;
     let mut begun = run("notify-team", 3 * MINUTE, 2100);
-    begun.run.outcome = "async".to_owned();
+    begun.run.outcome = RunOutcome::Async;
     begun.run.exit = None;
     begun.run.event = "Stop".to_owned();
     begun.tool = None;
@@ -90,7 +90,7 @@ fn the_last_runs_are_a_table() {
 }
 
 fn going_on(mut found: FoundRun, left: i64) -> FoundRun {
-    found.run.outcome = "running".to_owned();
+    found.run.outcome = RunOutcome::Running;
     found.run.exit = None;
     found.until = Some(NOW + left);
     found
@@ -127,7 +127,7 @@ fn an_event_that_nobody_answered_says_why() {
         why.detour = detour.map(str::to_owned);
         why.runs.truncate(1);
         match outcome {
-            Some(outcome) => why.runs[0].run.outcome = outcome.to_owned(),
+            Some(outcome) => why.runs[0].run.outcome = outcome.into(),
             None => why.runs.clear(),
         }
         let told = shown(&full(&why, &look(120)));
@@ -136,9 +136,9 @@ fn an_event_that_nobody_answered_says_why() {
     };
     let (daemon, alone) = (Source::Daemon, Source::Alone);
     let told = [
-        judged(daemon, None, MINUTE, Some(CANCELLED)),
-        judged(alone, Some("absent"), MINUTE, Some(CANCELLED)),
-        judged(daemon, None, MINUTE, Some(CUT_OFF)),
+        judged(daemon, None, MINUTE, Some("cancelled")),
+        judged(alone, Some("absent"), MINUTE, Some("cancelled")),
+        judged(daemon, None, MINUTE, Some("cut off")),
         judged(daemon, None, MINUTE, Some("orphaned")),
         judged(daemon, None, MINUTE, Some("ok")),
         judged(daemon, None, MINUTE, None),

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use anstyle::Style;
 use becket_wire::Output;
 use becket_wire::answer::Answer;
+use becket_wire::hook_run::RunOutcome;
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
@@ -192,7 +193,7 @@ pub fn json<'a>(tried: &'a Tried, sample: &'a Sample, standing: Option<&'a str>)
         standing,
         took_us: row.took_us,
         exit: row.exit,
-        outcome: &row.outcome,
+        outcome: row.outcome.as_str(),
         note: row.note.as_deref(),
         decision: row.decision.as_deref(),
         reason: reason.map(str::to_owned),
@@ -224,7 +225,7 @@ pub struct Profile {
     pub tokens: u64,
     pub too_slow: bool,
     pub too_long: bool,
-    pub outcome: Option<String>,
+    pub outcome: Option<RunOutcome>,
     /// Why the last one failed, or why there was none.
     pub note: Option<String>,
 }
@@ -313,8 +314,11 @@ pub fn profile(profiles: &[Profile], look: &Look) -> String {
 fn profile_row(profile: &Profile) -> [Cell; PROFILE.len()] {
     let ran = profile.runs > 0;
     let if_ran = |text: String| if ran { text } else { String::new() };
-    let outcome = profile.outcome.as_deref().unwrap_or("not run");
-    let failed = ran && !becket_wire::hook_run::FINE.contains(&outcome);
+    let outcome = profile
+        .outcome
+        .as_ref()
+        .map_or("not run", RunOutcome::as_str);
+    let failed = ran && (profile.outcome.as_ref()).is_none_or(RunOutcome::is_failure);
     let style = match (ran, failed) {
         (false, _) => DIM,
         (_, true) => BAD,

@@ -219,7 +219,7 @@ pub fn run_hook(world: &World, recording: Recording, typed: &str, json: bool) ->
     if json {
         println!("{}", crate::ui::text::json(&report)?);
     } else {
-        let mut counts = tally(rows(), |row| Some(&row.outcome));
+        let mut counts = tally(rows(), |row| Some(row.outcome.as_str()));
         counts.extend(tally(rows(), |row| row.decision.as_deref()));
         anstream::println!("{}", summary(&report, &counts));
     }

@@ -2,7 +2,7 @@
 
 use becket_wire::EventId;
 use becket_wire::account;
-use becket_wire::hook_run::{FINE, RunRow, UNDER_WAY};
+use becket_wire::hook_run::{RunOutcome, RunRow};
 use becket_wire::log::RAN_DENIED;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
@@ -73,11 +73,11 @@ pub(super) fn insert(connection: &Connection, runs: &[RunRow]) -> rusqlite::Resu
             run.at,
             run.took_us,
             run.exit,
-            run.outcome,
+            run.outcome.as_str(),
             run.decision,
             i64::try_from(run.said).unwrap_or(i64::MAX),
             run.note,
-            UNDER_WAY,
+            RunOutcome::Async.as_str(),
         ])?;
     }
     Ok(())
@@ -133,7 +133,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<FoundRun> {
             at: row.get(5)?,
             took_us: row.get(6)?,
             exit: row.get(7)?,
-            outcome: row.get(8)?,
+            outcome: RunOutcome::from(row.get::<_, String>(8)?),
             decision: row.get(9)?,
             said: row.get::<_, i64>(10)?.unsigned_abs(),
             note: row.get(11)?,
@@ -167,9 +167,10 @@ pub fn last_told(
         account::OWN,
         account::EFFORT_CONTEXT
     );
+    let successes = RunOutcome::SUCCESSES.map(String::from);
     let failed = format!(
         "SELECT at, event_id FROM runs WHERE outcome NOT IN ('{}') AND {} ORDER BY at DESC LIMIT 1",
-        FINE.join("', '"),
+        successes.join("', '"),
         session.map_or("?1 IS NULL", |_| "session_id = ?1")
     );
     let ran_denied = format!(
@@ -223,7 +224,7 @@ mod tests {
         let failed = RunRow {
             agent_id: Some("a1".into()),
             exit: None,
-            outcome: "timed out".into(),
+            outcome: RunOutcome::TimedOut,
             decision: Some("deny".into()),
             said: 104_857_600,
             note: Some("no end after 30s".into()),
@@ -306,7 +307,7 @@ mod tests {
     fn the_end_of_a_run_in_the_background_takes_the_place_of_its_beginning() {
         let connection = Home::new().open();
         let begun = RunRow {
-            outcome: UNDER_WAY.into(),
+            outcome: RunOutcome::Async,
             ..run(1, "notify")
         };
         let ended = RunRow {
@@ -347,7 +348,7 @@ mod tests {
         assert_eq!(last(None), Some((1, id(1))));
         assert_eq!(last(Some("s")), Some((1, id(1))));
         let failed = RunRow {
-            outcome: "timed out".into(),
+            outcome: RunOutcome::TimedOut,
             session_id: Some("other".into()),
             ..run(2, "lint")
         };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use becket_engine::mask::Masker;
-use becket_wire::hook_run::RunRow;
+use becket_wire::hook_run::{RunOutcome, RunRow};
 use becket_wire::rpc::{Envelope, EventQuery, EventRow, Source};
 use becket_wire::{EventId, Head, Place, Version};
 use rusqlite::Connection;
@@ -121,7 +121,7 @@ pub(crate) fn run(number: u32, hook: &str) -> RunRow {
         at: i64::from(number),
         took_us: 1200,
         exit: Some(0),
-        outcome: "ok".to_owned(),
+        outcome: RunOutcome::Ok,
         decision: None,
         said: 0,
         note: None,
@@ -131,7 +131,13 @@ pub(crate) fn run(number: u32, hook: &str) -> RunRow {
 /// What each run was of, the newest first.
 pub(super) fn runs_of(connection: &Connection) -> Vec<(EventId, String, String)> {
     let found = super::runs(connection, &super::RunQuery::default()).unwrap();
-    let told = |found: super::FoundRun| (found.run.event_id, found.run.hook, found.run.outcome);
+    let told = |found: super::FoundRun| {
+        (
+            found.run.event_id,
+            found.run.hook,
+            found.run.outcome.to_string(),
+        )
+    };
     found.into_iter().map(told).collect()
 }
 

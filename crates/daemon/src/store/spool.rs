@@ -424,7 +424,6 @@ mod tests {
     use std::time::SystemTime;
 
     use becket_engine::session::{EventOutcome, Session};
-    use becket_wire::hook_run::{CANCELLED, CUT_OFF, UNDER_WAY};
     use proptest::prelude::*;
 
     use super::super::sample::{
@@ -482,7 +481,7 @@ mod tests {
 
     fn ran(event: u32, hook: &str, outcome: &str) -> RunRow {
         RunRow {
-            outcome: outcome.to_owned(),
+            outcome: outcome.into(),
             ..run(event, hook)
         }
     }
@@ -782,7 +781,7 @@ mod tests {
     fn an_answer_stands_and_the_end_of_a_run_replaces_its_beginning() {
         for apart in [false, true] {
             let mut daemon = Daemon::new();
-            let runs = vec![ran(1, "notify", UNDER_WAY), ran(1, "lint", "ok")];
+            let runs = vec![ran(1, "notify", "async"), ran(1, "lint", "ok")];
             let first = Left {
                 runs,
                 ..left(7, Some("ask"))
@@ -791,7 +790,7 @@ mod tests {
             if apart {
                 daemon.take_in();
             }
-            let later = vec![ran(1, "notify", "failed"), ran(1, "lint", UNDER_WAY)];
+            let later = vec![ran(1, "notify", "failed"), ran(1, "lint", "async")];
             add_runs(&daemon.home, 1, later);
             let spooled = read_all(&daemon.home.place, &masker());
             assert_eq!(spooled.len(), 1);
@@ -833,7 +832,7 @@ mod tests {
         assert_eq!(heard(stop, &twice), [EventOutcome::Passed]);
         assert_eq!(heard(stop, &[block(), block()]), [EventOutcome::Blocked]);
         assert_eq!(heard(stop, &[undecided()]), [], "not yet");
-        for outcome in [CUT_OFF, CANCELLED] {
+        for outcome in ["cut off", "cancelled"] {
             let ended = Left::of_runs(vec![ran(7, "judge", outcome)]);
             let unheard = Left {
                 why: "absent".to_owned(),

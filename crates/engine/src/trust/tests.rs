@@ -352,7 +352,7 @@ fn a_users_hook_that_names_a_file_of_an_untrusted_project_does_not_run() {
     fs::remove_file(world.path("project/check")).unwrap();
     world.run("home/config.toml", r#""timeout 9 ./check""#);
     let (runs, marked) = world.run_hooks("project/sub", &[]);
-    assert_eq!((&*runs[0].outcome, marked), ("not started", false));
+    assert_eq!((runs[0].outcome.as_str(), marked), ("not started", false));
 }
 
 #[test]
@@ -369,7 +369,7 @@ fn a_repository_cannot_stop_a_users_hook_by_the_name_of_a_file() {
     ] {
         world.run("home/config.toml", &run);
         let (runs, _) = world.run_hooks("project", &[]);
-        assert_eq!(runs[0].outcome, "ok", "{run}");
+        assert_eq!(runs[0].outcome.as_str(), "ok", "{run}");
     }
 }
 
@@ -481,7 +481,7 @@ fn an_approved_hook_runs_the_approved_files_wherever_the_session_works() {
         world.trust();
         let (rows, marked) = world.run_hooks("project/sub", &[]);
         assert_eq!(marked, runs, "{run}: {rows:?}");
-        assert_eq!(rows[0].outcome == "not started", !runs, "{run}");
+        assert_eq!(rows[0].outcome.as_str() == "not started", !runs, "{run}");
     }
 }
 
@@ -496,7 +496,10 @@ fn a_hook_that_changes_the_next_one_ends_it() {
     world.trust();
     world.settle();
     let (runs, marked) = world.run_hooks("project", &[]);
-    let ends: Vec<_> = runs.iter().map(|run| (&*run.hook, &*run.outcome)).collect();
+    let ends: Vec<_> = runs
+        .iter()
+        .map(|run| (&*run.hook, run.outcome.as_str()))
+        .collect();
     let none = "not started";
     let expected = [("first", "ok"), ("second", none), ("lint-changed", none)];
     assert_eq!(ends, expected);

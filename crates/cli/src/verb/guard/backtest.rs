@@ -10,6 +10,7 @@ use becket_daemon::store;
 use becket_engine::config::{Files, Loader, Snapshot};
 use becket_engine::guard::rule::Say;
 use becket_wire::Head;
+use becket_wire::account::guard_id;
 use becket_wire::rpc::{EventQuery, EventRow};
 use serde_json::{Value, json};
 
@@ -160,7 +161,7 @@ impl Outcome {
         let after = found.first().filter(|found| found.say != Say::Warn);
         let after = after.map(|found| &*found.rule.id);
         let before = row.decision.as_ref().filter(|it| it.answer != "context");
-        let before = before.and_then(|it| it.by.as_deref()?.strip_prefix("guard:"));
+        let before = before.and_then(|it| guard_id(it.by.as_deref()?));
         if after == before {
             return;
         }

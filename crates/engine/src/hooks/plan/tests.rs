@@ -87,7 +87,7 @@ fn rewriting(name: &str, run: &str) -> Hook {
 }
 
 fn ends(rows: &[RunRow]) -> Vec<(&str, &str)> {
-    let ends = rows.iter().map(|row| (&*row.hook, &*row.outcome));
+    let ends = rows.iter().map(|row| (&*row.hook, row.outcome.as_str()));
     ends.collect()
 }
 
