@@ -249,7 +249,7 @@ pub(super) fn trust(world: &World) -> Option<Check> {
         let what = says.split_once(". Run").map_or(&*says, |(first, _)| first);
         return Some(Check::warning("trust", what, "becket trust"));
     }
-    let waiting: Vec<&str> = snapshot.resting_hooks().collect();
+    let waiting: Vec<&str> = snapshot.untrusted_hooks().collect();
     if !waiting.is_empty() && project.can_be_trusted() {
         let what = format!(
             "this project is not trusted, so these hooks start none of its tools: {}",

@@ -84,7 +84,7 @@ impl Verdict {
     }
 
     pub(crate) fn with_note(mut self, note: String) -> Self {
-        self.answer.tell(note);
+        self.answer.add_message(note);
         self
     }
 
@@ -130,7 +130,7 @@ impl Verdict {
         }
         for message in self.answer.messages() {
             if !result.answer.messages().contains(message) {
-                result.answer.tell(message.clone());
+                result.answer.add_message(message.clone());
             }
         }
         result
@@ -292,7 +292,7 @@ fn answer(found: &Found, event: &PreparedEvent, verdict: &mut Verdict) {
 /// Tells the user of a call that ran though becket had denied it.
 fn tell_of_ran_denied(case: &Case<'_>, verdict: &mut Verdict) {
     if case.context.ran_denied {
-        verdict.answer.tell(
+        verdict.answer.add_message(
             "becket denied this call, and it ran all the same. A mod of Claude Code can do that: becket doctor lists those that may.",
         );
     }
@@ -366,7 +366,7 @@ fn ring(case: &Case<'_>, verdict: &mut Verdict) {
             sequence: Some(sequence),
             ..
         }) => {
-            verdict.answer.ring(&sequence);
+            verdict.answer.add_terminal(&sequence);
             verdict.by.get_or_insert_with(|| Account::Notice.by());
         }
         other => verdict.notice = other,
@@ -407,23 +407,23 @@ fn tell_of_problems(case: &Case<'_>, verdict: &mut Verdict) {
     };
     let trust = trust.map(|says| format!("becket: {says}"));
     let told: Vec<String> = config.into_iter().chain(trust).collect();
-    verdict.answer.tell(told.join("\n"));
+    verdict.answer.add_message(told.join("\n"));
     verdict.by.get_or_insert_with(|| account.by());
     verdict.told = Some((session.to_owned(), event.config.generation));
 }
 
 /// Tells which hooks of an untrusted project do not run, and how to trust it.
 fn trust_message(project: &Project, config: &Snapshot, starts: bool) -> Option<String> {
-    let resting: Vec<&str> = config.resting_hooks().collect();
-    let hooks = if resting.is_empty() {
+    let stopped: Vec<&str> = config.untrusted_hooks().collect();
+    let hooks = if stopped.is_empty() {
         String::new()
     } else {
-        format!(" These hooks do not run: {}.", resting.join(", "))
+        format!(" These hooks do not run: {}.", stopped.join(", "))
     };
     match project.says() {
         Some(says) if project.trust == Trust::Changed => Some(format!("{says}{hooks}")),
         Some(says) => Some(says),
-        None if resting.is_empty() || !starts || !project.can_be_trusted() => None,
+        None if stopped.is_empty() || !starts || !project.can_be_trusted() => None,
         None => Some(format!(
             "This project is not trusted.{hooks} Run `becket trust` to let them start its tools."
         )),

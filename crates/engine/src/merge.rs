@@ -60,11 +60,11 @@ pub fn merge(event: &EventName, own: Answer, said: &[Said]) -> Merged {
             drop(answer.add_context(named(*hook, context)));
         }
         for message in said.messages() {
-            answer.tell(named(*hook, message));
+            answer.add_message(named(*hook, message));
         }
         // Who would let it stop rings for an end that does not come.
         if !goes_on || said.blocks_stop() {
-            answer.ring(said.terminal());
+            answer.add_terminal(said.terminal());
         }
     }
     let by = by(&answer, &voices);
@@ -225,12 +225,12 @@ pub fn fit(
         drop(short.change(change.clone()));
     }
     for message in cut(groups[1].0) {
-        short.tell(message);
+        short.add_message(message);
     }
     if answer.stopped().is_some() {
         short.stop(cut(groups[3].0).concat());
     }
-    short.ring(answer.terminal());
+    short.add_terminal(answer.terminal());
     (short, Some((file, whole(&long))))
 }
 

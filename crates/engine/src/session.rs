@@ -290,8 +290,8 @@ impl Session {
         let costs = self.costs.clone();
         let before = known.cost_usd.unwrap_or(0.0);
         figures.cost_usd = match figures.cost_usd {
-            Some(said) if figures.from_transcript => Some(said.max(before)),
-            Some(said) => Some(self.costs.total(process, said, before)),
+            Some(figure) if figures.from_transcript => Some(figure.max(before)),
+            Some(figure) => Some(self.costs.total(process, figure, before)),
             None => known.cost_usd,
         };
         // A reply that failed used no context: the window is as full as before.
@@ -352,8 +352,8 @@ fn set(field: &mut Option<String>, value: &Option<Cow<'_, str>>) -> bool {
 
 /// The most subagents that a session remembers, and the most ended ones among them: the session is stored with
 /// each event. Those that ended first are dropped first.
-const MAX: usize = 200;
-const MAX_ENDED: usize = 50;
+const MAX_CHILDREN: usize = 200;
+const MAX_ENDED_CHILDREN: usize = 50;
 
 /// One subagent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -602,7 +602,7 @@ impl Session {
 
     fn make_room(&mut self) {
         let live = self.live_children().count();
-        if self.children.len() < MAX && self.children.len() - live < MAX_ENDED {
+        if self.children.len() < MAX_CHILDREN && self.children.len() - live < MAX_ENDED_CHILDREN {
             return;
         }
         let first = self.children.iter().min_by_key(|(_, child)| {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use becket_engine::config::{self, Problem, Severity, Snapshot, Standing, Value};
+use becket_engine::config::{self, FileStatus, Problem, Severity, Snapshot, Value};
 use becket_engine::hooks::Action;
 use becket_engine::process::Program;
 use becket_engine::program;
@@ -258,7 +258,7 @@ fn columns(rows: &[[String; 3]], room: usize) -> String {
 fn trouble(snapshot: &Snapshot) -> String {
     let mut out = String::new();
     for file in &snapshot.files {
-        if file.standing == Standing::NotTrusted {
+        if file.status == FileStatus::NotTrusted {
             writeln!(
                 out,
                 "{DIM}{}: not trusted: ignored{DIM:#}",
@@ -296,7 +296,7 @@ fn files(snapshot: &Snapshot) -> String {
     let rows = snapshot.files.iter().map(|file| {
         let path = file.source.file.display().to_string();
         let level = file.source.level.name().to_owned();
-        [level, path, standing(file.standing).to_owned()]
+        [level, path, standing(file.status).to_owned()]
     });
     columns(&rows.collect::<Vec<_>>(), usize::MAX)
 }
@@ -320,13 +320,13 @@ fn check(snapshot: &Snapshot, json: bool) -> ExitCode {
     }
 }
 
-fn standing(standing: Standing) -> &'static str {
+fn standing(standing: FileStatus) -> &'static str {
     match standing {
-        Standing::Absent => "absent",
-        Standing::InForce => "in force",
-        Standing::NotTrusted => "not trusted: ignored",
-        Standing::LastGood => "broken: its last good copy is in force",
-        Standing::Broken => "broken: not in force",
+        FileStatus::Absent => "absent",
+        FileStatus::InForce => "in force",
+        FileStatus::NotTrusted => "not trusted: ignored",
+        FileStatus::LastGood => "broken: its last good copy is in force",
+        FileStatus::Broken => "broken: not in force",
     }
 }
 
@@ -375,17 +375,17 @@ fn value_json(value: &Value) -> Json {
 }
 
 fn files_json(snapshot: &Snapshot) -> Json {
-    let file = |file: &config::Report| {
+    let file = |file: &config::FileReport| {
         json!({
             "level": file.source.level.name(),
             "file": file.source.file,
-            "exists": file.standing != Standing::Absent,
-            "standing": match file.standing {
-                Standing::Absent => "absent",
-                Standing::InForce => "in-force",
-                Standing::NotTrusted => "not-trusted",
-                Standing::LastGood => "last-good",
-                Standing::Broken => "broken",
+            "exists": file.status != FileStatus::Absent,
+            "standing": match file.status {
+                FileStatus::Absent => "absent",
+                FileStatus::InForce => "in-force",
+                FileStatus::NotTrusted => "not-trusted",
+                FileStatus::LastGood => "last-good",
+                FileStatus::Broken => "broken",
             },
         })
     };
@@ -409,7 +409,7 @@ fn problem_json(problem: &Problem) -> Json {
 
 #[cfg(test)]
 mod tests {
-    use becket_engine::config::{Files, Loader};
+    use becket_engine::config::{ConfigFiles, Loader};
     use becket_wire::Place;
 
     use super::*;
@@ -428,7 +428,7 @@ mod tests {
         );
         write("managed.toml", "[daemon]\nidle = \"soon\" # é\n");
         write("project/.becket/config.toml", "[guards.x]\n");
-        let files = Files {
+        let files = ConfigFiles {
             system: path("system.toml"),
             user: path("home/config.toml"),
             project: Some(path("project")),

@@ -252,7 +252,7 @@ fn all_meant(typed: &[&str], hooks: &[Arc<Hook>]) -> Vec<String> {
 /// How many hooks a project that is not trusted keeps from running, and what to do.
 pub fn resting(world: &World, project: &Path) -> Option<String> {
     let config = world.loader(Some(project)).current();
-    let resting = config.resting_hooks().count();
+    let resting = config.untrusted_hooks().count();
     let hooks = count(resting, "hook does", "hooks do");
     match config.project.as_ref()?.can_be_trusted() {
         _ if resting == 0 => None,

@@ -323,7 +323,7 @@ fn with(user: &str, managed: &str, pairs: &[(&str, &str)]) -> Snapshot {
     let path = |name: &str| folder.path().join(name);
     std::fs::write(path("user.toml"), user).unwrap();
     std::fs::write(path("managed.toml"), managed).unwrap();
-    let files = Files {
+    let files = ConfigFiles {
         system: path("none"),
         user: path("user.toml"),
         project: None,
@@ -505,7 +505,7 @@ fn the_first_256_hooks_of_a_file_are_listed_and_the_rest_is_told() {
     let table = |n: usize| format!("[hooks.h{:05}]\non = \"Stop\"\nrun = \"x\"\n", 20_000 - n);
     let text: String = (0..20_000).map(table).collect();
     let read = layer(Level::Project, &text);
-    let listed = hook::read(&[], &read.tables, &hook::Around::default());
+    let listed = hook::read(&[], &read.tables, &hook::HookProject::default());
     assert_eq!(listed.hooks.len(), 256);
     assert_eq!(listed.hooks[0].name, "h20000");
     assert_eq!(listed.hooks[255].name, "h19745");

@@ -12,7 +12,7 @@ use becket_wire::{EventId, Head, Place};
 use serde_json::json;
 
 use super::*;
-use crate::config::{Files, Loader, Snapshot, Standing};
+use crate::config::{ConfigFiles, FileStatus, Loader, Snapshot};
 use crate::hooks::plan::{HookEvent, HookPlan, HookSetup};
 use crate::hooks::switch::Switches;
 use crate::judge::Verdict;
@@ -78,7 +78,7 @@ impl World {
     }
 
     fn loader(&self, project: &str) -> Loader {
-        let files = Files {
+        let files = ConfigFiles {
             system: self.path("system.toml"),
             user: self.path("home/config.toml"),
             project: Some(self.path(project)),
@@ -189,9 +189,9 @@ fn nothing_counts_until_it_is_approved_and_everything_afterwards() {
     assert_eq!(trust(&after), Trust::Yes);
     assert_eq!(untrusted(&after), [("style", false)]);
     assert_eq!(after.config.guards.len(), 1);
-    let standing = |it: &Snapshot| it.files[2].standing;
-    assert_eq!(standing(&before), Standing::NotTrusted);
-    assert_eq!(standing(&after), Standing::InForce);
+    let standing = |it: &Snapshot| it.files[2].status;
+    assert_eq!(standing(&before), FileStatus::NotTrusted);
+    assert_eq!(standing(&after), FileStatus::InForce);
     world.revoke();
     assert_eq!(trust(&loader.current()), Trust::No, "revoked");
 }
@@ -424,7 +424,7 @@ fn path_entries_inside_an_untrusted_project_are_dropped_for_every_hook() {
 fn what_lies_around_beckets_own_home_is_the_users() {
     let world = strange();
     world.run("home/config.toml", r#"["tool"]"#);
-    let files = Files {
+    let files = ConfigFiles {
         system: world.path("system.toml"),
         user: world.path("home/config.toml"),
         project: Some(world.project()),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use becket_daemon::store;
-use becket_engine::config::{Files, Loader, Snapshot};
+use becket_engine::config::{ConfigFiles, Loader, Snapshot};
 use becket_engine::guard::rule::Say;
 use becket_wire::Head;
 use becket_wire::account::guard_id;
@@ -123,10 +123,10 @@ impl Configs<'_> {
         let config = match self.file {
             None => self.world.loader(Some(project)).current(),
             Some(file) => {
-                let files = Files {
+                let files = ConfigFiles {
                     user: self.world.cwd.join(file),
                     project: Some(project.to_path_buf()),
-                    ..Files::of(place)
+                    ..ConfigFiles::of(place)
                 };
                 Loader::with_files(&files, place, false).current()
             }

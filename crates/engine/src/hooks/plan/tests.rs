@@ -275,7 +275,7 @@ fn what_hooks_make_of_an_input_is_judged_again() {
     let said = |opinion: Option<Opinion>, by: &str| {
         let verdict = Verdict::silent(EventName::PreToolUse);
         let mut answer = verdict.answer().clone();
-        answer.tell("a word");
+        answer.add_message("a word");
         if let Some(opinion) = opinion {
             answer.give(opinion).unwrap();
         }
