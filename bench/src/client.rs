@@ -8,8 +8,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use becket_wire::frame::{Decoder, Kind};
-use becket_wire::rpc::{Ask, DaemonStatus, Request, Response, Told};
+use becket_wire::frame::{Decoder, FrameKind};
+use becket_wire::rpc::{Ask, AskReply, DaemonStatus, Request, Response};
 use becket_wire::session::SessionQuery;
 use rustix::event::{Timespec, epoll};
 
@@ -50,7 +50,7 @@ impl Client {
         self.stream
             .write_all(&Request::Ask(Ask::Status).to_frame()?)?;
         match self.receive()? {
-            Response::Told(Told::Status(status)) => Ok(*status),
+            Response::Reply(AskReply::Status(status)) => Ok(*status),
             other => bail!("the daemon answered a question with {other:?}"),
         }
     }
@@ -60,7 +60,7 @@ impl Client {
         let ask = Request::Ask(Ask::Sessions(SessionQuery::default()));
         self.stream.write_all(&ask.to_frame()?)?;
         match self.receive()? {
-            Response::Told(Told::Sessions(rows)) => Ok(rows.len()),
+            Response::Reply(AskReply::Sessions(rows)) => Ok(rows.len()),
             other => bail!("the daemon answered a question with {other:?}"),
         }
     }

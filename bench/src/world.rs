@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use becket_wire::process::ARENAS;
-use becket_wire::{Notice, Place};
+use becket_wire::{Place, StartReport};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -170,8 +170,8 @@ impl World {
         let stdout = daemon.child.stdout.as_mut().context("no stdout")?;
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line)?;
-        match Notice::read(&line) {
-            Notice::Ready => Ok(daemon),
+        match StartReport::read(&line) {
+            StartReport::Ready => Ok(daemon),
             other => bail!("the daemon did not start: {other}"),
         }
     }

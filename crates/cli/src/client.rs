@@ -54,7 +54,7 @@ impl Client {
         let socket = world.socket();
         match Link::connect(&socket, Instant::now() + ANSWER) {
             Ok(link) => Ok(Some(Self { link, until: None })),
-            Err(Missed::Absent) => Ok(None),
+            Err(NoAnswer::Absent) => Ok(None),
             Err(missed) => Err(unreachable(world, &missed)),
         }
     }
@@ -65,7 +65,7 @@ impl Client {
             return Ok(client);
         }
         start(world)?;
-        Self::connect(world)?.ok_or_else(|| unreachable(world, &Missed::Absent))
+        Self::connect(world)?.ok_or_else(|| unreachable(world, &NoAnswer::Absent))
     }
 
     /// Connects again after the connection to a daemon was lost, and starts a daemon if need be. A home that was
@@ -106,7 +106,7 @@ impl Client {
                 return Ok(client);
             }
             if until.is_some_and(|until| Instant::now() >= until) {
-                return Err(lost(Missed::Slow));
+                return Err(lost(NoAnswer::Slow));
             }
             if !std::mem::replace(&mut is_reported, true) {
                 anstream::eprintln!("{STOPPED}");
@@ -172,7 +172,7 @@ impl Client {
 
     fn reply(&mut self) -> Result<Told> {
         match self.next()? {
-            Response::Told(told) => Ok(told),
+            Response::Reply(told) => Ok(told),
             Response::Refused { version } => Err(Failure::new(
                 Code::Unreachable,
                 format!("the daemon has version {version} and another protocol than this becket"),
@@ -317,7 +317,7 @@ pub fn is_unreachable(error: &anyhow::Error) -> bool {
 
 fn lost(missed: Missed) -> anyhow::Error {
     match missed {
-        Missed::Slow => Failure::new(Code::TimedOut, "the daemon did not answer in time")
+        NoAnswer::Slow => Failure::new(Code::TimedOut, "the daemon did not answer in time")
             .hint("becket doctor")
             .into(),
         _ => gone(),
@@ -341,7 +341,7 @@ pub fn gone() -> anyhow::Error {
         .into()
 }
 
-fn unreachable(world: &World, missed: &Missed) -> anyhow::Error {
+fn unreachable(world: &World, missed: &NoAnswer) -> anyhow::Error {
     let socket = world.socket();
     Failure::new(
         Code::Unreachable,
@@ -413,9 +413,9 @@ pub fn start(world: &World) -> Result<bool> {
     }
     let notice = wake::start(&world.place, until);
     match notice {
-        Notice::Ready => Ok(true),
-        Notice::Running(_) => Ok(false),
-        Notice::Failed(why) => Err(Failure::new(
+        StartReport::Ready => Ok(true),
+        StartReport::Running(_) => Ok(false),
+        StartReport::Failed(why) => Err(Failure::new(
             Code::Unreachable,
             format!("the daemon did not start: {why}"),
         )

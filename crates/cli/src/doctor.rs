@@ -13,7 +13,7 @@ use becket_daemon::store::{self, LoggedRun, RunQuery, lost, spool};
 use becket_engine::config::{Loader, Snapshot};
 use becket_engine::trust::Trust;
 use becket_wire::Version;
-use becket_wire::run::{CANCELLED, CUT_OFF, ORPHANED, RUNNING, RunRow, UNDER_WAY};
+use becket_wire::hook_run::{RunOutcome, RunRow};
 use serde::Serialize;
 
 use crate::claude::{self, version_of};
@@ -257,7 +257,7 @@ pub(super) fn trust(world: &World) -> Option<DoctorCheck> {
         let what = says.split_once(". Run").map_or(&*says, |(first, _)| first);
         return Some(DoctorCheck::warning("trust", what, "becket trust"));
     }
-    let waiting: Vec<&str> = snapshot.resting_hooks().collect();
+    let waiting: Vec<&str> = snapshot.untrusted_hooks().collect();
     if !waiting.is_empty() && project.can_be_trusted() {
         let what = format!(
             "this project is not trusted, so these hooks start none of its tools: {}",
@@ -509,12 +509,12 @@ fn failing_hooks(world: &World) -> Vec<DoctorCheck> {
     }
     let failing = by_hook.into_iter().filter_map(|(hook, last)| {
         let newest = last.first()?;
-        let failed = last.iter().all(|run| run.outcome != "ok");
+        let failed = last.iter().all(|run| run.outcome != RunOutcome::Ok);
         let often = match last.len() {
             1 => "its last run".to_owned(),
             many => format!("all of its last {many} runs"),
         };
-        let why = text::one_line(newest.note.as_deref().unwrap_or(&newest.outcome));
+        let why = text::one_line(newest.note.as_deref().unwrap_or(newest.outcome.as_str()));
         let what = format!("{hook} failed in {often}: {why}");
         let fix = format!("becket recent --hook {hook} shows them");
         failed.then(|| DoctorCheck::warning("hooks", what, fix))

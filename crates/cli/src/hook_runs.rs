@@ -47,7 +47,7 @@ pub struct HookStats {
     pub p95_us: i64,
     pub max_us: i64,
     pub last_at: i64,
-    pub last_outcome: String,
+    pub last_outcome: RunOutcome,
 }
 
 impl HookStats {
@@ -130,10 +130,10 @@ pub fn length(characters: u64) -> Style {
 
 /// Returns the style of a run's outcome.
 pub fn ended(run: &RunRow) -> Style {
-    match &*run.outcome {
+    match run.outcome {
         _ if run.has_failed() => BAD,
-        "ok" => GOOD,
-        RUNNING => BOLD,
+        RunOutcome::Ok => GOOD,
+        RunOutcome::Running => BOLD,
         _ => DIM,
     }
 }
@@ -153,7 +153,7 @@ pub fn note(found: &LoggedRun, now_ms: i64) -> String {
 pub fn outcome(run: &RunRow) -> String {
     match run.exit {
         Some(exit) if run.has_failed() => format!("{} ({exit})", run.outcome),
-        _ => run.outcome.clone(),
+        _ => run.outcome.to_string(),
     }
 }
 
@@ -200,7 +200,7 @@ impl<'a> From<&'a LoggedRun> for JsonRun<'a> {
             took_us: run.took_us,
             until: found.until.map(moment),
             exit: run.exit,
-            outcome: &run.outcome,
+            outcome: run.outcome.as_str(),
             decision: run.decision.as_deref(),
             said: run.said,
             note: run.note.as_deref(),
@@ -238,7 +238,7 @@ impl<'a> From<&'a HookStats> for JsonHookStats<'a> {
             p95_us: stats.p95_us,
             max_us: stats.max_us,
             last_at: moment(stats.last_at),
-            last_outcome: &stats.last_outcome,
+            last_outcome: stats.last_outcome.as_str(),
         }
     }
 }
@@ -284,7 +284,7 @@ fn stats_row(hook: &HookStats, look: &Look) -> [Cell; STATS.len()] {
         _ => WARN,
     };
     let ago = look.now_ms().saturating_sub(hook.last_at);
-    let last = match FINE.contains(&&*hook.last_outcome) {
+    let last = match !hook.last_outcome.is_failure() {
         true => DIM,
         false => BAD,
     };
@@ -298,7 +298,7 @@ fn stats_row(hook: &HookStats, look: &Look) -> [Cell; STATS.len()] {
         Cell::new(time::took(hook.mean_us), pace(hook.mean_us)),
         Cell::new(time::took(hook.p95_us), pace(hook.p95_us)),
         Cell::new(format!("{} ago", span(ago)), DIM),
-        Cell::new(&hook.last_outcome, last),
+        Cell::new(hook.last_outcome.as_str(), last),
     ]
 }
 

@@ -23,8 +23,8 @@ use becket_engine::process::{Cancel, Job, JobResult, Occasion, Outcome, RunningJ
 use becket_engine::trust::admit;
 use becket_wire::answer::Answer;
 use becket_wire::event::EventName;
+use becket_wire::hook_run::RunRow;
 use becket_wire::rpc::{EventQuery, EventRow};
-use becket_wire::run::RunRow;
 use becket_wire::{EventId, Head, Output};
 use tempfile::TempDir;
 

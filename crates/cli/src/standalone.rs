@@ -17,7 +17,7 @@ use becket_engine::config::ConfigCache;
 use becket_engine::hooks::output;
 use becket_engine::hooks::plan::{HookPlan, HookSetup};
 use becket_engine::judge::Verdict;
-use becket_engine::notice::{Change, minute_of_day};
+use becket_engine::notice::{DisplayChange, minute_of_day};
 use becket_engine::pipeline::{
     Context, FinishedEvent, PreparedEvent, Step, decide, finish, prepare, prepare_without_project,
     read_files, settle, switch, wants_files,
@@ -25,8 +25,8 @@ use becket_engine::pipeline::{
 use becket_engine::process::Cancel;
 use becket_engine::thread::ThreadFile;
 use becket_wire::frame::{Decoder, HEAD, MAX_BODY};
+use becket_wire::hook_run::{RunOutcome, RunRow};
 use becket_wire::rpc::{EventRequest, Request, Source, read_environment};
-use becket_wire::run::RunRow;
 use becket_wire::{Head, Output, Place};
 
 use crate::client::print_answer;

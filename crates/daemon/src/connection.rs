@@ -183,7 +183,7 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use becket_wire::PROTOCOL;
-    use becket_wire::frame::{Kind, encode};
+    use becket_wire::frame::{FrameKind, encode};
     use tokio::io::AsyncWriteExt;
 
     use super::*;
@@ -191,7 +191,7 @@ mod tests {
     fn frame(len: usize) -> Frame {
         Frame {
             protocol: PROTOCOL,
-            kind: Kind::EVENT,
+            kind: FrameKind::EVENT,
             body: (0..len).map(|at| at as u8).collect(),
         }
     }
@@ -201,7 +201,7 @@ mod tests {
         let frames = [1, 0, 2048, READ - HEAD, READ - HEAD + 1, 9, 300_000, 5].map(frame);
         let bytes: Vec<u8> = frames
             .iter()
-            .flat_map(|frame| encode(Kind::EVENT, &[&frame.body]).unwrap())
+            .flat_map(|frame| encode(FrameKind::EVENT, &[&frame.body]).unwrap())
             .collect();
         for piece in [1_000_000, 4096, 777] {
             let (ours, mut theirs) = UnixStream::pair().unwrap();

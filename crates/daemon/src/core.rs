@@ -22,8 +22,8 @@ use becket_engine::process::Cancel;
 use becket_engine::session::{EventOutcome, EventTime};
 use becket_wire::bounds::FIRST_RESPONSE;
 use becket_wire::effort::EffortAsk;
-use becket_wire::rpc::{Response, Told};
-use becket_wire::run::RunRow;
+use becket_wire::hook_run::RunRow;
+use becket_wire::rpc::{AskReply, Response};
 use becket_wire::{EventId, Head, Output, Place, Version};
 use tokio::sync::{mpsc, oneshot};
 
@@ -65,7 +65,7 @@ pub(crate) enum Message {
     CountSessions(oneshot::Sender<u64>),
     Registry(RegistryRequest),
     /// A request about efforts, answered once it is committed.
-    Effort(Box<EffortAsk>, Prepared, oneshot::Sender<Told>),
+    Effort(Box<EffortAsk>, Prepared, oneshot::Sender<AskReply>),
     /// Take in the spool. Returns the numbers of the events whose hooks still run.
     TakeIn(oneshot::Sender<HashSet<i64>>),
     /// Changes of sessions that no event reports.

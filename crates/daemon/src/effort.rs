@@ -15,7 +15,7 @@ use becket_wire::effort::{
     Artifact, ArtifactRow, Caller, EffortAsk, EffortDo, EffortRow, EffortTold, WindowRow,
 };
 use becket_wire::event::EventName;
-use becket_wire::rpc::Told;
+use becket_wire::rpc::AskReply;
 use becket_wire::{Head, Place};
 use tokio::sync::oneshot;
 
@@ -58,7 +58,7 @@ pub(crate) async fn answer(ask: EffortAsk, server: &Server) -> Told {
     };
     let found = match told {
         Ok(found) => found,
-        Err(why) => return Told::No(why),
+        Err(why) => return AskReply::No(why),
     };
     let configs = Arc::clone(&server.configs);
     let done = tokio::task::spawn_blocking(move || {
@@ -81,16 +81,16 @@ enum Found {
     Effort(Box<EffortRow>, Vec<WindowRow>),
 }
 
-fn found(told: Told) -> Result<Found, String> {
+fn found(told: AskReply) -> Result<Found, String> {
     match told {
-        Told::Effort(told) => match *told {
+        AskReply::Effort(told) => match *told {
             EffortTold::Shown {
                 effort, windows, ..
             } => Ok(Found::Effort(Box::new(effort), windows)),
             EffortTold::Task { task, .. } => Ok(Found::Folder(task.folder)),
             _ => Err("no effort is active here".to_owned()),
         },
-        Told::No(why) => Err(why),
+        AskReply::No(why) => Err(why),
         _ => Err("the daemon ends".to_owned()),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use becket_wire::rpc::{EventQuery, EventRow, FollowCursor, Response, Told, complete_session};
+use becket_wire::rpc::{AskReply, EventQuery, EventRow, FollowCursor, Response, complete_session};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{mpsc, oneshot};
 
@@ -27,7 +27,7 @@ pub(crate) async fn send_events(
     if let Some(prefix) = &query.session {
         match complete_id(server, prefix.clone()).await {
             Ok(id) => query.session = Some(id),
-            Err(told) => return connection.respond(&Response::Told(told)).await,
+            Err(told) => return connection.respond(&Response::Reply(told)).await,
         }
     }
     let mut shown = FollowCursor::of(&query);
@@ -35,7 +35,7 @@ pub(crate) async fn send_events(
         return false;
     }
     if !query.follow {
-        return connection.respond(&Response::Told(Told::Done)).await;
+        return connection.respond(&Response::Reply(AskReply::Done)).await;
     }
     // An event from the feed is new even if its number is low: its hooks may have run for long.
     (query.limit, query.after) = (None, None);
@@ -63,7 +63,9 @@ pub(crate) async fn send_events(
                 }
                 query.after = None;
             }
-            Err(RecvError::Closed) => return connection.respond(&Response::Told(Told::Done)).await,
+            Err(RecvError::Closed) => {
+                return connection.respond(&Response::Reply(AskReply::Done)).await;
+            }
         }
     }
 }

@@ -15,7 +15,7 @@ use becket_engine::config::ConfigCache;
 use becket_engine::process::Orphans;
 use becket_engine::replace;
 use becket_wire::process::{parent_and_start, process_state};
-use becket_wire::{Notice, Place, Version};
+use becket_wire::{Place, StartReport, Version};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use thiserror::Error;
 use tokio::signal::unix::{Signal, SignalKind, signal};

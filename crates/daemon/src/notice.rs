@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use becket_engine::mask::Masker;
-use becket_engine::notice::{Kind, Notice};
+use becket_engine::notice::{Notice, NoticeKind};
 use becket_engine::process::{Bounds, Cancel, Program, run_command};
 use becket_engine::session::json;
 use becket_wire::session::SessionRow;

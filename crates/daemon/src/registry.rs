@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use becket_engine::coverage::Coverage;
 use becket_engine::effort::EffortContext;
-use becket_engine::notice::Change;
+use becket_engine::notice::DisplayChange;
 use becket_engine::session::{
     EventOutcome, EventTime, Inference, JudgedEvent, Session, SessionEvent,
 };
@@ -318,7 +318,7 @@ impl Registry {
         let before = self.sessions.get(id)?.session.shown();
         self.update_session(id, |session| session.infer(inference, at));
         self.inferred(id, at);
-        Change::of(before, &self.sessions.get(id)?.session, at)
+        DisplayChange::of(before, &self.sessions.get(id)?.session, at)
     }
 
     /// Returns the row of a session for views.

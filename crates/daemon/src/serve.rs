@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use becket_engine::config::ConfigCache;
 use becket_engine::pipeline::prepare;
-use becket_wire::frame::Kind;
-use becket_wire::rpc::{Ask, DaemonStatus, EventRequest, Request, Response, Told};
+use becket_wire::frame::FrameKind;
+use becket_wire::rpc::{Ask, AskReply, DaemonStatus, EventRequest, Request, Response};
 use becket_wire::{PROTOCOL, Place, Version};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot, watch as tokio_watch};
@@ -294,7 +294,7 @@ async fn answer(connection: &Connection, ask: Ask, server: &Server) -> bool {
         Ask::Status => {
             let status = Box::new(status(server).await);
             connection
-                .respond(&Response::Told(Told::Status(status)))
+                .respond(&Response::Reply(AskReply::Status(status)))
                 .await
         }
         Ask::TakeIn => {
@@ -311,7 +311,7 @@ async fn answer(connection: &Connection, ask: Ask, server: &Server) -> bool {
                 done,
             })
             .await;
-            connection.respond(&Response::Told(told)).await
+            connection.respond(&Response::Reply(told)).await
         }
         Ask::Seen(at) => {
             let told =

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use becket_engine::session::Session;
-use becket_wire::rpc::{Response, Told, complete_session};
+use becket_wire::rpc::{AskReply, Response, complete_session};
 use becket_wire::session::{SessionQuery, SessionRow};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, oneshot};
@@ -57,9 +57,9 @@ pub(crate) async fn paint(server: &Server, tmux_socket: String, on: bool) -> Tol
     };
     drop(server.tmux.send(request).await);
     match painted.await {
-        Ok(Ok(())) => Told::Done,
-        Ok(Err(why)) => Told::No(why.to_string()),
-        Err(_) => Told::No("the daemon ends".to_owned()),
+        Ok(Ok(())) => AskReply::Done,
+        Ok(Err(why)) => AskReply::No(why.to_string()),
+        Err(_) => AskReply::No("the daemon ends".to_owned()),
     }
 }
 
@@ -97,9 +97,9 @@ pub(crate) async fn send_sessions(
             let ended = read_stored(server, move |reader| {
                 store::sessions(reader, SessionFilter::Ended(limit))
             });
-            Told::Sessions(with_ended(live, &ended.await))
+            AskReply::Sessions(with_ended(live, &ended.await))
         }
-        None => Told::Sessions(live),
+        None => AskReply::Sessions(live),
     };
     match told {
         Told::Sessions(rows) => send_rows(connection, rows).await,
@@ -118,11 +118,11 @@ async fn send_rows(connection: &Connection, rows: Vec<SessionRow>) -> bool {
 fn to_frame(mut rows: Vec<SessionRow>) -> Option<Vec<u8>> {
     loop {
         let count = rows.len();
-        let told = Response::Told(Told::Sessions(rows));
+        let told = Response::Reply(AskReply::Sessions(rows));
         if let Ok(frame) = told.to_frame() {
             return Some(frame);
         }
-        let Response::Told(Told::Sessions(all)) = told else {
+        let Response::Reply(AskReply::Sessions(all)) = told else {
             return None;
         };
         warn!(count, "more sessions than one frame holds");
@@ -145,7 +145,7 @@ async fn find_one(server: &Server, prefix: String, live: Vec<SessionRow>) -> Tol
     match complete_session(&prefix, found.iter().map(|row| &*row.session_id)) {
         Ok(id) => {
             found.retain(|row| row.session_id == id);
-            Told::Sessions(found)
+            AskReply::Sessions(found)
         }
         Err(told) => told,
     }
@@ -195,7 +195,7 @@ pub(crate) async fn send_changes(connection: &Connection, server: &Server) -> bo
                 Ok(row) => {
                     let row = Box::new((*row).clone());
                     if !connection
-                        .respond(&Response::Told(Told::Changed(row)))
+                        .respond(&Response::Reply(AskReply::Changed(row)))
                         .await
                     {
                         return false;
@@ -224,7 +224,7 @@ mod tests {
             decoder.push(&to_frame(rows)?);
             let frame = decoder.next_frame().ok()??;
             match Response::from_frame(frame).ok()? {
-                Response::Told(Told::Sessions(rows)) => Some(rows.len()),
+                Response::Reply(AskReply::Sessions(rows)) => Some(rows.len()),
                 _ => None,
             }
         };

@@ -20,10 +20,10 @@ use std::time::Duration;
 pub use cache::ConfigCache;
 pub use guard::GUARD_KEYS;
 pub use hook::{HOOK_KEYS, TableKey, is_name as is_hook_name};
-pub(crate) use hook::{longest_on, room_on};
+pub(crate) use hook::{longest_time, longest_total_time};
 pub use key::{KEYS, Key};
 pub use layer::{Layer, Level, RawKey, RawTable, Source, parse_layer};
-pub use load::{Files, Loader, Report, Snapshot, Standing};
+pub use load::{ConfigFiles, FileReport, FileStatus, Loader, Snapshot};
 pub use merge::{Effective, Origin, Setting, merge};
 pub use overrides::{misspelt, parse_pairs, parse_variables};
 pub(crate) use problem::most_similar;
@@ -33,7 +33,7 @@ pub use skill::{SKILL_KEYS, SKILL_RULE_KEYS};
 pub use value::{Form, Value};
 
 use crate::effort::skill::EffortLimits;
-use crate::notice::Wishes;
+use crate::notice::NoticeSettings;
 use crate::statusline::Template;
 
 /// The longest config file. A longer one is refused.
@@ -46,7 +46,7 @@ pub struct Config {
     pub daemon: Daemon,
     pub mask: Mask,
     pub statusline: StatusLine,
-    pub notice: Wishes,
+    pub notice: NoticeSettings,
     pub launch: Launch,
     pub effort: EffortLimits,
     /// `[hooks.*]` of every layer, as written, lowest layer first.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use becket_wire::event::EventName;
 
-use crate::config::{Origin, longest_on};
+use crate::config::{Origin, longest_time};
 use crate::matcher::{Matcher, Paths};
 use crate::process::Program;
 use crate::trust::Approved;
@@ -62,7 +62,7 @@ pub struct Hook {
 impl Hook {
     /// Returns the time limit on an event: Claude Code does not wait equally long for all events.
     pub fn timeout_on(&self, event: &EventName) -> Duration {
-        self.timeout.min(longest_on(event, self.is_async))
+        self.timeout.min(longest_time(event, self.is_async))
     }
 }
 

@@ -1,6 +1,7 @@
 //! becket's own verdict on an event: problems of the configuration, the name of a launched session, notices,
 //! guards. Pure but for `spend`.
 
+use becket_wire::account::{guard_id, guard_name};
 use becket_wire::answer::{Answer, Opinion};
 use becket_wire::event::EventName;
 use becket_wire::rpc::DecisionRow;
@@ -78,12 +79,12 @@ impl Verdict {
 
     /// Returns the call that a guard has denied, and the guard.
     pub(crate) fn denied(&self) -> Option<(&Key, &str)> {
-        let rule = self.by.as_deref()?.strip_prefix(GUARD)?;
+        let rule = guard_id(self.by.as_deref()?)?;
         self.refuses().then_some((self.key.as_ref()?, rule))
     }
 
     pub(crate) fn with_note(mut self, note: String) -> Self {
-        self.answer.tell(note);
+        self.answer.add_message(note);
         self
     }
 
@@ -129,7 +130,7 @@ impl Verdict {
         }
         for message in self.answer.messages() {
             if !result.answer.messages().contains(message) {
-                result.answer.tell(message.clone());
+                result.answer.add_message(message.clone());
             }
         }
         result
@@ -215,13 +216,6 @@ const RULES: [fn(&Case<'_>, &mut Verdict); 6] = [
     work,
 ];
 
-/// The prefix of a guard's name in decisions.
-const GUARD: &str = "guard:";
-
-fn guard_name(id: &str) -> String {
-    format!("{GUARD}{id}")
-}
-
 /// Judges one event as if it had this payload, with the guards' findings in that.
 pub(crate) fn judge(
     event: &PreparedEvent,
@@ -298,7 +292,7 @@ fn answer(found: &Found, event: &PreparedEvent, verdict: &mut Verdict) {
 /// Tells the user of a call that ran though becket had denied it.
 fn tell_of_ran_denied(case: &Case<'_>, verdict: &mut Verdict) {
     if case.context.ran_denied {
-        verdict.answer.tell(
+        verdict.answer.add_message(
             "becket denied this call, and it ran all the same. A mod of Claude Code can do that: becket doctor lists those that may.",
         );
     }
@@ -362,16 +356,17 @@ fn work(case: &Case<'_>, verdict: &mut Verdict) {
 /// Adds a notice to the answer if the terminal shows it there. It decides nothing.
 fn ring(case: &Case<'_>, verdict: &mut Verdict) {
     let Case { event, context, .. } = *case;
-    let wishes = &event.config.config.notice;
+    let settings = &event.config.config.notice;
     let change = context.change.as_ref();
-    let notice =
-        change.and_then(|change| notice::of(wishes, change, Some(&event.event), context.minute));
+    let notice = change.and_then(|change| {
+        notice::for_change(settings, change, Some(&event.event), context.minute)
+    });
     match notice {
         Some(Notice {
             sequence: Some(sequence),
             ..
         }) => {
-            verdict.answer.ring(&sequence);
+            verdict.answer.add_terminal(&sequence);
             verdict.by.get_or_insert_with(|| Account::Notice.by());
         }
         other => verdict.notice = other,
@@ -412,23 +407,23 @@ fn tell_of_problems(case: &Case<'_>, verdict: &mut Verdict) {
     };
     let trust = trust.map(|says| format!("becket: {says}"));
     let told: Vec<String> = config.into_iter().chain(trust).collect();
-    verdict.answer.tell(told.join("\n"));
+    verdict.answer.add_message(told.join("\n"));
     verdict.by.get_or_insert_with(|| account.by());
     verdict.told = Some((session.to_owned(), event.config.generation));
 }
 
 /// Tells which hooks of an untrusted project do not run, and how to trust it.
 fn trust_message(project: &Project, config: &Snapshot, starts: bool) -> Option<String> {
-    let resting: Vec<&str> = config.resting_hooks().collect();
-    let hooks = if resting.is_empty() {
+    let stopped: Vec<&str> = config.untrusted_hooks().collect();
+    let hooks = if stopped.is_empty() {
         String::new()
     } else {
-        format!(" These hooks do not run: {}.", resting.join(", "))
+        format!(" These hooks do not run: {}.", stopped.join(", "))
     };
     match project.message() {
         Some(says) if project.trust == Trust::Changed => Some(format!("{says}{hooks}")),
         Some(says) => Some(says),
-        None if resting.is_empty() || !starts || !project.can_be_trusted() => None,
+        None if stopped.is_empty() || !starts || !project.can_be_trusted() => None,
         None => Some(format!(
             "This project is not trusted.{hooks} Run `becket trust` to let them start its tools."
         )),
@@ -443,7 +438,7 @@ mod tests {
 
     use super::*;
     use crate::config::ConfigCache;
-    use crate::notice::Change;
+    use crate::notice::DisplayChange;
     use crate::pipeline::prepare;
     use crate::session::Session;
 
@@ -473,9 +468,9 @@ mod tests {
             let prepared = prepare(request, &cache).unwrap();
             let mut session = Session::new("s", 1);
             session.prompted_at = Some(1);
-            let change = Change::of(before, &session, 5);
+            let change = DisplayChange::of(before, &session, 5);
             let mut context = Context {
-                change: change.map(|change| Change { after, ..change }),
+                change: change.map(|change| DisplayChange { after, ..change }),
                 ..Context::default()
             };
             let verdict = judge(&prepared, &prepared.payload, None, &context);

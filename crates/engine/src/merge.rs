@@ -229,7 +229,7 @@ pub fn fit(
     if answer.stopped().is_some() {
         short.stop(cut_all(groups[3].0, limit, &file).concat());
     }
-    short.ring(answer.terminal());
+    short.add_terminal(answer.terminal());
     (short, Some((file, whole(&long))))
 }
 

@@ -22,7 +22,7 @@ const MAX_CHARS: usize = 120;
 
 /// The subject of a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum NoticeKind {
     Attention,
     Done,
     Error,
@@ -30,7 +30,7 @@ pub enum Kind {
     RanDenied,
 }
 
-impl Kind {
+impl NoticeKind {
     pub fn word(self) -> &'static str {
         match self {
             Self::Attention => "attention",
@@ -43,7 +43,7 @@ impl Kind {
 
 /// A change of a session's display.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct DisplayChange {
     pub session: String,
     pub before: Display,
     pub after: Display,
@@ -63,7 +63,7 @@ pub struct Change {
 /// A notice to the user, by the terminal of Claude Code or by a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
-    pub kind: Kind,
+    pub kind: NoticeKind,
     pub session: String,
     pub project: Option<String>,
     /// The subject of a sentence that `text` continues. Neither has control characters.
@@ -89,7 +89,7 @@ impl Notice {
     }
 }
 
-impl Change {
+impl DisplayChange {
     /// Compares a session with its display before. Returns none if that is the same.
     pub fn of(before: Display, session: &Session, at: i64) -> Option<Self> {
         let (after, ..) = session.display();
@@ -118,17 +118,21 @@ impl Change {
     }
 
     /// Returns the subject of the notice for this change, if it deserves one.
-    fn kind(&self, wishes: &Wishes) -> Option<Kind> {
+    fn kind(&self, settings: &NoticeSettings) -> Option<NoticeKind> {
         let lasted = self.lasted().unwrap_or(-1);
-        let long = wishes
+        let long = settings
             .after
             .is_some_and(|after| lasted > i64::try_from(after.as_millis()).unwrap_or(i64::MAX));
         match (self.before, self.after) {
             _ if !self.attended => None,
-            (before, Display::Attention) if before != Display::Attention => Some(Kind::Attention),
+            (before, Display::Attention) if before != Display::Attention => {
+                Some(NoticeKind::Attention)
+            }
             _ if self.by_person => None,
-            (Display::Working, Display::Done) if long => Some(Kind::Done),
-            (Display::Working | Display::Checked, Display::Error) if long => Some(Kind::Error),
+            (Display::Working, Display::Done) if long => Some(NoticeKind::Done),
+            (Display::Working | Display::Checked, Display::Error) if long => {
+                Some(NoticeKind::Error)
+            }
             _ => None,
         }
     }
@@ -146,16 +150,16 @@ impl Change {
         }
     }
 
-    fn text(&self, kind: Kind) -> String {
+    fn text(&self, kind: NoticeKind) -> String {
         let lasted = span(self.lasted().unwrap_or(0));
         let reason = self.reason.as_deref().map(clean).unwrap_or_default();
         let mut text = match (kind, &*reason) {
-            (Kind::Attention, "") => "is waiting for you".to_owned(),
-            (Kind::Attention, reason) => format!("is waiting for you: {reason}"),
-            (Kind::Done, _) => format!("is done after {lasted}"),
-            (Kind::Error, "") => format!("failed after {lasted}"),
-            (Kind::Error, reason) => format!("failed after {lasted}: {reason}"),
-            (Kind::RanDenied, tool) => format!("ran a {tool} call that becket had denied"),
+            (NoticeKind::Attention, "") => "is waiting for you".to_owned(),
+            (NoticeKind::Attention, reason) => format!("is waiting for you: {reason}"),
+            (NoticeKind::Done, _) => format!("is done after {lasted}"),
+            (NoticeKind::Error, "") => format!("failed after {lasted}"),
+            (NoticeKind::Error, reason) => format!("failed after {lasted}: {reason}"),
+            (NoticeKind::RanDenied, tool) => format!("ran a {tool} call that becket had denied"),
         };
         if let Some(title) = self.title.as_deref().map(clean).filter(|it| !it.is_empty()) {
             text = format!("{text} ({title})");
@@ -166,9 +170,9 @@ impl Change {
 
 /// Makes the notice for a change, given the event that made it (none if it was inferred) and the local time of
 /// day in minutes.
-pub fn of(
-    wishes: &Wishes,
-    change: &Change,
+pub fn for_change(
+    settings: &NoticeSettings,
+    change: &DisplayChange,
     event: Option<&EventName>,
     minute: u16,
 ) -> Option<Notice> {
@@ -176,17 +180,17 @@ pub fn of(
     if event == Some(&EventName::SubagentStop) {
         return None;
     }
-    told(wishes, change.kind(wishes)?, change, event, minute)
+    notice(settings, change.kind(settings)?, change, event, minute)
 }
 
 /// Makes the notice of a call that ran though becket had denied it. No event's answer carries it.
-pub fn of_ran_denied(
-    wishes: &Wishes,
+pub fn for_ran_denied(
+    settings: &NoticeSettings,
     session: &SessionRow,
     tool: &str,
     minute: u16,
 ) -> Option<Notice> {
-    let change = Change {
+    let change = DisplayChange {
         session: session.session_id.clone(),
         before: session.display,
         after: session.display,
@@ -198,28 +202,28 @@ pub fn of_ran_denied(
         title: session.title.clone(),
         reason: Some(tool.to_owned()),
     };
-    told(wishes, Kind::RanDenied, &change, None, minute)
+    notice(settings, NoticeKind::RanDenied, &change, None, minute)
 }
 
-fn told(
-    wishes: &Wishes,
-    kind: Kind,
-    change: &Change,
+fn notice(
+    settings: &NoticeSettings,
+    kind: NoticeKind,
+    change: &DisplayChange,
     event: Option<&EventName>,
     minute: u16,
 ) -> Option<Notice> {
-    let wanted = wishes.for_project(change.project.as_deref()).wants(kind);
-    let quiet = wishes.quiet.is_some_and(|quiet| quiet.covers(minute));
+    let wanted = settings.for_project(change.project.as_deref()).wants(kind);
+    let quiet = settings.quiet.is_some_and(|quiet| quiet.covers(minute));
     if !wanted || quiet {
         return None;
     }
     let (title, text) = (change.title(), change.text(kind));
     let sequence = event
         .filter(|event| is_shown(event))
-        .and_then(|_| wishes.how.sequence(&title, &text));
+        .and_then(|_| settings.how.sequence(&title, &text));
     let command = match sequence {
         Some(_) => None,
-        None => wishes.command.clone(),
+        None => settings.command.clone(),
     };
     (sequence.is_some() || command.is_some()).then(|| Notice {
         kind,
@@ -282,20 +286,20 @@ mod tests;
 
 /// The settings of the section `[notice]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wishes {
-    pub on: On,
-    pub how: How,
+pub struct NoticeSettings {
+    pub on: NoticeFilter,
+    pub how: NoticeChannel,
     pub command: Option<Program>,
     /// The time from which finished work is reported; `None` is never.
     pub after: Option<Duration>,
-    pub quiet: Option<Quiet>,
+    pub quiet: Option<QuietHours>,
     /// The values in place of `on`, by a project's folder or its name.
-    pub projects: BTreeMap<String, On>,
+    pub projects: BTreeMap<String, NoticeFilter>,
 }
 
 /// The kinds of notices that the user wants.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum On {
+pub enum NoticeFilter {
     #[default]
     Off,
     Attention,
@@ -303,13 +307,15 @@ pub enum On {
     All,
 }
 
-impl On {
-    pub fn wants(self, kind: Kind) -> bool {
+impl NoticeFilter {
+    pub fn wants(self, kind: NoticeKind) -> bool {
         match (self, kind) {
             (Self::Off, _) => false,
             (Self::All, _) => true,
-            (Self::Attention, kind) => matches!(kind, Kind::Attention | Kind::RanDenied),
-            (Self::Done, kind) => matches!(kind, Kind::Done | Kind::Error),
+            (Self::Attention, kind) => {
+                matches!(kind, NoticeKind::Attention | NoticeKind::RanDenied)
+            }
+            (Self::Done, kind) => matches!(kind, NoticeKind::Done | NoticeKind::Error),
         }
     }
 
@@ -321,7 +327,7 @@ impl On {
 
 /// The way of a notice, if the terminal can be reached.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum How {
+pub enum NoticeChannel {
     #[default]
     Bell,
     Osc9,
@@ -330,7 +336,7 @@ pub enum How {
     Command,
 }
 
-impl How {
+impl NoticeChannel {
     /// Returns the escape sequence. OSC 9 takes a sentence, which must not begin with a digit; OSC 777 takes
     /// title and text, with a semicolon between them.
     fn sequence(self, title: &str, text: &str) -> Option<String> {
@@ -348,12 +354,12 @@ impl How {
 
 /// The hours without notices, in minutes of the day. They may span midnight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Quiet {
+pub struct QuietHours {
     from: u16,
     to: u16,
 }
 
-impl Quiet {
+impl QuietHours {
     /// Reads `22:00-07:00` or `never`.
     pub fn read(text: &str) -> Result<Option<Self>, String> {
         if text == "never" {
@@ -412,12 +418,12 @@ macro_rules! words {
     };
 }
 
-words!(On: "off" = Off, "attention" = Attention, "done" = Done, "all" = All);
-words!(How: "bell" = Bell, "osc9" = Osc9, "osc777" = Osc777, "command" = Command);
+words!(NoticeFilter: "off" = Off, "attention" = Attention, "done" = Done, "all" = All);
+words!(NoticeChannel: "bell" = Bell, "osc9" = Osc9, "osc777" = Osc777, "command" = Command);
 
-impl Wishes {
+impl NoticeSettings {
     /// Picks the setting for a project. The longest matching folder wins, then the project name, then `on`.
-    pub fn for_project(&self, project: Option<&str>) -> On {
+    pub fn for_project(&self, project: Option<&str>) -> NoticeFilter {
         let Some(project) = project else {
             return self.on;
         };

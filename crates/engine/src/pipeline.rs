@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use becket_wire::event::EventName;
+use becket_wire::hook_run::RunRow;
 use becket_wire::rpc::{Envelope, EventRequest};
-use becket_wire::run::RunRow;
 use becket_wire::{Head, Place};
 
 use crate::config::{ConfigCache, Snapshot};
@@ -23,7 +23,7 @@ use crate::hooks::slash::{self, SlashCommand, SlashContext};
 use crate::hooks::switch::Switches;
 use crate::judge::{Verdict, judge};
 use crate::mask::Masker;
-use crate::notice::Change;
+use crate::notice::DisplayChange;
 use crate::trust::Trust;
 
 /// An event with everything that its judgement needs. Making it reads files; using it does not.
@@ -58,7 +58,7 @@ pub struct Context {
     /// True if the user was told of the config's problems already.
     pub told: bool,
     /// The change that the event made to the session's display.
-    pub change: Option<Change>,
+    pub change: Option<DisplayChange>,
     /// The start of the session, if `becket run` started it.
     pub launched_at: Option<i64>,
     /// The local time of day, in minutes.

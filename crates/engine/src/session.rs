@@ -153,7 +153,7 @@ impl Session {
             event.name,
             EventName::SessionStart | EventName::UserPromptSubmit
         );
-        begins && event.agent_id().is_none() && !self.main.is_past(event.mark())
+        begins && event.agent_id().is_none() && !self.main.is_past(event.time())
     }
 
     /// Clamps all times to now. Later ones come from a clock that was set back.
@@ -205,9 +205,9 @@ impl Session {
     /// Takes facts of the session from the event. An event older than the last one fills only unknown fields:
     /// the first events of a session overtake each other.
     fn learn(&mut self, event: &SessionEvent<'_>) -> bool {
-        let mark = event.mark();
-        let newer = self.learned.is_none_or(|learned| mark > learned);
-        self.learned = self.learned.max(Some(mark));
+        let time = event.time();
+        let newer = self.learned.is_none_or(|learned| time > learned);
+        self.learned = self.learned.max(Some(time));
         let head = event.head;
         let mut changed = (newer || self.pid.is_none()) && self.learn_process(event);
         let mut learn = |field: &mut Option<String>, value: &Option<Cow<'_, str>>| {
@@ -290,8 +290,8 @@ impl Session {
         let costs = self.costs.clone();
         let before = known.cost_usd.unwrap_or(0.0);
         figures.cost_usd = match figures.cost_usd {
-            Some(said) if figures.from_transcript => Some(said.max(before)),
-            Some(said) => Some(self.costs.total(process, said, before)),
+            Some(figure) if figures.from_transcript => Some(figure.max(before)),
+            Some(figure) => Some(self.costs.total(process, figure, before)),
             None => known.cost_usd,
         };
         // A reply that failed used no context: the window is as full as before.
@@ -352,8 +352,8 @@ fn set(field: &mut Option<String>, value: &Option<Cow<'_, str>>) -> bool {
 
 /// The most subagents that a session remembers, and the most ended ones among them: the session is stored with
 /// each event. Those that ended first are dropped first.
-const MAX: usize = 200;
-const MAX_ENDED: usize = 50;
+const MAX_CHILDREN: usize = 200;
+const MAX_ENDED_CHILDREN: usize = 50;
 
 /// One subagent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -402,7 +402,7 @@ impl Child {
 
     /// Applies one of its own events. A subagent that ended and works was woken again.
     fn apply(&mut self, event: &SessionEvent<'_>) -> bool {
-        let past = self.agent.is_past(event.mark());
+        let past = self.agent.is_past(event.time());
         let mut changed = self.agent.apply(event);
         if past {
             return changed;
@@ -435,8 +435,8 @@ impl Session {
 
     pub(super) fn move_agents(&mut self, event: &SessionEvent<'_>) -> bool {
         match (&event.name, event.agent_id()) {
-            (EventName::SubagentStart, Some(id)) => self.child_begins(id, event),
-            (EventName::SubagentStop, Some(id)) => self.child_ends(id, event),
+            (EventName::SubagentStart, Some(id)) => self.begin_child(id, event),
+            (EventName::SubagentStop, Some(id)) => self.end_child(id, event),
             (EventName::SubagentStart | EventName::SubagentStop, None) => false,
             (EventName::TeammateIdle, id) => self.teammate_goes_idle(id, event),
             (_, Some(id)) => self.move_child(id, event),
@@ -458,7 +458,7 @@ impl Session {
     }
 
     fn move_main(&mut self, event: &SessionEvent<'_>) -> bool {
-        if self.main.is_past(event.mark()) {
+        if self.main.is_past(event.time()) {
             return false;
         }
         let subagents_since = self.main.runs_subagents_since();
@@ -511,36 +511,36 @@ impl Session {
         changed
     }
 
-    fn child_begins(&mut self, id: &str, event: &SessionEvent<'_>) -> bool {
+    fn begin_child(&mut self, id: &str, event: &SessionEvent<'_>) -> bool {
         // The inner agents of Claude Code have no type.
         if event.agent_type() == Some("") {
             return false;
         }
         let child = self.child(id, event.at);
         let mut changed = child.learn(event);
-        if !child.agent.is_past(event.mark()) {
-            changed |= child.ended_at.take().is_some() | child.agent.begins(event);
+        if !child.agent.is_past(event.time()) {
+            changed |= child.ended_at.take().is_some() | child.agent.begin(event);
         }
-        changed | self.main.child_begins(event)
+        changed | self.main.note_child_began(event)
     }
 
-    fn child_ends(&mut self, id: &str, event: &SessionEvent<'_>) -> bool {
+    fn end_child(&mut self, id: &str, event: &SessionEvent<'_>) -> bool {
         if event.agent_type() == Some("") {
             return false;
         }
         let child = self.child(id, event.at);
         let mut changed = child.learn(event);
-        if child.agent.ends(event) {
+        if child.agent.end(event) {
             changed |= child.end(event.at);
         }
         if let Some(listed) = event.background_ids()
-            && !self.main.is_past(event.mark())
+            && !self.main.is_past(event.time())
         {
             let others = listed.iter().filter(|one| *one != id).count() as u32;
             changed |= self.main.background_tasks != others;
             self.main.background_tasks = others;
         }
-        changed | self.main.child_ends(event)
+        changed | self.main.note_child_ended(event)
     }
 
     pub(super) fn begin_child_judgement(&mut self, id: &str, stop: EventId, at: i64) -> bool {
@@ -550,7 +550,9 @@ impl Session {
         };
         let revived = child.ended_at.take().is_some();
         let changed = child.agent.begin_judgement(stop, at) | revived;
-        self.main.note_child(child.agent_type.as_deref(), at) | changed
+        self.main
+            .note_child_changed(child.agent_type.as_deref(), at)
+            | changed
     }
 
     pub(super) fn let_child_stop(&mut self, stop: EventId, at: i64) -> bool {
@@ -559,7 +561,7 @@ impl Session {
             return false;
         };
         child.agent.set_idle(at, false);
-        child.end(at) | self.main.note_child(None, at)
+        child.end(at) | self.main.note_child_changed(None, at)
     }
 
     fn teammate_goes_idle(&mut self, id: Option<&str>, event: &SessionEvent<'_>) -> bool {
@@ -600,7 +602,7 @@ impl Session {
 
     fn make_room(&mut self) {
         let live = self.live_children().count();
-        if self.children.len() < MAX && self.children.len() - live < MAX_ENDED {
+        if self.children.len() < MAX_CHILDREN && self.children.len() - live < MAX_ENDED_CHILDREN {
             return;
         }
         let first = self.children.iter().min_by_key(|(_, child)| {
@@ -613,7 +615,7 @@ impl Session {
     }
 
     fn end(&mut self, event: &SessionEvent<'_>) -> bool {
-        if self.main.is_past(event.mark()) {
+        if self.main.is_past(event.time()) {
             return false;
         }
         self.main.apply(event);

@@ -25,7 +25,7 @@ const THINKING: &str = "Thinking";
 const COMPACTING: &str = "Compacting";
 
 /// The time for which a question that the user has looked at and not answered counts as seen: milliseconds.
-const LOOK_COUNTS: i64 = 5 * 60 * 1000;
+const SEEN_LASTS: i64 = 5 * 60 * 1000;
 
 /// Tools that are themselves a question to the user.
 const INTERACTIVE: [&str; 3] = ["AskUserQuestion", "EnterPlanMode", "ExitPlanMode"];
@@ -62,8 +62,8 @@ pub struct Agent {
     #[serde(skip_serializing_if = "is_default")]
     pub background_tasks: u32,
     /// The work of the agent, apart from questions to the user.
-    #[serde(skip_serializing_if = "is_default")]
-    beneath: Status,
+    #[serde(rename = "beneath", skip_serializing_if = "is_default")]
+    activity: Status,
     /// The work of the agent when a compaction began.
     #[serde(skip_serializing_if = "is_default")]
     before_compact: Option<Status>,
@@ -71,14 +71,14 @@ pub struct Agent {
     #[serde(skip_serializing_if = "is_default")]
     prompt: Option<String>,
     /// True if the turn of that prompt has ended.
-    #[serde(skip_serializing_if = "is_default")]
-    over: bool,
+    #[serde(rename = "over", skip_serializing_if = "is_default")]
+    turn_ended: bool,
     #[serde(skip_serializing_if = "is_default")]
     calls: OpenCalls,
     #[serde(skip_serializing_if = "is_default")]
     failures: FailedCalls,
-    #[serde(skip_serializing_if = "is_default")]
-    asks: Questions,
+    #[serde(rename = "asks", skip_serializing_if = "is_default")]
+    questions: Questions,
     #[serde(skip_serializing_if = "is_default")]
     last: Option<EventTime>,
     /// The event by which the agent wanted to stop, while hooks judge it and the agent does nothing else.
@@ -97,18 +97,18 @@ impl Agent {
 
     /// Applies one event. Returns true if the user can see a difference.
     pub fn apply(&mut self, event: &SessionEvent<'_>) -> bool {
-        if self.is_past(event.mark()) {
+        if self.is_past(event.time()) {
             return false;
         }
-        let (before, over) = (self.visible_details(), self.over);
+        let (before, turn_ended) = (self.visible_details(), self.turn_ended);
         let prompt = event.prompt_id();
         let another = prompt.is_some() && prompt != self.prompt.as_deref();
-        self.over &= !another;
+        self.turn_ended &= !another;
         if !self.apply_row(event) {
-            self.over = over;
+            self.turn_ended = turn_ended;
             return false;
         }
-        self.last = Some(event.mark());
+        self.last = Some(event.time());
         self.inferred = false;
         if another {
             self.prompt = prompt.map(str::to_owned);
@@ -117,18 +117,18 @@ impl Agent {
     }
 
     /// Returns true if this event or a newer one was applied already.
-    pub fn is_past(&self, mark: EventTime) -> bool {
-        self.last.is_some_and(|last| mark <= last)
+    pub fn is_past(&self, time: EventTime) -> bool {
+        self.last.is_some_and(|last| time <= last)
     }
 
     /// Returns the time of the newest applied event.
     pub fn last_at(&self) -> Option<i64> {
-        self.last.map(|mark| mark.at)
+        self.last.map(|time| time.at)
     }
 
     /// Returns the open questions to the user, oldest first.
     pub fn pending(&self) -> &[PendingQuestion] {
-        self.asks.all()
+        self.questions.all()
     }
 
     pub fn needs_user(&self) -> bool {
@@ -154,7 +154,7 @@ impl Agent {
     /// Makes a question unseen that the user looked at and did not answer for a while. Returns true if that
     /// changes the display.
     pub fn expire_seen(&mut self, now: i64) -> bool {
-        let forgotten = self.seen && now.saturating_sub(self.seen_at) >= LOOK_COUNTS;
+        let forgotten = self.seen && now.saturating_sub(self.seen_at) >= SEEN_LASTS;
         self.seen &= !forgotten;
         forgotten && self.needs_user()
     }
@@ -170,7 +170,7 @@ impl Agent {
                 Some(known.unwrap_or_else(|| words::detail(detail)))
             }
             Status::Attention { reason } => {
-                let asked = self.asks.all().first().map(PendingQuestion::in_words);
+                let asked = self.questions.all().first().map(PendingQuestion::in_words);
                 Some(asked.unwrap_or_else(|| reason.clone()))
             }
         }
@@ -198,15 +198,15 @@ impl Agent {
             EventName::PermissionRequest => return self.permission_asked(event),
             EventName::Elicitation => self.ask(PendingQuestion::elicitation(event)),
             EventName::ElicitationResult => {
-                self.asks.elicited(event);
-                self.asks.end_notices();
+                self.questions.elicited(event);
+                self.questions.end_notices();
                 // A background task may ask after the turn.
                 if !self.has_ended(event) {
                     self.start_work(Some(THINKING));
                 }
             }
-            EventName::Notification => return self.notified(event),
-            EventName::UserPromptSubmit => self.prompted(event),
+            EventName::Notification => return self.apply_notification(event),
+            EventName::UserPromptSubmit => self.apply_prompt(event),
             EventName::UserPromptExpansion => self.start_work(None),
             EventName::Stop => {
                 self.end_turn();
@@ -243,7 +243,7 @@ impl Agent {
     }
 
     fn call_ends(&mut self, event: &SessionEvent<'_>) {
-        self.asks.call_ended(event);
+        self.questions.call_ended(event);
         self.calls.end(event.tool_use_id());
         self.resume_work(event);
     }
@@ -271,7 +271,7 @@ impl Agent {
 
     /// Ends all calls of one message, also denied ones, which have no event of their own.
     fn batch_ends(&mut self, event: &SessionEvent<'_>) {
-        self.asks.prompt_answered(event.prompt_id());
+        self.questions.prompt_answered(event.prompt_id());
         self.calls.clear();
         self.resume_work(event);
     }
@@ -280,27 +280,29 @@ impl Agent {
         if !event.envelope.attended() {
             return false;
         }
-        let call = self.calls.unasked(event, self.asks.all());
-        self.asks.end_notices();
+        let call = self.calls.unasked(event, self.questions.all());
+        self.questions.end_notices();
         self.ask(PendingQuestion::permission(event, call));
-        if !matches!(self.beneath, Status::Working { .. }) {
+        if !matches!(self.activity, Status::Working { .. }) {
             self.start_work(Some(event.tool()));
         }
         true
     }
 
     fn ask(&mut self, pending: PendingQuestion) {
-        if self.asks.push(pending) {
+        if self.questions.push(pending) {
             self.seen = false;
         }
     }
 
-    fn notified(&mut self, event: &SessionEvent<'_>) -> bool {
+    fn apply_notification(&mut self, event: &SessionEvent<'_>) -> bool {
         let message = event.head.message.as_deref().unwrap_or_default();
         match NotificationEffect::of(event.head.notification_type.as_deref()) {
             // A notification comes late and knows little: it never replaces better knowledge, and says nothing
             // about a turn that has ended.
-            NotificationEffect::Asks(_) if self.asks.has_own_event() || self.has_ended(event) => {
+            NotificationEffect::Asks(_)
+                if self.questions.has_own_event() || self.has_ended(event) =>
+            {
                 return false;
             }
             NotificationEffect::Asks(reason) => {
@@ -311,20 +313,20 @@ impl Agent {
                 let call = self.calls.only().map(str::to_owned);
                 self.ask(PendingQuestion::notice(event, "", call));
             }
-            NotificationEffect::Answered => self.asks.end_notices(),
+            NotificationEffect::Answered => self.questions.end_notices(),
             NotificationEffect::AgentEnded if event.agent_id().is_some() => self.end_everything(),
             NotificationEffect::AgentEnded => {
                 let ended = notifications::ended_agent(message);
-                return ended.is_some_and(|agent| self.asks.agent_ended(agent));
+                return ended.is_some_and(|agent| self.questions.agent_ended(agent));
             }
-            NotificationEffect::Idle if self.asks.has_own_event() => return false,
+            NotificationEffect::Idle if self.questions.has_own_event() => return false,
             NotificationEffect::Idle => self.end_turn(),
             NotificationEffect::Nothing => return false,
         }
         true
     }
 
-    fn prompted(&mut self, event: &SessionEvent<'_>) {
+    fn apply_prompt(&mut self, event: &SessionEvent<'_>) {
         // A user who writes a prompt sees no dialog; a generated prompt proves nothing.
         if !event.is_machine_made() {
             self.end_everything();
@@ -336,8 +338,8 @@ impl Agent {
     fn session_starts(&mut self, event: &SessionEvent<'_>) {
         if event.head.source.as_deref() == Some("compact") {
             match self.before_compact.take() {
-                Some(before) => self.beneath = before,
-                None if self.beneath.detail() == Some(COMPACTING) => self.beneath = Status::Idle,
+                Some(before) => self.activity = before,
+                None if self.activity.detail() == Some(COMPACTING) => self.activity = Status::Idle,
                 None => {}
             }
             return;
@@ -350,8 +352,8 @@ impl Agent {
     }
 
     fn compaction_begins(&mut self) {
-        if self.beneath.detail() != Some(COMPACTING) {
-            self.before_compact = Some(self.beneath.clone());
+        if self.activity.detail() != Some(COMPACTING) {
+            self.before_compact = Some(self.activity.clone());
         }
         self.set_working(Some(COMPACTING));
     }
@@ -359,16 +361,16 @@ impl Agent {
     fn compaction_ends(&mut self, trigger: Option<&str>) {
         let before = self.before_compact.take();
         match (trigger, before) {
-            (Some("manual"), _) => self.beneath = Status::Idle,
+            (Some("manual"), _) => self.activity = Status::Idle,
             (Some("auto"), _) => self.set_working(Some(THINKING)),
-            (_, Some(before)) => self.beneath = before,
+            (_, Some(before)) => self.activity = before,
             (_, None) => {}
         }
     }
 
     /// Begins this subagent. Returns false if a newer event was applied.
-    pub fn begins(&mut self, event: &SessionEvent<'_>) -> bool {
-        !self.is_past(event.mark()) && {
+    pub fn begin(&mut self, event: &SessionEvent<'_>) -> bool {
+        !self.is_past(event.time()) && {
             self.end_everything();
             self.start_work(None);
             self.record(event)
@@ -376,8 +378,8 @@ impl Agent {
     }
 
     /// Ends this subagent. Returns false if it has gone on since.
-    pub fn ends(&mut self, event: &SessionEvent<'_>) -> bool {
-        !self.is_past(event.mark()) && {
+    pub fn end(&mut self, event: &SessionEvent<'_>) -> bool {
+        !self.is_past(event.time()) && {
             self.end_everything();
             self.record(event);
             true
@@ -385,55 +387,55 @@ impl Agent {
     }
 
     /// Notes that a subagent of this agent begins. It matters only while the agent works.
-    pub fn child_begins(&mut self, event: &SessionEvent<'_>) -> bool {
-        self.child_moves(event, event.agent_type())
+    pub fn note_child_began(&mut self, event: &SessionEvent<'_>) -> bool {
+        self.note_child_moved(event, event.agent_type())
     }
 
-    pub fn child_ends(&mut self, event: &SessionEvent<'_>) -> bool {
-        self.child_moves(event, Some(THINKING))
+    pub fn note_child_ended(&mut self, event: &SessionEvent<'_>) -> bool {
+        self.note_child_moved(event, Some(THINKING))
     }
 
-    fn child_moves(&mut self, event: &SessionEvent<'_>, detail: Option<&str>) -> bool {
-        self.status.word() == "working" && !self.is_past(event.mark()) && {
+    fn note_child_moved(&mut self, event: &SessionEvent<'_>, detail: Option<&str>) -> bool {
+        self.status.word() == "working" && !self.is_past(event.time()) && {
             self.set_working(detail);
             self.record(event)
         }
     }
 
     fn record(&mut self, event: &SessionEvent<'_>) -> bool {
-        self.last = Some(event.mark());
+        self.last = Some(event.time());
         self.inferred = false;
         self.update_status(event.at)
     }
 
     /// Ends the turn. The questions of other agents stay open, since these go on.
     fn end_turn(&mut self) {
-        let of_others = self.asks.of_other_agents();
+        let of_others = self.questions.of_other_agents();
         self.end_everything();
-        self.asks = of_others;
+        self.questions = of_others;
     }
 
     /// Ends the turn, with all open calls and questions.
     fn end_everything(&mut self) {
-        self.beneath = Status::Idle;
-        self.over = true;
+        self.activity = Status::Idle;
+        self.turn_ended = true;
         self.judged = None;
         self.before_compact = None;
         self.calls.clear();
         self.failures.clear();
-        self.asks.clear();
+        self.questions.clear();
     }
 
     fn start_work(&mut self, detail: Option<&str>) {
         self.interrupted = false;
-        self.over = false;
+        self.turn_ended = false;
         self.judged = None;
         self.set_working(detail);
     }
 
     fn set_working(&mut self, detail: Option<&str>) {
-        if !matches!(&self.beneath, Status::Working { detail: old } if old.as_deref() == detail) {
-            self.beneath = Status::Working {
+        if !matches!(&self.activity, Status::Working { detail: old } if old.as_deref() == detail) {
+            self.activity = Status::Working {
                 detail: detail.map(str::to_owned),
             };
         }
@@ -442,7 +444,7 @@ impl Agent {
     /// Returns true if the turn of the event has ended.
     fn has_ended(&self, event: &SessionEvent<'_>) -> bool {
         let prompt = event.prompt_id();
-        self.over && prompt.is_some() && prompt == self.prompt.as_deref()
+        self.turn_ended && prompt.is_some() && prompt == self.prompt.as_deref()
     }
 }
 
@@ -454,16 +456,18 @@ mod tests;
 impl Agent {
     /// Updates the status: the oldest question, else the agent's work.
     fn update_status(&mut self, at: i64) -> bool {
-        let (status, since) = match self.asks.all().first() {
+        let (status, since) = match self.questions.all().first() {
             Some(first) => {
                 let reason = first.reason();
                 (Status::Attention { reason }, first.at)
             }
-            None if self.beneath == self.status => return false,
-            None if self.beneath.word() == self.status.word() && self.status.reason().is_none() => {
-                (self.beneath.clone(), self.since)
+            None if self.activity == self.status => return false,
+            None if self.activity.word() == self.status.word()
+                && self.status.reason().is_none() =>
+            {
+                (self.activity.clone(), self.since)
             }
-            None => (self.beneath.clone(), at),
+            None => (self.activity.clone(), at),
         };
         let changed = status != self.status || since != self.since;
         self.status = status;
@@ -485,20 +489,20 @@ impl Agent {
     /// Makes the agent idle. `inferred` is false if becket itself caused it.
     pub fn set_idle(&mut self, at: i64, inferred: bool) -> bool {
         self.end_everything();
-        self.update_inferred(at, inferred)
+        self.update_without_event(at, inferred)
     }
 
     /// Begins a turn that no event reported.
     pub fn begin_unreported_turn(&mut self, at: i64) -> bool {
         self.start_work(None);
-        self.update_inferred(at, true)
+        self.update_without_event(at, true)
     }
 
     /// Notes that becket's hooks judge this stop. Until they have, the agent works.
     pub fn begin_judgement(&mut self, stop: EventId, at: i64) -> bool {
         self.start_work(Some(THINKING));
         self.judged = Some(stop);
-        self.update_inferred(at, false)
+        self.update_without_event(at, false)
     }
 
     /// Returns true if hooks judge this stop and the agent has done nothing since.
@@ -513,31 +517,31 @@ impl Agent {
 
     /// Lets the agent stop. All open questions are newer, because the stop itself had ended all others.
     pub fn let_stop(&mut self, at: i64) -> bool {
-        let asks = std::mem::take(&mut self.asks);
+        let questions = std::mem::take(&mut self.questions);
         self.end_everything();
-        self.asks = asks;
-        self.update_inferred(at, false)
+        self.questions = questions;
+        self.update_without_event(at, false)
     }
 
     /// Notes that a subagent goes on or has ended. It matters only while the agent works.
-    pub fn note_child(&mut self, agent_type: Option<&str>, at: i64) -> bool {
+    pub fn note_child_changed(&mut self, agent_type: Option<&str>, at: i64) -> bool {
         self.status.word() == "working" && self.may_infer(at) && {
             self.set_working(agent_type.or(Some(THINKING)));
-            self.update_inferred(at, false)
+            self.update_without_event(at, false)
         }
     }
 
     /// Ends a turn that the user interrupted. For an agent that wants to stop, the interrupt shows only that it
     /// may, before a hook said so. Outside a turn only a dialog was closed.
     pub fn interrupt(&mut self, at: i64) -> bool {
-        self.interrupted |= self.beneath != Status::Idle && !self.wants_to_stop();
+        self.interrupted |= self.activity != Status::Idle && !self.wants_to_stop();
         self.end_turn();
-        self.update_inferred(at, true)
+        self.update_without_event(at, true)
     }
 
     /// Returns true if the agent does nothing and at most other agents ask the user something.
     pub fn has_ended_its_turn(&self) -> bool {
-        self.beneath == Status::Idle && self.asks.are_of_other_agents()
+        self.activity == Status::Idle && self.questions.are_of_other_agents()
     }
 
     /// Ends a turn whose end no event reported.
@@ -547,12 +551,12 @@ impl Agent {
             self.failure = None;
         }
         self.end_turn();
-        self.update_inferred(at, true)
+        self.update_without_event(at, true)
     }
 
     /// Removes the question about one call, or all questions up to `at`, as answered.
     pub fn remove_answered(&mut self, tool_use_id: Option<&str>, at: i64) -> bool {
-        self.asks.answered(tool_use_id, at) && self.update_inferred(at, true)
+        self.questions.answered(tool_use_id, at) && self.update_without_event(at, true)
     }
 
     /// Returns true if no event after `at` was applied, so that an inference for that time still counts.
@@ -566,10 +570,10 @@ impl Agent {
             self.last = Some(EventTime::before_all_of(now.at));
         }
         self.since = self.since.min(now.at);
-        self.asks.clamp_times(now.at);
+        self.questions.clamp_times(now.at);
     }
 
-    fn update_inferred(&mut self, at: i64, inferred: bool) -> bool {
+    fn update_without_event(&mut self, at: i64, inferred: bool) -> bool {
         self.last = self.last.max(Some(EventTime::before_all_of(at)));
         self.inferred = inferred;
         self.update_status(at)

@@ -8,13 +8,13 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
 use becket_wire::rpc::{Request, environment_block};
-use becket_wire::{EventId, Missed, Place};
+use becket_wire::{EventId, NoAnswer, Place};
 
 use crate::{Call, os, wake};
 
 /// Lets `becket … --alone` answer. If it dies or cannot be started, an event goes into the spool, and Claude
 /// Code goes on (strict: blocks).
-pub(crate) fn answer(call: &Call<'_>, id: Option<EventId>, why: Missed, held: bool) -> ExitCode {
+pub(crate) fn answer(call: &Call<'_>, id: Option<EventId>, why: NoAnswer, held: bool) -> ExitCode {
     let (place, frame, why) = (call.place, call.frame, why.to_string());
     let Some(id) = id else {
         let Err(error) = exec_becket(place, &["statusline", "--alone", &why], Some(frame));

@@ -20,7 +20,7 @@ use becket_wire::process::parent_and_start;
 use becket_wire::rpc::{
     BESIDE, Cut, Envelope, EventFrame, LAUNCH, Request, Response, carried, environment_block,
 };
-use becket_wire::{EventId, Missed, Output, Place, Registration, Version, bounds};
+use becket_wire::{EventId, NoAnswer, Output, Place, Registration, Version, bounds};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -119,9 +119,9 @@ fn response_time(place: &Place, line: bool) -> Duration {
     }
 }
 
-pub fn connect(place: &Place, wait: Duration) -> Result<Link, Missed> {
+pub fn connect(place: &Place, wait: Duration) -> Result<Link, NoAnswer> {
     if std::env::var_os("BECKET_NO_DAEMON").is_some_and(|value| !value.is_empty() && value != "0") {
-        return Err(Missed::Unwanted);
+        return Err(NoAnswer::Unwanted);
     }
     Link::connect(&place.socket(os::uid()), Instant::now() + wait)
 }
@@ -202,9 +202,9 @@ pub(crate) struct Call<'a> {
 impl Call<'_> {
     /// Returns the answer and the daemon's version. The error tells why there is none, and if named hooks had
     /// begun.
-    fn ask(&self, link: Result<Link, Missed>) -> Result<(Output, Version), (Missed, bool)> {
+    fn ask(&self, link: Result<Link, NoAnswer>) -> Result<(Output, Version), (NoAnswer, bool)> {
         let mut first = self.first_response(link);
-        if let Err(Missed::Refused(daemon)) = first {
+        if let Err(NoAnswer::Refused(daemon)) = first {
             // An older daemon with another protocol makes room for this version's.
             if daemon < Version::current() && wake::replace(self.place) {
                 first = self.first_response(connect(self.place, self.wait));
@@ -219,8 +219,8 @@ impl Call<'_> {
         }
         match response {
             Response::Answer { version, output } => Ok((output, version)),
-            Response::Busy => Err((Missed::Busy, held)),
-            _ => Err((Missed::Broken, held)),
+            Response::Busy => Err((NoAnswer::Busy, held)),
+            _ => Err((NoAnswer::Broken, held)),
         }
     }
 
@@ -231,10 +231,10 @@ impl Call<'_> {
             || self.wait == bounds::STATUS_LINE && self.place.stopped_mark().exists()
     }
 
-    fn first_response(&self, link: Result<Link, Missed>) -> Result<(Link, Response), Missed> {
+    fn first_response(&self, link: Result<Link, NoAnswer>) -> Result<(Link, Response), NoAnswer> {
         let link = match link {
-            Err(Missed::Absent) if self.by_settings && self.is_stopped() => Err(Missed::Absent),
-            Err(Missed::Absent) => wake::start_and_connect(self.place, self.wait),
+            Err(NoAnswer::Absent) if self.by_settings && self.is_stopped() => Err(NoAnswer::Absent),
+            Err(NoAnswer::Absent) => wake::start_and_connect(self.place, self.wait),
             link => link,
         };
         let response = link.and_then(|mut link| {
@@ -243,9 +243,9 @@ impl Call<'_> {
             link.receive().map(|response| (link, response))
         });
         match response {
-            Ok((_, Response::Refused { version })) => return Err(Missed::Refused(version)),
+            Ok((_, Response::Refused { version })) => return Err(NoAnswer::Refused(version)),
             // The time for a status line is too short to prove a slow daemon.
-            Err(Missed::Slow) if self.wait != bounds::STATUS_LINE => {
+            Err(NoAnswer::Slow) if self.wait != bounds::STATUS_LINE => {
                 // The file stays empty: under `ulimit -f 0` a write would kill the shim.
                 drop(wake::create(&self.place.slow_mark()));
             }
@@ -256,10 +256,10 @@ impl Call<'_> {
 }
 
 /// Waits for named hooks, after sending the environment that they run in.
-fn hold(link: &mut Link, need_env: bool) -> Result<Response, Missed> {
+fn hold(link: &mut Link, need_env: bool) -> Result<Response, NoAnswer> {
     if need_env {
         let request = Request::Environment(environment_block(std::env::vars_os()));
-        link.send(&request.to_frame().map_err(|_| Missed::Broken)?)?;
+        link.send(&request.to_frame().map_err(|_| NoAnswer::Broken)?)?;
     }
     link.receive()
 }
@@ -291,11 +291,11 @@ pub struct Link {
 
 impl Link {
     /// Connects, and checks that the peer is the same user.
-    pub fn connect(path: &Path, deadline: Instant) -> Result<Self, Missed> {
-        let address = SocketAddrUnix::new(path).map_err(|_| Missed::Absent)?;
+    pub fn connect(path: &Path, deadline: Instant) -> Result<Self, NoAnswer> {
+        let address = SocketAddrUnix::new(path).map_err(|_| NoAnswer::Absent)?;
         let flags = SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
-            .map_err(|_| Missed::Broken)?;
+            .map_err(|_| NoAnswer::Broken)?;
         let link = Self {
             socket,
             decoder: Decoder::new(),
@@ -305,50 +305,50 @@ impl Link {
         link.bound_sending()?;
         match rustix::net::connect(&link.socket, &address) {
             Ok(()) if os::peer_is_us(&link.socket) => Ok(link),
-            Ok(()) => Err(Missed::Stranger),
-            Err(Errno::NOENT | Errno::CONNREFUSED | Errno::NOTDIR) => Err(Missed::Absent),
-            Err(Errno::AGAIN | Errno::INPROGRESS | Errno::TIMEDOUT) => Err(Missed::Slow),
-            Err(_) => Err(Missed::Broken),
+            Ok(()) => Err(NoAnswer::Stranger),
+            Err(Errno::NOENT | Errno::CONNREFUSED | Errno::NOTDIR) => Err(NoAnswer::Absent),
+            Err(Errno::AGAIN | Errno::INPROGRESS | Errno::TIMEDOUT) => Err(NoAnswer::Slow),
+            Err(_) => Err(NoAnswer::Broken),
         }
     }
 
-    fn bound_sending(&self) -> Result<(), Missed> {
+    fn bound_sending(&self) -> Result<(), NoAnswer> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(Missed::Slow);
+            return Err(NoAnswer::Slow);
         }
-        set_socket_timeout(&self.socket, Timeout::Send, Some(left)).map_err(|_| Missed::Broken)
+        set_socket_timeout(&self.socket, Timeout::Send, Some(left)).map_err(|_| NoAnswer::Broken)
     }
 
-    pub fn send(&mut self, mut frame: &[u8]) -> Result<(), Missed> {
+    pub fn send(&mut self, mut frame: &[u8]) -> Result<(), NoAnswer> {
         while !frame.is_empty() {
             self.bound_sending()?;
             match send(&self.socket, frame, SendFlags::NOSIGNAL) {
                 Ok(sent) => frame = &frame[sent..],
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return Err(Missed::Slow),
+                Err(Errno::AGAIN) => return Err(NoAnswer::Slow),
                 // The daemon hung up before it had read everything. It may have sent the reason.
                 Err(Errno::PIPE | Errno::CONNRESET) => return Ok(()),
-                Err(_) => return Err(Missed::Broken),
+                Err(_) => return Err(NoAnswer::Broken),
             }
         }
         Ok(())
     }
 
-    pub fn receive(&mut self) -> Result<Response, Missed> {
+    pub fn receive(&mut self) -> Result<Response, NoAnswer> {
         let mut buffer = [0; 512];
         // Most answers come within 0.4 ms, and waking a core that went to sleep takes 40 µs of that.
         let awake = Instant::now() + AWAKE;
         loop {
-            if let Some(frame) = self.decoder.next_frame().map_err(|_| Missed::Broken)? {
-                return Response::from_frame(frame).map_err(|_| Missed::Broken);
+            if let Some(frame) = self.decoder.next_frame().map_err(|_| NoAnswer::Broken)? {
+                return Response::from_frame(frame).map_err(|_| NoAnswer::Broken);
             }
             match recv(&self.socket, &mut buffer[..], RecvFlags::DONTWAIT) {
                 Err(Errno::AGAIN) if Instant::now() < awake => std::thread::yield_now(),
                 Err(Errno::AGAIN) if readable_until(&self.socket, self.deadline) => {}
-                Err(Errno::AGAIN) => return Err(Missed::Slow),
+                Err(Errno::AGAIN) => return Err(NoAnswer::Slow),
                 Err(Errno::INTR) => {}
-                Ok((_, 0)) | Err(_) => return Err(Missed::Broken),
+                Ok((_, 0)) | Err(_) => return Err(NoAnswer::Broken),
                 Ok((_, len)) => self.decoder.push(&buffer[..len]),
             }
         }

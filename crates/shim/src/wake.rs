@@ -15,17 +15,17 @@ use becket_wire::bounds::START;
 use becket_wire::place::UNREGISTERED;
 use becket_wire::process::for_daemon;
 use becket_wire::rpc::read_environment;
-use becket_wire::{Missed, Notice, Place};
+use becket_wire::{NoAnswer, Place, StartReport};
 use rustix::fs::OFlags;
 
 use crate::{Link, connect};
 
 /// Starts the daemon, or waits for its starter, and connects. The daemon then has `wait` for its answer.
-pub fn start_and_connect(place: &Place, wait: Duration) -> Result<Link, Missed> {
+pub fn start_and_connect(place: &Place, wait: Duration) -> Result<Link, NoAnswer> {
     let until = Instant::now() + START;
-    let _lock = start_lock(place, until).ok_or(Missed::Absent)?;
+    let _lock = start_lock(place, until).ok_or(NoAnswer::Absent)?;
     match connect(place, wait) {
-        Err(Missed::Absent) => start(place, until),
+        Err(NoAnswer::Absent) => start(place, until),
         other => return other,
     };
     connect(place, wait)
@@ -40,7 +40,7 @@ pub fn is_unregistered(place: &Place) -> bool {
 /// Starts this version's daemon beside an older one, which makes room for it. Returns true if it is ready.
 pub fn replace(place: &Place) -> bool {
     let until = Instant::now() + START;
-    start_lock(place, Instant::now()).is_some_and(|_lock| start(place, until) == Notice::Ready)
+    start_lock(place, Instant::now()).is_some_and(|_lock| start(place, until) == StartReport::Ready)
 }
 
 /// Takes the start lock as soon as it is free.
@@ -73,11 +73,11 @@ pub fn lock_until(file: File, until: Instant) -> Option<File> {
 }
 
 /// Starts a daemon, and waits for its report until `until`. The caller holds the start lock.
-pub fn start(place: &Place, until: Instant) -> Notice {
-    try_start(place, until).unwrap_or_else(|error| Notice::Failed(error.to_string()))
+pub fn start(place: &Place, until: Instant) -> StartReport {
+    try_start(place, until).unwrap_or_else(|error| StartReport::Failed(error.to_string()))
 }
 
-fn try_start(place: &Place, until: Instant) -> io::Result<Notice> {
+fn try_start(place: &Place, until: Instant) -> io::Result<StartReport> {
     let (ours, theirs) = UnixStream::pair()?;
     Command::new(program()?)
         .args(["daemon", "run", "--detached", "--home"])
@@ -92,7 +92,7 @@ fn try_start(place: &Place, until: Instant) -> io::Result<Notice> {
     let left = until.saturating_duration_since(Instant::now());
     ours.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
     // The daemon writes one line and hangs up.
-    Ok(Notice::read(&io::read_to_string(ours)?))
+    Ok(StartReport::read(&io::read_to_string(ours)?))
 }
 
 /// The environment of the daemon and of the standalone judge.

@@ -47,6 +47,19 @@ impl Account {
     }
 }
 
+/// The prefix of a guard's name in decisions.
+const GUARD: &str = "guard:";
+
+/// Returns the name of a guard in decisions.
+pub fn guard_name(id: &str) -> String {
+    format!("{GUARD}{id}")
+}
+
+/// Returns the id of the guard that decided, if one did.
+pub fn guard_id(by: &str) -> Option<&str> {
+    by.strip_prefix(GUARD)
+}
+
 /// Returns true if becket itself answered, not a hook or a guard.
 pub fn is_own(by: &str) -> bool {
     by.starts_with(OWN) || by == EFFORT_CONTEXT
@@ -63,6 +76,12 @@ pub fn in_words(by: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_guard_is_found_by_its_name() {
+        assert_eq!(guard_id(&guard_name("no-prod")), Some("no-prod"));
+        assert_eq!(guard_id("no-prod"), None);
+    }
 
     #[test]
     fn becket_is_distinguished_from_hooks_with_similar_names() {

@@ -112,12 +112,12 @@ impl Answer {
     }
 
     /// Removes a change by its key.
-    pub fn leave(&mut self, key: &str) {
+    pub fn remove_change(&mut self, key: &str) {
         self.changes.retain(|change| change.key() != key);
     }
 
     /// Adds a message for the user.
-    pub fn tell(&mut self, message: impl Into<String>) {
+    pub fn add_message(&mut self, message: impl Into<String>) {
         push(&mut self.messages, message.into());
     }
 
@@ -128,7 +128,7 @@ impl Answer {
 
     /// Adds an escape sequence for the user's terminal. Claude Code lets titles, notices and the
     /// bell through (OSC 0, 1, 2, 9, 99, 777, BEL).
-    pub fn ring(&mut self, sequence: &str) {
+    pub fn add_terminal(&mut self, sequence: &str) {
         self.terminal.push_str(sequence);
     }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+pub(crate) use define::words;
 use field::JsonError;
 pub use field::Rest;
 pub use table::*;

@@ -21,9 +21,9 @@ const MAGIC: [u8; 2] = *b"bk";
 
 /// The content of a frame. Requests are below 0x80, responses above.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kind(pub u8);
+pub struct FrameKind(pub u8);
 
-impl Kind {
+impl FrameKind {
     pub const EVENT: Self = Self(0x01);
     pub const ENVIRONMENT: Self = Self(0x02);
     pub const ASK: Self = Self(0x03);
@@ -36,7 +36,7 @@ impl Kind {
     pub const HOLD: Self = Self(0x82);
     pub const BUSY: Self = Self(0x83);
     pub const REFUSED: Self = Self(0x84);
-    pub const TOLD: Self = Self(0x85);
+    pub const REPLY: Self = Self(0x85);
     pub const ROW: Self = Self(0x86);
     pub const YIELDING: Self = Self(0x87);
 }
@@ -45,7 +45,7 @@ impl Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameHead {
     pub protocol: u8,
-    pub kind: Kind,
+    pub kind: FrameKind,
     pub len: usize,
 }
 
@@ -71,7 +71,7 @@ impl fmt::Display for FrameError {
 impl std::error::Error for FrameError {}
 
 impl FrameHead {
-    pub fn encode(kind: Kind, len: usize) -> Result<[u8; HEAD], FrameError> {
+    pub fn encode(kind: FrameKind, len: usize) -> Result<[u8; HEAD], FrameError> {
         if len > MAX_BODY {
             return Err(FrameError::TooLong(len));
         }
@@ -92,7 +92,7 @@ impl FrameHead {
         }
         Ok(Self {
             protocol,
-            kind: Kind(kind),
+            kind: FrameKind(kind),
             len,
         })
     }
@@ -102,12 +102,12 @@ impl FrameHead {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
     pub protocol: u8,
-    pub kind: Kind,
+    pub kind: FrameKind,
     pub body: Vec<u8>,
 }
 
 /// Puts one frame together from the parts of its body.
-pub fn encode(kind: Kind, parts: &[&[u8]]) -> Result<Vec<u8>, FrameError> {
+pub fn encode(kind: FrameKind, parts: &[&[u8]]) -> Result<Vec<u8>, FrameError> {
     let len = parts.iter().map(|part| part.len()).sum();
     let mut frame = Vec::with_capacity(HEAD + len);
     frame.extend_from_slice(&FrameHead::encode(kind, len)?);
@@ -182,7 +182,7 @@ mod tests {
         ) {
             let mut stream = Vec::new();
             for (kind, body) in &bodies {
-                stream.extend(encode(Kind(*kind), &[body]).unwrap());
+                stream.extend(encode(FrameKind(*kind), &[body]).unwrap());
             }
             let mut decoder = Decoder::new();
             let mut seen = Vec::new();
@@ -213,14 +213,14 @@ mod tests {
 
     #[test]
     fn a_length_over_the_bound_is_refused_before_its_body() {
-        let mut head = FrameHead::encode(Kind::EVENT, 0).unwrap();
+        let mut head = FrameHead::encode(FrameKind::EVENT, 0).unwrap();
         head[4..].copy_from_slice(&(MAX_BODY as u32 + 1).to_le_bytes());
         assert_eq!(
             FrameHead::decode(head),
             Err(FrameError::TooLong(MAX_BODY + 1))
         );
         assert_eq!(
-            FrameHead::encode(Kind::EVENT, MAX_BODY + 1),
+            FrameHead::encode(FrameKind::EVENT, MAX_BODY + 1),
             Err(FrameError::TooLong(MAX_BODY + 1))
         );
     }

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use crate::frame::Kind;
+use crate::frame::FrameKind;
 use crate::rpc::CARRIED_BY_LINE;
 
 /// The registration of an event. Arguments beat the environment: a project's settings can set variables for our
@@ -47,11 +47,11 @@ impl Registration {
     }
 
     /// Returns the kind of frame that a call sends.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> FrameKind {
         if self.statusline {
-            Kind::STATUS_LINE
+            FrameKind::STATUS_LINE
         } else {
-            Kind::EVENT
+            FrameKind::EVENT
         }
     }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::answer::Output;
 use crate::effort::{EffortAsk, EffortTold};
-use crate::frame::{self, Frame, FrameError, FrameHead, HEAD, Kind};
+use crate::frame::{self, Frame, FrameError, FrameHead, FrameKind, HEAD};
 pub use crate::log::{DecisionRow, EventQuery, EventRow, FollowCursor, Source};
 use crate::session::{SessionQuery, SessionRow};
 use crate::{EventId, PROTOCOL, Version};
@@ -105,32 +105,38 @@ pub enum SeenAt {
 impl Request {
     pub fn to_frame(&self) -> Result<Vec<u8>, RpcError> {
         match self {
-            Self::Event(event) => {
-                encode_sent(Kind::EVENT, &event.envelope, event.sent, &event.payload)
-            }
-            Self::StatusLine(line) => {
-                encode_sent(Kind::STATUS_LINE, &line.envelope, line.sent, &line.payload)
-            }
+            Self::Event(event) => encode_sent(
+                FrameKind::EVENT,
+                &event.envelope,
+                event.sent,
+                &event.payload,
+            ),
+            Self::StatusLine(line) => encode_sent(
+                FrameKind::STATUS_LINE,
+                &line.envelope,
+                line.sent,
+                &line.payload,
+            ),
             Self::Environment(block) => {
-                frame::encode(Kind::ENVIRONMENT, &[block]).map_err(too_long)
+                frame::encode(FrameKind::ENVIRONMENT, &[block]).map_err(too_long)
             }
             Self::Yield { protocol, version } => frame::encode(
-                Kind::YIELD,
+                FrameKind::YIELD,
                 &[&[*protocol], &version.to_bits().to_le_bytes()],
             )
             .map_err(too_long),
             Self::Ask(ask) => {
-                frame::encode(Kind::ASK, &[&serde_json::to_vec(ask)?]).map_err(too_long)
+                frame::encode(FrameKind::ASK, &[&serde_json::to_vec(ask)?]).map_err(too_long)
             }
         }
     }
 
     pub fn from_frame(frame: Frame) -> Result<Self, RpcError> {
         match frame.kind {
-            Kind::EVENT => EventRequest::from_body(frame.body).map(Self::Event),
-            Kind::STATUS_LINE => EventRequest::from_body(frame.body).map(Self::StatusLine),
-            Kind::ENVIRONMENT => Ok(Self::Environment(frame.body)),
-            Kind::YIELD => {
+            FrameKind::EVENT => EventRequest::from_body(frame.body).map(Self::Event),
+            FrameKind::STATUS_LINE => EventRequest::from_body(frame.body).map(Self::StatusLine),
+            FrameKind::ENVIRONMENT => Ok(Self::Environment(frame.body)),
+            FrameKind::YIELD => {
                 let mut rest = &frame.body[..];
                 let [protocol] = take(&mut rest)?;
                 Ok(Self::Yield {
@@ -138,8 +144,8 @@ impl Request {
                     version: Version::from_bits(u64::from_le_bytes(take(&mut rest)?)),
                 })
             }
-            Kind::ASK => Ok(Self::Ask(serde_json::from_slice(&frame.body)?)),
-            Kind(other) => Err(RpcError::UnknownKind(other)),
+            FrameKind::ASK => Ok(Self::Ask(serde_json::from_slice(&frame.body)?)),
+            FrameKind(other) => Err(RpcError::UnknownKind(other)),
         }
     }
 }
@@ -160,7 +166,7 @@ pub enum Response {
     /// The daemon ends. The same bytes in every protocol.
     Yielding,
     /// The answer to an [`Ask`].
-    Told(Told),
+    Reply(AskReply),
     /// One event of the log.
     Row(Box<EventRow>),
 }
@@ -168,7 +174,7 @@ pub enum Response {
 /// The answer to an [`Ask`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Told {
+pub enum AskReply {
     Status(Box<DaemonStatus>),
     /// Sessions, the most urgent first.
     Sessions(Vec<SessionRow>),
@@ -190,7 +196,7 @@ pub enum Told {
 pub fn complete_session<'a>(
     typed: &str,
     ids: impl Iterator<Item = &'a str>,
-) -> Result<String, Told> {
+) -> Result<String, AskReply> {
     let found: BTreeSet<&str> = ids
         .filter(|id| {
             id.get(..typed.len())
@@ -201,8 +207,8 @@ pub fn complete_session<'a>(
     let whole = whole.or_else(|| found.iter().find(|id| id.len() == typed.len()));
     match (whole, found.first(), found.len()) {
         (Some(id), ..) | (None, Some(id), 1) => Ok((*id).to_owned()),
-        (None, None, _) => Err(Told::NoSuchSession(typed.to_owned())),
-        _ => Err(Told::Ambiguous(
+        (None, None, _) => Err(AskReply::NoSuchSession(typed.to_owned())),
+        _ => Err(AskReply::Ambiguous(
             found.into_iter().map(str::to_owned).collect(),
         )),
     }
@@ -263,7 +269,7 @@ impl Response {
     pub fn to_frame(&self) -> Result<Vec<u8>, RpcError> {
         match self {
             Self::Answer { version, output } => frame::encode(
-                Kind::ANSWER,
+                FrameKind::ANSWER,
                 &[
                     &version.to_bits().to_le_bytes(),
                     &[output.exit],
@@ -272,21 +278,22 @@ impl Response {
                     &output.stderr,
                 ],
             ),
-            Self::Hold { for_ms, need_env } => {
-                frame::encode(Kind::HOLD, &[&for_ms.to_le_bytes(), &[u8::from(*need_env)]])
-            }
-            Self::Busy => frame::encode(Kind::BUSY, &[]),
+            Self::Hold { for_ms, need_env } => frame::encode(
+                FrameKind::HOLD,
+                &[&for_ms.to_le_bytes(), &[u8::from(*need_env)]],
+            ),
+            Self::Busy => frame::encode(FrameKind::BUSY, &[]),
             Self::Refused { version } => {
-                frame::encode(Kind::REFUSED, &[&version.to_bits().to_le_bytes()])
+                frame::encode(FrameKind::REFUSED, &[&version.to_bits().to_le_bytes()])
             }
-            Self::Yielding => frame::encode(Kind::YIELDING, &[]),
-            Self::Told(told) => frame::encode(Kind::TOLD, &[&serde_json::to_vec(told)?]),
+            Self::Yielding => frame::encode(FrameKind::YIELDING, &[]),
+            Self::Reply(told) => frame::encode(FrameKind::REPLY, &[&serde_json::to_vec(told)?]),
             Self::Row(row) => {
                 let head = serde_json::to_vec(row)?;
                 let kept = [u8::from(row.payload.is_some())];
                 let payload = row.payload.as_deref().unwrap_or_default();
                 frame::encode(
-                    Kind::ROW,
+                    FrameKind::ROW,
                     &[&(head.len() as u32).to_le_bytes(), &head, &kept, payload],
                 )
             }
@@ -295,13 +302,13 @@ impl Response {
     }
 
     pub fn from_frame(frame: Frame) -> Result<Self, RpcError> {
-        let stable = matches!(frame.kind, Kind::REFUSED | Kind::YIELDING);
+        let stable = matches!(frame.kind, FrameKind::REFUSED | FrameKind::YIELDING);
         if frame.protocol != PROTOCOL && !stable {
             return Err(RpcError::Protocol(frame.protocol));
         }
         let body = frame.body;
         match frame.kind {
-            Kind::ANSWER => {
+            FrameKind::ANSWER => {
                 let mut rest = &body[..];
                 let version = Version::from_bits(u64::from_le_bytes(take(&mut rest)?));
                 let [exit] = take(&mut rest)?;
@@ -314,7 +321,7 @@ impl Response {
                 };
                 Ok(Self::Answer { version, output })
             }
-            Kind::HOLD => {
+            FrameKind::HOLD => {
                 let mut rest = &body[..];
                 let for_ms = u32::from_le_bytes(take(&mut rest)?);
                 let [need_env] = take(&mut rest)?;
@@ -323,13 +330,13 @@ impl Response {
                     need_env: need_env != 0,
                 })
             }
-            Kind::BUSY => Ok(Self::Busy),
-            Kind::REFUSED => Ok(Self::Refused {
+            FrameKind::BUSY => Ok(Self::Busy),
+            FrameKind::REFUSED => Ok(Self::Refused {
                 version: Version::from_bits(u64::from_le_bytes(take(&mut &body[..])?)),
             }),
-            Kind::YIELDING => Ok(Self::Yielding),
-            Kind::TOLD => Ok(Self::Told(serde_json::from_slice(&body)?)),
-            Kind::ROW => {
+            FrameKind::YIELDING => Ok(Self::Yielding),
+            FrameKind::REPLY => Ok(Self::Reply(serde_json::from_slice(&body)?)),
+            FrameKind::ROW => {
                 let mut rest = &body[..];
                 let len = u32::from_le_bytes(take(&mut rest)?) as usize;
                 let (head, mut rest) = rest.split_at_checked(len).ok_or(SHORT)?;
@@ -338,7 +345,7 @@ impl Response {
                 row.payload = (kept != 0).then(|| rest.to_vec());
                 Ok(Self::Row(Box::new(row)))
             }
-            Kind(other) => Err(RpcError::UnknownKind(other)),
+            FrameKind(other) => Err(RpcError::UnknownKind(other)),
         }
     }
 }
@@ -559,7 +566,12 @@ impl EventFrame {
     }
 
     /// Returns the whole frame, of the kind `EVENT` or `STATUS_LINE`.
-    pub fn finish(mut self, kind: Kind, sent: i64, cut: Option<Cut>) -> Result<Vec<u8>, RpcError> {
+    pub fn finish(
+        mut self,
+        kind: FrameKind,
+        sent: i64,
+        cut: Option<Cut>,
+    ) -> Result<Vec<u8>, RpcError> {
         let head = FrameHead::encode(kind, self.0.len() - HEAD).map_err(too_long)?;
         self.0[..HEAD].copy_from_slice(&head);
         self.0[HEAD..HEAD + 8].copy_from_slice(&sent.to_le_bytes());
@@ -596,11 +608,11 @@ impl EventRequest {
 
 /// Encodes the frame of a complete event.
 pub fn encode_event(envelope: &Envelope, payload: &[u8]) -> Result<Vec<u8>, RpcError> {
-    encode_sent(Kind::EVENT, envelope, envelope.at, payload)
+    encode_sent(FrameKind::EVENT, envelope, envelope.at, payload)
 }
 
 pub(crate) fn encode_sent(
-    kind: Kind,
+    kind: FrameKind,
     envelope: &Envelope,
     sent: i64,
     payload: &[u8],

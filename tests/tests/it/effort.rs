@@ -9,7 +9,7 @@ use std::process::Command;
 use becket_tests::world::{Called, World, call};
 use becket_wire::effort::{Artifact, Caller, EffortAsk, EffortDo, EffortRow, EffortTold};
 use becket_wire::frame::Decoder;
-use becket_wire::rpc::{Ask, Request, Response, Told};
+use becket_wire::rpc::{Ask, AskReply, Request, Response};
 use serde_json::{Value, json};
 
 const SESSION: &str = "0190c2f0-0000-7000-8000-00000000000a";
@@ -61,7 +61,7 @@ impl Scene {
         self.event(SESSION, "PreToolUse", &fields)
     }
 
-    fn ask(&self, session: Option<&str>, what: EffortDo) -> Told {
+    fn ask(&self, session: Option<&str>, what: EffortDo) -> AskReply {
         let project = self.project.display().to_string();
         let ask = Ask::Effort(Box::new(EffortAsk {
             caller: Caller {
@@ -77,7 +77,7 @@ impl Scene {
 
     fn effort(&self, what: EffortDo) -> EffortRow {
         match self.ask(Some(SESSION), what) {
-            Told::Effort(told) => match *told {
+            AskReply::Effort(told) => match *told {
                 EffortTold::Effort(row) | EffortTold::Written { effort: row, .. } => row,
                 other => panic!("{other:?}"),
             },
@@ -87,7 +87,7 @@ impl Scene {
 
     fn refusal(&self, what: EffortDo) -> String {
         match self.ask(Some(SESSION), what) {
-            Told::No(why) => why,
+            AskReply::No(why) => why,
             other => panic!("{other:?}"),
         }
     }
@@ -99,7 +99,7 @@ impl Scene {
 }
 
 /// What the daemon of this world says to a request.
-pub fn told(world: &World, ask: Ask) -> Told {
+pub fn told(world: &World, ask: Ask) -> AskReply {
     let mut stream = UnixStream::connect(world.path("run/socket")).expect("a daemon");
     let frame = Request::Ask(ask).to_frame().expect("a frame");
     stream.write_all(&frame).expect("a request");
@@ -108,7 +108,7 @@ pub fn told(world: &World, ask: Ask) -> Told {
     loop {
         if let Some(frame) = decoder.next_frame().expect("a frame") {
             match Response::from_frame(frame).expect("a response") {
-                Response::Told(told) => return told,
+                Response::Reply(told) => return told,
                 other => panic!("{other:?}"),
             }
         }
@@ -225,7 +225,7 @@ fn standalone_gives_the_same_opinion_and_a_killed_daemon_loses_nothing() {
     );
     scene.world.start_daemon();
     assert!(scene.bash("make").is_silent(), "a new window counts from 0");
-    let Told::Effort(told) = scene.ask(Some(SESSION), EffortDo::Show { dialogue: true }) else {
+    let AskReply::Effort(told) = scene.ask(Some(SESSION), EffortDo::Show { dialogue: true }) else {
         panic!("no effort");
     };
     let EffortTold::Shown { windows, .. } = *told else {
@@ -363,7 +363,7 @@ fn directives_come_with_trust_once_for_each_agent() {
         assert_eq!(read(None, "src/deep/a.rs"), trusted);
         assert!(!read(None, "src/b.rs"));
         assert_eq!(read(Some("sub"), "src/deep/b.rs"), trusted);
-        let Told::Effort(told) = scene.ask(Some(SESSION), EffortDo::Show { dialogue: false })
+        let AskReply::Effort(told) = scene.ask(Some(SESSION), EffortDo::Show { dialogue: false })
         else {
             panic!("no effort");
         };

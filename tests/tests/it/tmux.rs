@@ -14,7 +14,7 @@ use becket_tests::skip::{Unavailable, skip};
 use becket_tests::terminal::Terminal;
 use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::World;
-use becket_wire::rpc::{Ask, Request, Response, SeenAt, Told};
+use becket_wire::rpc::{Ask, AskReply, Request, Response, SeenAt};
 use becket_wire::session::{Display, SessionRow};
 use serde_json::{Value, json};
 
@@ -42,20 +42,20 @@ impl FakeSessions {
         })
     }
 
-    fn answer(&self, ask: &Ask) -> Told {
+    fn answer(&self, ask: &Ask) -> AskReply {
         let Ask::Sessions(query) = ask else {
-            return Told::Done;
+            return AskReply::Done;
         };
         let rows = self.rows.lock().expect("rows").clone();
         let Some(prefix) = &query.session else {
-            return Told::Sessions(rows);
+            return AskReply::Sessions(rows);
         };
         let begins = |row: &SessionRow| row.session_id.starts_with(prefix.as_str());
         let found: Vec<SessionRow> = rows.into_iter().filter(begins).collect();
         match found.len() {
-            0 => Told::NoSuchSession(prefix.clone()),
-            1 => Told::Sessions(found),
-            _ => Told::Ambiguous(found.into_iter().map(|row| row.session_id).collect()),
+            0 => AskReply::NoSuchSession(prefix.clone()),
+            1 => AskReply::Sessions(found),
+            _ => AskReply::Ambiguous(found.into_iter().map(|row| row.session_id).collect()),
         }
     }
 

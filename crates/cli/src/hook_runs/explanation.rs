@@ -3,7 +3,6 @@
 
 use becket_daemon::store::LoggedRun;
 use becket_wire::rpc::{DecisionRow, EventRow, Source};
-use becket_wire::run::{CANCELLED, CUT_OFF, ORPHANED};
 use serde::Serialize;
 
 use crate::ui::style::{BAD, BOLD, DIM, Look, WARN};
@@ -180,7 +179,7 @@ fn judged(why: &Why, look: &Look) -> String {
         Source::Alone => format!("standalone ({})", missed(&detour)),
     };
     match why.event.took_us {
-        Some(took) if ended_so(why, ORPHANED) => format!(
+        Some(took) if ended_so(why, &RunOutcome::Orphaned) => format!(
             "{judged}, in {}; becket was killed before, and the answers of its hooks were lost",
             time::took(took)
         ),
@@ -189,8 +188,8 @@ fn judged(why: &Why, look: &Look) -> String {
     }
 }
 
-fn ended_so(why: &Why, outcome: &str) -> bool {
-    why.runs.iter().any(|found| found.run.outcome == outcome)
+fn ended_so(why: &Why, outcome: &RunOutcome) -> bool {
+    why.runs.iter().any(|found| found.run.outcome == *outcome)
 }
 
 /// Returns true if the event may still be answered.
@@ -200,7 +199,7 @@ fn is_open(why: &Why, look: &Look) -> bool {
 
 /// Formats the reason why there is no answer.
 fn unanswered(why: &Why, look: &Look) -> String {
-    if ended_so(why, ORPHANED) {
+    if ended_so(why, &RunOutcome::Orphaned) {
         return "becket was killed, and the answers of its hooks were lost".to_owned();
     }
     running(why, look).unwrap_or_else(|| not_to_come(why, look).to_owned())
@@ -219,10 +218,10 @@ fn running(why: &Why, look: &Look) -> Option<String> {
 }
 
 fn not_to_come(why: &Why, look: &Look) -> &'static str {
-    if ended_so(why, CANCELLED) {
+    if ended_so(why, &RunOutcome::Cancelled) {
         return "Claude Code ended or stopped waiting, and its hooks were ended";
     }
-    if ended_so(why, CUT_OFF) {
+    if ended_so(why, &RunOutcome::CutOff) {
         return "the daemon ended before its hooks did, and Claude Code got an error";
     }
     match (why.event.source, is_open(why, look)) {

@@ -4,8 +4,8 @@ use anyhow::{Context, Result};
 use becket_daemon::store::{self, Decision, EventRecord, LoggedRun, RunQuery, spool};
 use becket_engine::process::{RunFile, running};
 use becket_wire::EventId;
+use becket_wire::hook_run::RunRow;
 use becket_wire::rpc::{EventQuery, EventRow};
-use becket_wire::run::RunRow;
 use rusqlite::Connection;
 
 use crate::client::Client;

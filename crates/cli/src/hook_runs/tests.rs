@@ -2,8 +2,8 @@
 
 use becket_daemon::store::LoggedRun;
 use becket_wire::Account;
+use becket_wire::hook_run::{RunOutcome, RunRow};
 use becket_wire::rpc::{DecisionRow, EventRow, Source};
-use becket_wire::run::{CANCELLED, CUT_OFF, RunRow};
 
 use super::explanation::{Skipped, Why, explain};
 use crate::hook_runs::{self, Times, stats};
@@ -22,7 +22,7 @@ fn run(hook: &str, ago: i64, took_us: i64) -> LoggedRun {
             at: NOW - ago,
             took_us,
             exit: Some(0),
-            outcome: "ok".to_owned(),
+            outcome: RunOutcome::Ok,
             decision: None,
             said: 0,
             note: None,
@@ -44,7 +44,7 @@ fn morning() -> Vec<LoggedRun> {
     refused.run.decision = Some("block".to_owned());
     refused.run.said = 412;
     let mut begun = run("notify-team", 3 * MINUTE, 2100);
-    begun.run.outcome = "async".to_owned();
+    begun.run.outcome = RunOutcome::Async;
     begun.run.exit = None;
     begun.run.event = "Stop".to_owned();
     begun.tool = None;
@@ -136,7 +136,7 @@ fn an_event_that_nobody_answered_says_why() {
         why.detour = detour.map(str::to_owned);
         why.runs.truncate(1);
         match outcome {
-            Some(outcome) => why.runs[0].run.outcome = outcome.to_owned(),
+            Some(outcome) => why.runs[0].run.outcome = outcome.into(),
             None => why.runs.clear(),
         }
         let told = shown(&explain(&why, &look(120)));
@@ -145,9 +145,9 @@ fn an_event_that_nobody_answered_says_why() {
     };
     let (daemon, alone) = (Source::Daemon, Source::Alone);
     let told = [
-        judged(daemon, None, MINUTE, Some(CANCELLED)),
-        judged(alone, Some("absent"), MINUTE, Some(CANCELLED)),
-        judged(daemon, None, MINUTE, Some(CUT_OFF)),
+        judged(daemon, None, MINUTE, Some("cancelled")),
+        judged(alone, Some("absent"), MINUTE, Some("cancelled")),
+        judged(daemon, None, MINUTE, Some("cut off")),
         judged(daemon, None, MINUTE, Some("orphaned")),
         judged(daemon, None, MINUTE, Some("ok")),
         judged(daemon, None, MINUTE, None),

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use anstyle::Style;
 use becket_wire::Output;
 use becket_wire::answer::Answer;
+use becket_wire::hook_run::RunOutcome;
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
@@ -191,7 +192,7 @@ pub fn json<'a>(tried: &'a TrialResult, sample: &'a Sample, standing: Option<&'a
         standing,
         took_us: row.took_us,
         exit: row.exit,
-        outcome: &row.outcome,
+        outcome: row.outcome.as_str(),
         note: row.note.as_deref(),
         decision: row.decision.as_deref(),
         reason: reason.map(str::to_owned),

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use becket_daemon::lifecycle::now_ms;
 use becket_wire::Place;
-use becket_wire::rpc::{Ask, EventQuery, EventRow, Response, Told};
+use becket_wire::account::guard_id;
+use becket_wire::rpc::{Ask, AskReply, EventQuery, EventRow, Response};
 use becket_wire::session::{SessionQuery, SessionRow};
 use ratatui::crossterm::event;
 
@@ -287,7 +288,7 @@ fn receive_events(
 /// Returns the code that allows a call once which a guard denied.
 fn allow_once(world: &World, row: &EventRow) -> Option<String> {
     let decision = row.decision.as_ref()?;
-    let is_guards = decision.by.as_deref()?.starts_with("guard:") && decision.answer == "deny";
+    let is_guards = guard_id(decision.by.as_deref()?).is_some() && decision.answer == "deny";
     let mut denied = denied_calls(world).into_iter().filter(|_| is_guards);
     denied
         .find(|denied| denied.event_id == row.id)
@@ -445,7 +446,7 @@ mod tests {
         fn watched(listener: &UnixListener, session: &str) -> Self {
             let mut caller = Self::accept(listener);
             assert_eq!(caller.asked(), Some(Ask::Status));
-            caller.say(&Response::Told(Told::Status(Box::new(DaemonStatus {
+            caller.say(&Response::Reply(AskReply::Status(Box::new(DaemonStatus {
                 pid: 1,
                 version: Version::current(),
                 protocol: PROTOCOL,
@@ -458,7 +459,7 @@ mod tests {
                 ending: false,
             }))));
             assert_eq!(caller.asked(), Some(Ask::Watch));
-            caller.say(&Response::Told(Told::Sessions(vec![row(session)])));
+            caller.say(&Response::Reply(AskReply::Sessions(vec![row(session)])));
             caller
         }
     }
@@ -489,7 +490,7 @@ mod tests {
         let (to, from) = sync_channel(QUEUE);
         std::thread::spawn(move || follow_sessions(&world, &to));
         let mut first = Caller::watched(&listener, "a");
-        first.say(&Response::Told(Told::Changed(Box::new(row("b")))));
+        first.say(&Response::Reply(AskReply::Changed(Box::new(row("b")))));
         let heard: Vec<String> = (0..3).map(|_| next(&from)).collect();
         assert_eq!(heard, ["a trouble", "all a", "one b"]);
         first.say(&Response::Yielding);
@@ -528,7 +529,7 @@ mod tests {
         };
         assert_eq!(first.asked(), query("a"));
         first.say(&Response::Row(Box::new(event(7))));
-        first.say(&Response::Told(Told::Done));
+        first.say(&Response::Reply(AskReply::Done));
         first.say(&Response::Row(Box::new(event(8))));
         assert_eq!([next(&from), next(&from)], ["a: 7 Stop", "a: 8 Stop"]);
         follower.show_session(Some("a"));

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use becket_engine::config::{self, Problem, Severity, Snapshot, Standing, Value};
+use becket_engine::config::{self, FileStatus, Problem, Severity, Snapshot, Value};
 use becket_engine::hooks::Action;
 use becket_engine::process::Program;
 use becket_engine::program;
@@ -264,7 +264,7 @@ fn column_width(rows: &[[String; 3]], column: usize, limit: usize) -> usize {
 fn warnings(snapshot: &Snapshot) -> String {
     let mut out = String::new();
     for file in &snapshot.files {
-        if file.standing == Standing::NotTrusted {
+        if file.status == FileStatus::NotTrusted {
             writeln!(
                 out,
                 "{DIM}{}: not trusted: ignored{DIM:#}",
@@ -302,7 +302,7 @@ fn files(snapshot: &Snapshot) -> String {
     let rows = snapshot.files.iter().map(|file| {
         let path = file.source.file.display().to_string();
         let level = file.source.level.name().to_owned();
-        [level, path, standing(file.standing).to_owned()]
+        [level, path, standing(file.status).to_owned()]
     });
     columns(&rows.collect::<Vec<_>>(), usize::MAX)
 }
@@ -326,13 +326,13 @@ fn check(snapshot: &Snapshot, json: bool) -> ExitCode {
     }
 }
 
-fn standing(standing: Standing) -> &'static str {
+fn standing(standing: FileStatus) -> &'static str {
     match standing {
-        Standing::Absent => "absent",
-        Standing::InForce => "in force",
-        Standing::NotTrusted => "not trusted: ignored",
-        Standing::LastGood => "broken: its last good copy is in force",
-        Standing::Broken => "broken: not in force",
+        FileStatus::Absent => "absent",
+        FileStatus::InForce => "in force",
+        FileStatus::NotTrusted => "not trusted: ignored",
+        FileStatus::LastGood => "broken: its last good copy is in force",
+        FileStatus::Broken => "broken: not in force",
     }
 }
 
@@ -416,7 +416,7 @@ fn problem_json(problem: &Problem) -> Json {
 
 #[cfg(test)]
 mod tests {
-    use becket_engine::config::{Files, Loader};
+    use becket_engine::config::{ConfigFiles, Loader};
     use becket_wire::Place;
 
     use super::*;
@@ -435,7 +435,7 @@ mod tests {
         );
         write("managed.toml", "[daemon]\nidle = \"soon\" # é\n");
         write("project/.becket/config.toml", "[guards.x]\n");
-        let files = Files {
+        let files = ConfigFiles {
             system: path("system.toml"),
             user: path("home/config.toml"),
             project: Some(path("project")),

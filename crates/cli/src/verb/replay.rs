@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use becket_wire::hook_run::RunRow;
 use becket_wire::rpc::{EventQuery, EventRow};
-use becket_wire::run::RunRow;
 use becket_wire::session::SessionRow;
 use serde::Serialize;
 use serde_json::Value;
@@ -219,7 +219,7 @@ pub fn run_hook(world: &World, recording: Recording, typed: &str, json: bool) ->
     if json {
         println!("{}", crate::ui::text::json(&report)?);
     } else {
-        let mut counts = tally(rows(), |row| Some(&row.outcome));
+        let mut counts = tally(rows(), |row| Some(row.outcome.as_str()));
         counts.extend(tally(rows(), |row| row.decision.as_deref()));
         anstream::println!("{}", summary(&report, &counts));
     }

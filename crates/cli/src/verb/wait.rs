@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use becket_engine::session::json;
-use becket_wire::rpc::{Ask, Response, Told};
+use becket_wire::rpc::{Ask, AskReply, Response};
 use becket_wire::session::{Display, SessionRow};
 
 use crate::client::{
@@ -174,8 +174,8 @@ impl Waiting<'_> {
             let row = match client.next_in_stream() {
                 Err(error) if is_late(&error) => return Err(self.too_late()),
                 Err(error) => return Err(error),
-                Ok(Response::Told(Told::Sessions(rows))) => Some(self.among(rows)?),
-                Ok(Response::Told(Told::Changed(row))) => {
+                Ok(Response::Reply(AskReply::Sessions(rows))) => Some(self.among(rows)?),
+                Ok(Response::Reply(AskReply::Changed(row))) => {
                     Some(*row).filter(|row| row.session_id == self.last.session_id)
                 }
                 Ok(Response::Told(Told::Done)) => return Err(gone()),

@@ -12,8 +12,8 @@ use becket_engine::judge::Verdict;
 use becket_engine::pipeline::{FinishedEvent, finish, read_files, wants_files};
 use becket_engine::process::Cancel;
 use becket_engine::session::EventOutcome;
+use becket_wire::hook_run::{RunOutcome, RunRow};
 use becket_wire::rpc::{Response, RpcError, read_environment};
-use becket_wire::run::RunRow;
 use becket_wire::{Output, Place};
 use tokio::sync::mpsc;
 use tracing::warn;
@@ -439,7 +439,7 @@ impl QueuedHooks {
         let mut rows = Vec::new();
         for hook in left_out {
             rows.push(RunRow {
-                outcome: "not started".to_owned(),
+                outcome: RunOutcome::NotStarted,
                 note: Some(note.clone()),
                 ..plan.background_row(&hook)
             });

@@ -1,7 +1,7 @@
 //! Changes of live state that need no decision: events from the spool, inferences, figures of the status line, and
 //! notices.
 
-use becket_engine::notice::{self, Change, Notice};
+use becket_engine::notice::{self, DisplayChange, Notice};
 use becket_engine::pipeline::PreparedEvent;
 use becket_engine::session::{EventOutcome, Inference};
 use becket_engine::statusline::{StatusLineContent, answer, beneath, figures, fingerprint};
@@ -143,7 +143,7 @@ impl Core {
         // Only the config of becket's home: reading a project's config may block.
         let (config, _) = self.configs.current(None);
         let minute = notice::minute_of_day(now);
-        let notice = notice::of(&config.config.notice, change, event, minute);
+        let notice = notice::for_change(&config.config.notice, change, event, minute);
         self.run_notice(notice.as_ref());
     }
 
@@ -163,7 +163,7 @@ impl Core {
             };
             let (config, _) = self.configs.current(None);
             let minute = notice::minute_of_day(now);
-            let notice = notice::of_ran_denied(&config.config.notice, &row, tool, minute);
+            let notice = notice::for_ran_denied(&config.config.notice, &row, tool, minute);
             self.run_notice(notice.as_ref());
         }
     }

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
+use becket_wire::rpc::AskReply;
 use becket_wire::rpc::SeenAt;
-use becket_wire::rpc::Told;
 use becket_wire::session::{Display, Status};
 use becket_wire::{EventId, Place, Version};
 use serde_json::json;
@@ -107,7 +107,7 @@ impl TestRegistry {
         rows.try_recv().unwrap()
     }
 
-    fn name(&mut self, session: &str, title: Option<String>) -> Told {
+    fn name(&mut self, session: &str, title: Option<String>) -> AskReply {
         let session = session.to_owned();
         self.ask(|done| RegistryRequest::Name {
             session,
@@ -319,10 +319,10 @@ fn a_prefix_has_to_match_one_session() {
     let mut name = |prefix: &str| test.name(prefix, None);
     assert_eq!(
         name("ab"),
-        Told::Ambiguous(vec!["abc".into(), "abd".into()])
+        AskReply::Ambiguous(vec!["abc".into(), "abd".into()])
     );
-    assert_eq!(name("abd"), Told::Done);
-    assert_eq!(name("x"), Told::NoSuchSession("x".into()));
+    assert_eq!(name("abd"), AskReply::Done);
+    assert_eq!(name("x"), AskReply::NoSuchSession("x".into()));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use becket_wire::effort::{
     MessageRow, TaskRow, WindowRow,
 };
 use becket_wire::event::EventName;
-use becket_wire::rpc::{Envelope, Told};
+use becket_wire::rpc::{AskReply, Envelope};
 use becket_wire::{EventId, Head};
 use rusqlite::Connection;
 
@@ -293,11 +293,13 @@ impl Registry {
         ask: EffortAsk,
         prepared: Prepared,
         now: i64,
-    ) -> Told {
+    ) -> AskReply {
         match self.do_effort(database, ask, prepared, now) {
-            Ok(told) => Told::Effort(Box::new(told)),
-            Err(Refused::No(why)) => Told::No(why),
-            Err(Refused::Database(why)) => Told::No(format!("could not read the database: {why}")),
+            Ok(told) => AskReply::Effort(Box::new(told)),
+            Err(Refused::No(why)) => AskReply::No(why),
+            Err(Refused::Database(why)) => {
+                AskReply::No(format!("could not read the database: {why}"))
+            }
         }
     }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use becket_engine::mask::Masker;
+use becket_wire::hook_run::{RunOutcome, RunRow};
 use becket_wire::rpc::{Envelope, EventQuery, EventRow, Source};
-use becket_wire::run::RunRow;
 use becket_wire::{EventId, Head, Place, Version};
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -122,7 +122,7 @@ pub(crate) fn run(number: u32, hook: &str) -> RunRow {
         at: i64::from(number),
         took_us: 1200,
         exit: Some(0),
-        outcome: "ok".to_owned(),
+        outcome: RunOutcome::Ok,
         decision: None,
         said: 0,
         note: None,

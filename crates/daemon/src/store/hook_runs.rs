@@ -2,8 +2,8 @@
 
 use becket_wire::EventId;
 use becket_wire::account;
+use becket_wire::hook_run::{RunOutcome, RunRow};
 use becket_wire::log::RAN_DENIED;
-use becket_wire::run::{FINE, RunRow, UNDER_WAY};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
@@ -74,11 +74,11 @@ pub(super) fn insert(connection: &Connection, runs: &[RunRow]) -> rusqlite::Resu
             run.at,
             run.took_us,
             run.exit,
-            run.outcome,
+            run.outcome.as_str(),
             run.decision,
             i64::try_from(run.said).unwrap_or(i64::MAX),
             run.note,
-            UNDER_WAY,
+            RunOutcome::Async.as_str(),
         ])?;
     }
     Ok(())
@@ -122,7 +122,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<LoggedRun> {
             at: row.get(5)?,
             took_us: row.get(6)?,
             exit: row.get(7)?,
-            outcome: row.get(8)?,
+            outcome: RunOutcome::from(row.get::<_, String>(8)?),
             decision: row.get(9)?,
             said: row.get::<_, i64>(10)?.unsigned_abs(),
             note: row.get(11)?,
@@ -211,7 +211,7 @@ mod tests {
         let failed = RunRow {
             agent_id: Some("a1".into()),
             exit: None,
-            outcome: "timed out".into(),
+            outcome: RunOutcome::TimedOut,
             decision: Some("deny".into()),
             said: 104_857_600,
             note: Some("no end after 30s".into()),
@@ -294,7 +294,7 @@ mod tests {
     fn the_end_of_a_background_run_replaces_its_beginning() {
         let connection = Home::new().open();
         let begun = RunRow {
-            outcome: UNDER_WAY.into(),
+            outcome: RunOutcome::Async,
             ..run(1, "notify")
         };
         let ended = RunRow {
@@ -335,7 +335,7 @@ mod tests {
         assert_eq!(last(None), Some((1, id(1))));
         assert_eq!(last(Some("s")), Some((1, id(1))));
         let failed = RunRow {
-            outcome: "timed out".into(),
+            outcome: RunOutcome::TimedOut,
             session_id: Some("other".into()),
             ..run(2, "lint")
         };

@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use becket_engine::mask::Masker;
-use becket_wire::frame::{self, Decoder, HEAD, Kind, MAX_BODY};
+use becket_wire::frame::{self, Decoder, FrameKind, HEAD, MAX_BODY};
+use becket_wire::hook_run::RunRow;
 use becket_wire::rpc::{Envelope, Request, RpcError, Source, encode_event};
-use becket_wire::run::RunRow;
 use becket_wire::{EventId, Head, Place};
 use rusqlite::{Connection, TransactionBehavior};
 use serde::{Deserialize, Serialize};
@@ -437,7 +437,6 @@ mod tests {
     use std::time::SystemTime;
 
     use becket_engine::session::{EventOutcome, Session};
-    use becket_wire::run::{CANCELLED, CUT_OFF, UNDER_WAY};
     use proptest::prelude::*;
 
     use super::super::fixtures::{
@@ -495,7 +494,7 @@ mod tests {
 
     fn ran(event: u32, hook: &str, outcome: &str) -> RunRow {
         RunRow {
-            outcome: outcome.to_owned(),
+            outcome: outcome.into(),
             ..run(event, hook)
         }
     }
@@ -798,7 +797,7 @@ mod tests {
             if apart {
                 daemon.take_in();
             }
-            let later = vec![ran(1, "notify", "failed"), ran(1, "lint", UNDER_WAY)];
+            let later = vec![ran(1, "notify", "failed"), ran(1, "lint", "async")];
             add_runs(&daemon.home, 1, later);
             let spooled = read_all(&daemon.home.place, &masker());
             assert_eq!(spooled.len(), 1);

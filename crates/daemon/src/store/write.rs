@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use becket_engine::mask::Masker;
 use becket_wire::Place;
+use becket_wire::hook_run::RunRow;
 use becket_wire::rpc::EventRow;
-use becket_wire::run::RunRow;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::broadcast;
 use tracing::{error, info, warn};

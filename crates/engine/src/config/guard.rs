@@ -42,7 +42,7 @@ const FED: [(&str, Fed); 4] = [
 
 const FAIL: [(&str, bool); 2] = [("open", false), ("closed", true)];
 
-const fn key(name: &'static str, form: Form, about: &'static str) -> TableKey {
+pub(super) const fn key(name: &'static str, form: Form, about: &'static str) -> TableKey {
     TableKey { name, form, about }
 }
 

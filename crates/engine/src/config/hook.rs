@@ -28,7 +28,7 @@ const NAMING: [&str; 2] = ["run", "command"];
 
 /// The hooks of a config, and all their keys with their origins.
 #[derive(Debug, Default)]
-pub struct Named {
+pub struct ReadHooks {
     pub hooks: Vec<Arc<Hook>>,
     pub settings: BTreeMap<String, Setting>,
     pub problems: Vec<Problem>,
@@ -36,7 +36,7 @@ pub struct Named {
 
 /// The project of the hooks.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Around<'a> {
+pub struct HookProject<'a> {
     /// The folder of the project; none if `.becket` in it is becket's own home, which belongs to the user.
     pub folder: Option<&'a Path>,
     pub approved: Option<&'a Arc<Approved>>,
@@ -46,8 +46,12 @@ pub struct Around<'a> {
 
 /// Reads the hooks of all layers in force, lowest first, then those of an untrusted project, which are listed
 /// and change none of the others.
-pub fn read(in_force: &[RawTable], untrusted: &[RawTable], around: &Around<'_>) -> Named {
-    let mut named = Named::default();
+pub fn read(
+    in_force: &[RawTable],
+    untrusted: &[RawTable],
+    hook_project: &HookProject<'_>,
+) -> ReadHooks {
+    let mut named = ReadHooks::default();
     for (tables, in_force) in [(in_force, true), (untrusted, false)] {
         let listed: BTreeSet<String> = named.hooks.iter().map(|hook| hook.name.clone()).collect();
         let mut by_name: BTreeMap<&str, Vec<&RawTable>> = BTreeMap::new();
@@ -61,7 +65,7 @@ pub fn read(in_force: &[RawTable], untrusted: &[RawTable], around: &Around<'_>) 
         }
         for name in names {
             let tables = by_name.remove(name).unwrap_or_default();
-            named.take(name, tables, in_force, around);
+            named.take(name, tables, in_force, hook_project);
         }
     }
     named
@@ -69,7 +73,7 @@ pub fn read(in_force: &[RawTable], untrusted: &[RawTable], around: &Around<'_>) 
 
 /// Returns the longest time that all hooks together may take on an event, including ending them by force. An
 /// event that usually comes late is registered so that Claude Code waits, if a hook has to answer it.
-pub(crate) fn room_on(event: &EventName) -> Duration {
+pub(crate) fn longest_total_time(event: &EventName) -> Duration {
     let waits = if event.comes_late() {
         EventName::PreToolUse.waits()
     } else {
@@ -80,9 +84,9 @@ pub(crate) fn room_on(event: &EventName) -> Duration {
 
 /// Returns the longest time that one hook may run on an event before it is asked to end. If Claude Code waits
 /// for it, there is still time to end it by force and to answer.
-pub(crate) fn longest_on(event: &EventName, is_async: bool) -> Duration {
+pub(crate) fn longest_time(event: &EventName, is_async: bool) -> Duration {
     let ending = if is_async { Duration::ZERO } else { ENDING };
-    room_on(event).saturating_sub(ending)
+    longest_total_time(event).saturating_sub(ending)
 }
 
 /// Makes paths of pinned files in a list absolute, so that the session's folder does not matter.
@@ -99,13 +103,19 @@ fn anchor(program: &mut Program, approved: &Approved) {
     }
 }
 
-impl Named {
-    fn take(&mut self, name: &str, tables: Vec<&RawTable>, in_force: bool, around: &Around<'_>) {
+impl ReadHooks {
+    fn take(
+        &mut self,
+        name: &str,
+        tables: Vec<&RawTable>,
+        in_force: bool,
+        hook_project: &HookProject<'_>,
+    ) {
         let built_in = BuiltIn::find(name);
-        let Some(merged) = Merged::of(tables, built_in, &mut self.problems) else {
+        let Some(merged) = MergedHook::of(tables, built_in, &mut self.problems) else {
             return;
         };
-        match merged.hook(name, in_force, around) {
+        match merged.hook(name, in_force, hook_project) {
             Ok((hook, warning)) => {
                 self.problems.extend(warning);
                 if in_force {
@@ -121,7 +131,7 @@ impl Named {
 }
 
 /// One hook, merged from all its tables.
-struct Merged<'a> {
+struct MergedHook<'a> {
     built_in: Option<&'static BuiltIn>,
     /// The table that names it first.
     first: &'a RawTable,
@@ -129,7 +139,7 @@ struct Merged<'a> {
     keys: BTreeMap<&'a str, (&'a RawTable, &'a RawKey)>,
 }
 
-impl<'a> Merged<'a> {
+impl<'a> MergedHook<'a> {
     /// Merges the tables of one hook. If the managed file defines it, no other table counts.
     fn of(
         mut tables: Vec<&'a RawTable>,
@@ -175,18 +185,20 @@ impl<'a> Merged<'a> {
         &self,
         name: &str,
         in_force: bool,
-        around: &Around<'_>,
+        hook_project: &HookProject<'_>,
     ) -> Result<(Hook, Option<Problem>), Box<Problem>> {
         let mut action = self.action(name)?;
         let description = self.description(&action);
-        let approved = around.approved.filter(|_| self.runs_program_of_project());
+        let approved = hook_project
+            .approved
+            .filter(|_| self.runs_program_of_project());
         if let (Some(approved), Action::Run(program)) = (approved, &mut action) {
             anchor(program, approved);
         }
         let on = self.events(name)?;
         let (timeout, warning) = self.timeout(name, &on);
-        let is_trusted = around.approved.is_some();
-        let project = around.folder.filter(|_| !is_trusted);
+        let is_trusted = hook_project.approved.is_some();
+        let project = hook_project.folder.filter(|_| !is_trusted);
         let needs_trust = match &action {
             Action::BuiltIn(built_in, _) => built_in.starts_project_tools,
             Action::Run(program) => project.is_some_and(|it| names_project_file(program, it)),
@@ -204,7 +216,7 @@ impl<'a> Merged<'a> {
             declared: self.first.origin(),
             off: self.off(),
             untrusted,
-            changed: untrusted && around.changed,
+            changed: untrusted && hook_project.changed,
             managed: self.managed,
             approved: approved.cloned(),
             untrusted_project: project.map(Path::to_path_buf),
@@ -309,8 +321,8 @@ impl<'a> Merged<'a> {
     /// Returns the timeout, at most the longest one that its events allow, and a warning if an event cuts it.
     fn timeout(&self, name: &str, on: &[EventName]) -> (Duration, Option<Problem>) {
         let is_async = self.is_set("async");
-        let longest_on = |event: &EventName| longest_on(event, is_async);
-        let most = on.iter().map(longest_on).max().unwrap_or_default();
+        let longest_time = |event: &EventName| longest_time(event, is_async);
+        let most = on.iter().map(longest_time).max().unwrap_or_default();
         let Some((table, key)) = self.keys.get("timeout") else {
             let own = self.built_in.map_or(most, |built_in| built_in.timeout);
             return (own.min(most), None);
@@ -319,9 +331,9 @@ impl<'a> Merged<'a> {
             Value::Span(said) => said.unwrap_or(Duration::MAX),
             _ => most,
         };
-        let least = on.iter().min_by_key(|event| longest_on(event));
-        let cut = least.filter(|event| longest_on(event) < said).map(|event| {
-            let room = Value::Span(Some(longest_on(event)));
+        let least = on.iter().min_by_key(|event| longest_time(event));
+        let cut = least.filter(|event| longest_time(event) < said).map(|event| {
+            let room = Value::Span(Some(longest_time(event)));
             let waits = Value::Span(Some(event.waits()));
             warning(
                 table,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::value::{Form, Value};
 use super::{Config, Level};
 use crate::mask;
-use crate::notice::{How, On, Quiet};
+use crate::notice::{NoticeChannel, NoticeFilter, QuietHours};
 use crate::process::Program;
 use crate::statusline::Template;
 
@@ -39,6 +39,24 @@ fn number(value: &Value) -> u32 {
     }
 }
 
+fn span(value: &Value) -> Option<Duration> {
+    match value {
+        Value::Span(span) => *span,
+        _ => None,
+    }
+}
+
+fn flag(value: &Value) -> bool {
+    value.as_bool().unwrap_or_default()
+}
+
+fn text(value: &Value) -> &str {
+    match value {
+        Value::Text(text) => text,
+        _ => "",
+    }
+}
+
 pub const KEYS: &[Key] = &[
     Key {
         path: "store.keep_days",
@@ -50,11 +68,7 @@ pub const KEYS: &[Key] = &[
         about: "Prompts and tool data are deleted after this many days; the list of events stays",
         project: false,
         tightens: None,
-        set: |config, _, value| {
-            if let Value::Number(days) = value {
-                config.store.keep_days = u32::try_from(*days).unwrap_or(u32::MAX);
-            }
-        },
+        set: |config, _, value| config.store.keep_days = number(value),
     },
     Key {
         path: "store.keep_bytes",
@@ -78,11 +92,7 @@ pub const KEYS: &[Key] = &[
         about: "The daemon ends after this long without work; the next event starts it again",
         project: false,
         tightens: None,
-        set: |config, _, value| {
-            if let Value::Span(idle) = value {
-                config.daemon.idle = *idle;
-            }
-        },
+        set: |config, _, value| config.daemon.idle = span(value),
     },
     Key {
         path: "mask.enabled",
@@ -93,36 +103,28 @@ pub const KEYS: &[Key] = &[
         tightens: Some(|in_force, new| {
             (in_force, new) == (&Value::Bool(false), &Value::Bool(true))
         }),
-        set: |config, _, value| {
-            if let Value::Bool(enabled) = value {
-                config.mask.enabled = *enabled;
-            }
-        },
+        set: |config, _, value| config.mask.enabled = flag(value),
     },
     Key {
         path: "mask.patterns.*",
-        form: Form::Text(|name, pattern| match mask::check_pattern(name, pattern) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(error.to_string()),
+        form: Form::Text(|name, pattern| {
+            let checked = mask::check_pattern(name, pattern);
+            checked.map(drop).map_err(|error| error.to_string())
         }),
         default: None,
         about: "A regex for secrets of your own; with a group, only the first group is masked",
         project: false,
         tightens: None,
         set: |config, name, value| {
-            if let Value::Text(pattern) = value {
-                config
-                    .mask
-                    .patterns
-                    .insert(name.to_owned(), pattern.clone());
-            }
+            let pattern = text(value).to_owned();
+            config.mask.patterns.insert(name.to_owned(), pattern);
         },
     },
     Key {
         path: "statusline.template",
-        form: Form::Text(|_, text| match Template::parse(text) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(error.to_string()),
+        form: Form::Text(|_, text| {
+            let template = Template::parse(text);
+            template.map(drop).map_err(|error| error.to_string())
         }),
         default: Some(
             "{project} · {effort} · {model} · {bar} {context} · {cost} · {waiting} · {off} · {wrong}",
@@ -131,9 +133,7 @@ pub const KEYS: &[Key] = &[
         project: false,
         tightens: None,
         set: |config, _, value| {
-            if let Value::Text(text) = value {
-                config.statusline.template = Template::parse(text).unwrap_or_default();
-            }
+            config.statusline.template = Template::parse(text(value)).unwrap_or_default();
         },
     },
     Key {
@@ -144,9 +144,7 @@ pub const KEYS: &[Key] = &[
         project: false,
         tightens: None,
         set: |config, _, value| {
-            if let Value::Number(width) = value {
-                config.statusline.bar_width = usize::try_from(*width).unwrap_or(10);
-            }
+            config.statusline.bar_width = usize::try_from(number(value)).unwrap_or(10);
         },
     },
     Key {
@@ -158,11 +156,7 @@ pub const KEYS: &[Key] = &[
         about: "How often Claude Code draws the status line again by itself; `becket init` registers it",
         project: false,
         tightens: None,
-        set: |config, _, value| {
-            if let Value::Span(refresh) = value {
-                config.statusline.refresh = *refresh;
-            }
-        },
+        set: |config, _, value| config.statusline.refresh = span(value),
     },
     Key {
         path: "launch.context",
@@ -171,11 +165,7 @@ pub const KEYS: &[Key] = &[
         about: "A session that `becket run` started is told its id and start with each prompt",
         project: false,
         tightens: None,
-        set: |config, _, value| {
-            if let Value::Bool(context) = value {
-                config.launch.context = *context;
-            }
-        },
+        set: |config, _, value| config.launch.context = flag(value),
     },
     Key {
         path: "effort.remind",
@@ -221,34 +211,29 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         path: "notice.on",
-        form: Form::Text(|_, text| text.parse::<On>().map(drop)),
+        form: Form::Text(|_, text| text.parse::<NoticeFilter>().map(drop)),
         default: Some("off"),
         about: "What you are notified of: `off`, `attention`, `done` (long work and failures), or `all`",
         project: true,
-        tightens: Some(|in_force, new| match (in_force, new) {
-            (Value::Text(in_force), Value::Text(new)) => match (in_force.parse(), new.parse()) {
-                (Ok(in_force), Ok(new)) => On::is_less_than(new, in_force),
+        tightens: Some(
+            |in_force, new| match (text(in_force).parse(), text(new).parse()) {
+                (Ok(in_force), Ok(new)) => NoticeFilter::is_less_than(new, in_force),
                 _ => false,
             },
-            _ => false,
-        }),
+        ),
         set: |config, _, value| {
-            if let Value::Text(text) = value {
-                config.notice.on = text.parse().unwrap_or_default();
-            }
+            config.notice.on = text(value).parse().unwrap_or_default();
         },
     },
     Key {
         path: "notice.how",
-        form: Form::Text(|_, text| text.parse::<How>().map(drop)),
+        form: Form::Text(|_, text| text.parse::<NoticeChannel>().map(drop)),
         default: Some("bell"),
         about: "How the terminal notifies you: `bell`, `osc9`, `osc777`; or always by `command`",
         project: false,
         tightens: None,
         set: |config, _, value| {
-            if let Value::Text(text) = value {
-                config.notice.how = text.parse().unwrap_or_default();
-            }
+            config.notice.how = text(value).parse().unwrap_or_default();
         },
     },
     Key {
@@ -275,37 +260,29 @@ pub const KEYS: &[Key] = &[
         about: "You are notified of finished work if your last prompt is older than this",
         project: false,
         tightens: None,
-        set: |config, _, value| {
-            if let Value::Span(after) = value {
-                config.notice.after = *after;
-            }
-        },
+        set: |config, _, value| config.notice.after = span(value),
     },
     Key {
         path: "notice.quiet",
-        form: Form::Text(|_, text| Quiet::read(text).map(drop)),
+        form: Form::Text(|_, text| QuietHours::read(text).map(drop)),
         default: Some("never"),
         about: "Hours without notices, by local time: `22:00-07:00`",
         project: false,
         tightens: None,
         set: |config, _, value| {
-            if let Value::Text(text) = value {
-                config.notice.quiet = Quiet::read(text).unwrap_or_default();
-            }
+            config.notice.quiet = QuietHours::read(text(value)).unwrap_or_default();
         },
     },
     Key {
         path: "notice.projects.*",
-        form: Form::Text(|_, text| text.parse::<On>().map(drop)),
+        form: Form::Text(|_, text| text.parse::<NoticeFilter>().map(drop)),
         default: None,
         about: "Replaces `notice.on` for a project, by its folder or its name",
         project: false,
         tightens: None,
         set: |config, name, value| {
-            if let Value::Text(text) = value {
-                let on = text.parse().unwrap_or_default();
-                config.notice.projects.insert(name.to_owned(), on);
-            }
+            let on = text(value).parse().unwrap_or_default();
+            config.notice.projects.insert(name.to_owned(), on);
         },
     },
 ];

@@ -13,7 +13,7 @@ use becket_wire::Place;
 use becket_wire::place::fnv1a;
 
 use super::guard;
-use super::hook::Around;
+use super::hook::HookProject;
 use super::layer::{Layer, Level, RawTable, Source};
 use super::merge::{Effective, Setting, merge};
 use super::overrides::{parse_pairs, parse_variables};
@@ -28,14 +28,14 @@ use crate::trust::{Approved, Pins, Project, Trust, Watch, hash_of};
 
 /// The files of the config, lowest first.
 #[derive(Debug, Clone)]
-pub struct Files {
+pub struct ConfigFiles {
     pub system: PathBuf,
     pub user: PathBuf,
     pub project: Option<PathBuf>,
     pub managed: PathBuf,
 }
 
-impl Files {
+impl ConfigFiles {
     pub fn of(place: &Place) -> Self {
         Self {
             system: PathBuf::from("/etc/becket/config.toml"),
@@ -82,7 +82,7 @@ fn real_path(path: &Path) -> PathBuf {
 
 /// The state of a config file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum FileStatus {
     Absent,
     InForce,
     /// It belongs to a project that the user has not trusted.
@@ -95,9 +95,9 @@ pub enum Standing {
 
 /// One file of the config, and its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct FileReport {
     pub source: Source,
-    pub standing: Standing,
+    pub status: FileStatus,
 }
 
 /// The config at one moment.
@@ -112,7 +112,7 @@ pub struct Snapshot {
     pub guards: Rules,
     /// The skills, including becket's own.
     pub skills: Skills,
-    pub files: Vec<Report>,
+    pub files: Vec<FileReport>,
     pub problems: Vec<Problem>,
     /// The project, and its trust.
     pub project: Option<Project>,
@@ -127,7 +127,7 @@ impl Snapshot {
     }
 
     /// Returns the hooks that would run if the project were trusted.
-    pub fn resting_hooks(&self) -> impl Iterator<Item = &str> {
+    pub fn untrusted_hooks(&self) -> impl Iterator<Item = &str> {
         let hooks = self.hooks.iter();
         let untrusted = hooks.filter(|hook| hook.untrusted && hook.off.is_none());
         untrusted.map(|hook| &*hook.name)
@@ -152,7 +152,7 @@ impl Loader {
     /// Makes a loader for the files of becket's home and of a project. `may_write` keeps a copy of each file
     /// that parses: only the daemon does.
     pub fn new(place: &Place, project: Option<&Path>, may_write: bool) -> Self {
-        let mut files = Files::of(place);
+        let mut files = ConfigFiles::of(place);
         files.project = project.map(Path::to_path_buf);
         Self::with_files(&files, place, may_write)
     }
@@ -168,7 +168,7 @@ impl Loader {
     }
 
     /// Makes a loader for files in other places.
-    pub fn with_files(files: &Files, place: &Place, may_write: bool) -> Self {
+    pub fn with_files(files: &ConfigFiles, place: &Place, may_write: bool) -> Self {
         let has_folder = files.folder().is_some();
         let project = files.project.as_ref();
         Self {
@@ -243,7 +243,7 @@ impl Loader {
         let pins = project.pins();
         let mut foreign = self.files.iter().filter(|it| it.source.level.is_foreign());
         let are_approved = foreign.all(|file| match (file.hash(), file.source.level) {
-            (None, _) => file.standing(true) == Standing::Absent,
+            (None, _) => file.status(true) == FileStatus::Absent,
             (Some(hash), Level::Project) => pins.has(".becket/config.toml", &hash),
             (Some(hash), Level::Local) => pins.has(".becket/local.toml", &hash),
             _ => true,
@@ -254,7 +254,7 @@ impl Loader {
     fn snapshot(&self, generation: u64) -> Snapshot {
         let approved = self.approved();
         let trusted = approved.is_some();
-        let counts = |file: &&ConfigFile| file.standing(trusted) != Standing::NotTrusted;
+        let counts = |file: &&ConfigFile| file.status(trusted) != FileStatus::NotTrusted;
         let in_force = self
             .files
             .iter()
@@ -271,12 +271,12 @@ impl Loader {
             .flat_map(|it| it.tables.iter().cloned());
         let (untrusted, others): (Vec<RawTable>, Vec<RawTable>) =
             others.partition(|table| table.section == "hooks");
-        let around = Around {
+        let hook_project = HookProject {
             folder: self.watch.as_ref().and_then(Watch::folder),
             approved,
             changed: !trusted && self.watch.as_ref().is_some_and(Watch::was_approved),
         };
-        let named = hook::read(&config.hooks, &untrusted, &around);
+        let named = hook::read(&config.hooks, &untrusted, &hook_project);
         settings.extend(named.settings);
         let mut tables = config.guards.clone();
         for file in self.files.iter().filter(counts) {
@@ -312,9 +312,9 @@ impl Loader {
             let hint = "`becket trust` moves it aside and starts a new one".to_owned();
             Problem::error("trust", format!("{why}, so no project is trusted")).hint(Some(hint))
         }));
-        let files = self.files.iter().map(|file| Report {
+        let files = self.files.iter().map(|file| FileReport {
             source: file.source.clone(),
-            standing: file.standing(trusted),
+            status: file.status(trusted),
         });
         Snapshot {
             config,
@@ -348,7 +348,7 @@ fn warnings_if_trusted(mut tables: Vec<RawTable>, untrusted: Vec<RawTable>) -> V
 /// The state of a file, and its part in force.
 #[derive(Debug, PartialEq)]
 struct FileState {
-    standing: Standing,
+    status: FileStatus,
     /// The layer of the file, or of its last good copy.
     layer: Option<Layer>,
     problems: Vec<Problem>,
@@ -356,7 +356,7 @@ struct FileState {
 
 impl FileState {
     const ABSENT: Self = Self {
-        standing: Standing::Absent,
+        status: FileStatus::Absent,
         layer: None,
         problems: Vec::new(),
     };
@@ -390,11 +390,11 @@ impl ConfigFile {
     }
 
     /// Returns the state of the file. A project's file is in force only if the user has approved it.
-    fn standing(&self, trusted: bool) -> Standing {
-        match self.state.standing {
-            Standing::Absent => Standing::Absent,
-            _ if self.is_foreign() && !trusted => Standing::NotTrusted,
-            standing => standing,
+    fn status(&self, trusted: bool) -> FileStatus {
+        match self.state.status {
+            FileStatus::Absent => FileStatus::Absent,
+            _ if self.is_foreign() && !trusted => FileStatus::NotTrusted,
+            status => status,
         }
     }
 
@@ -404,8 +404,8 @@ impl ConfigFile {
 
     /// Returns the guards that deny because nothing of this file is in force.
     fn closed_guards(&self) -> Vec<RawTable> {
-        match (&self.state.standing, &self.text) {
-            (Standing::Broken, Some(text)) => guard::closed_in(&self.source, text),
+        match (&self.state.status, &self.text) {
+            (FileStatus::Broken, Some(text)) => guard::closed_in(&self.source, text),
             _ => Vec::new(),
         }
     }
@@ -468,7 +468,7 @@ impl ConfigFile {
             last_good.keep(&self.source.file, text);
         }
         FileState {
-            standing: Standing::InForce,
+            status: FileStatus::InForce,
             problems: layer.warnings.clone(),
             layer: Some(layer),
         }
@@ -486,17 +486,17 @@ impl ConfigFile {
             in_memory
                 .or_else(|| parse_layer(&self.source, &last_good.find(&self.source.file)?).ok())
         };
-        let (standing, layer, then) = match (copy, rest) {
+        let (status, layer, then) = match (copy, rest) {
             (Some(mut copy), _) => {
                 copy.last_good = true;
                 let then = "the last version of this file without errors stays in force";
-                (Standing::LastGood, Some(copy), then)
+                (FileStatus::LastGood, Some(copy), then)
             }
             (None, Some(rest)) => {
                 let then = "it is left out, the rest of the file is in force";
-                (Standing::InForce, Some(*rest), then)
+                (FileStatus::InForce, Some(*rest), then)
             }
-            (None, None) => (Standing::Broken, None, "nothing of this file is in force"),
+            (None, None) => (FileStatus::Broken, None, "nothing of this file is in force"),
         };
         let mut errors = problems.iter_mut();
         if let Some(first) = errors.find(|problem| problem.severity == Severity::Error) {
@@ -506,7 +506,7 @@ impl ConfigFile {
             });
         }
         FileState {
-            standing,
+            status,
             layer,
             problems,
         }

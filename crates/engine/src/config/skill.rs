@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use toml::de::{DeTable, DeValue};
 
-use super::guard::{filled, one_of};
+use super::guard::{filled, key, one_of};
 use super::hook::{TableKey, any_text, is_name};
 use super::layer::{RawTable, Reader};
 use super::merge::{Origin, Setting};
@@ -30,10 +30,6 @@ const CALLS: Form = Form::Number {
     min: 0,
     max: 10_000,
 };
-
-const fn key(name: &'static str, form: Form, about: &'static str) -> TableKey {
-    TableKey { name, form, about }
-}
 
 pub const SKILL_KEYS: &[TableKey] = &[
     key(

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 
 use super::*;
 use crate::hooks::Hook;
-use crate::notice::{How, On, Quiet};
+use crate::notice::{NoticeChannel, NoticeFilter, QuietHours};
 use crate::process::Program;
 
 fn source(level: Level) -> Source {
@@ -44,7 +44,7 @@ fn without_files_the_defaults_hold() {
     assert!(effective.config.mask.enabled);
     assert_eq!(origin(&effective, "mask.enabled"), "built-in");
     assert_eq!(effective.settings.len(), 17);
-    assert_eq!(effective.config.notice.on, On::Off);
+    assert_eq!(effective.config.notice.on, NoticeFilter::Off);
 }
 
 #[test]
@@ -255,18 +255,21 @@ quiet = "22:00-07:00"
 shop = "off"
 "/home/you/v1.2" = "all"
 "#;
-    let wishes = merge(&[layer(Level::User, text)]).config.notice;
-    assert_eq!((wishes.on, wishes.how), (On::Attention, How::Osc777));
+    let settings = merge(&[layer(Level::User, text)]).config.notice;
+    assert_eq!(
+        (settings.on, settings.how),
+        (NoticeFilter::Attention, NoticeChannel::Osc777)
+    );
     let words = ["notify", "a b"].map(str::to_owned);
-    assert_eq!(wishes.command, Some(Program::List(words.to_vec())));
-    assert_eq!(wishes.after, Some(Duration::from_secs(300)));
-    assert_eq!(Ok(wishes.quiet), Quiet::read("22:00-07:00"));
-    let projects: Vec<_> = wishes.projects.into_iter().collect();
+    assert_eq!(settings.command, Some(Program::List(words.to_vec())));
+    assert_eq!(settings.after, Some(Duration::from_secs(300)));
+    assert_eq!(Ok(settings.quiet), QuietHours::read("22:00-07:00"));
+    let projects: Vec<_> = settings.projects.into_iter().collect();
     assert_eq!(
         projects,
         [
-            ("/home/you/v1.2".to_owned(), On::All),
-            ("shop".to_owned(), On::Off)
+            ("/home/you/v1.2".to_owned(), NoticeFilter::All),
+            ("shop".to_owned(), NoticeFilter::Off)
         ]
     );
     let line = layer(Level::User, "notice.command = \"beep; beep\"");
@@ -286,9 +289,9 @@ fn a_project_and_the_environment_may_only_silence() {
         let effective = merge([&user, &project]);
         (effective.config.notice.on, effective.warnings.len())
     };
-    assert_eq!(on("notice.on = \"off\""), (On::Off, 0));
-    assert_eq!(on("notice.on = \"all\""), (On::Attention, 1));
-    assert_eq!(on("notice.on = \"done\""), (On::Attention, 1));
+    assert_eq!(on("notice.on = \"off\""), (NoticeFilter::Off, 0));
+    assert_eq!(on("notice.on = \"all\""), (NoticeFilter::Attention, 1));
+    assert_eq!(on("notice.on = \"done\""), (NoticeFilter::Attention, 1));
     let theirs = layer(Level::Project, "notice.command = \"theirs\"");
     assert_eq!(theirs.warnings.len(), 1);
     let (variables, _) = parse_variables([
@@ -297,9 +300,12 @@ fn a_project_and_the_environment_may_only_silence() {
         ("BECKET_NOTICE_ON", "off"),
     ]);
     let effective = merge([&user, &theirs, &variables]);
-    let wishes = effective.config.notice;
-    assert_eq!(wishes.command, Some(Program::Shell("mine".to_owned())));
-    assert_eq!((wishes.how, wishes.on), (How::Bell, On::Off));
+    let settings = effective.config.notice;
+    assert_eq!(settings.command, Some(Program::Shell("mine".to_owned())));
+    assert_eq!(
+        (settings.how, settings.on),
+        (NoticeChannel::Bell, NoticeFilter::Off)
+    );
     assert_eq!(effective.warnings.len(), 2);
 }
 
@@ -317,7 +323,7 @@ fn with(user: &str, managed: &str, pairs: &[(&str, &str)]) -> Snapshot {
     let path = |name: &str| folder.path().join(name);
     std::fs::write(path("user.toml"), user).unwrap();
     std::fs::write(path("managed.toml"), managed).unwrap();
-    let files = Files {
+    let files = ConfigFiles {
         system: path("none"),
         user: path("user.toml"),
         project: None,
@@ -499,7 +505,7 @@ fn the_first_256_hooks_of_a_file_are_listed_and_the_rest_is_told() {
     let table = |n: usize| format!("[hooks.h{:05}]\non = \"Stop\"\nrun = \"x\"\n", 20_000 - n);
     let text: String = (0..20_000).map(table).collect();
     let read = layer(Level::Project, &text);
-    let listed = hook::read(&[], &read.tables, &hook::Around::default());
+    let listed = hook::read(&[], &read.tables, &hook::HookProject::default());
     assert_eq!(listed.hooks.len(), 256);
     assert_eq!(listed.hooks[0].name, "h20000");
     assert_eq!(listed.hooks[255].name, "h19745");

@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 use becket_wire::answer::Answer;
-use becket_wire::run::RunRow;
+use becket_wire::hook_run::RunRow;
 use becket_wire::{EventId, Place};
 
 use crate::mask::Masker;

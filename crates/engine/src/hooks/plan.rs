@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use becket_wire::answer::{Answer, Change, Opinion};
 use becket_wire::event::{EventName, Rest};
-use becket_wire::run::RunRow;
+use becket_wire::hook_run::RunRow;
 use becket_wire::{EventId, Head, Place};
 
 use super::switch::{Switches, is_due};
 use super::{Action, Hook};
-use crate::config::room_on;
+use crate::config::longest_total_time;
 use crate::judge::Verdict;
 use crate::matcher::Subject;
 use crate::merge::{HookAnswer, merge, unattended};
@@ -113,7 +113,7 @@ impl HookPlan {
             }
         }
         // Claude Code waits no longer than this, however many hooks rewrite.
-        (rewriting + others).min(room_on(&self.event))
+        (rewriting + others).min(longest_total_time(&self.event))
     }
 
     /// Prepares the hooks to run. Nothing is started yet.
@@ -122,7 +122,7 @@ impl HookPlan {
             plan: self,
             setup,
             payload: Arc::clone(&self.payload),
-            until: self.made + room_on(&self.event),
+            until: self.made + longest_total_time(&self.event),
             jobs: RunningJobs::new(cancel),
             refusal: None,
             unstarted: Vec::new(),
@@ -317,7 +317,9 @@ impl AwaitedResults<'_> {
                 merged = merge(&plan.event, own.answer().clone(), &answers);
             } else {
                 // An input that cannot be judged does not go out.
-                merged.answer.leave(Change::Input(Rest::new()).key());
+                merged
+                    .answer
+                    .remove_change(Change::Input(Rest::new()).key());
             }
         }
         if !plan.attended {

@@ -341,7 +341,7 @@ fn any_answer(event: EventName) -> impl Strategy<Value = Answer> {
                 let _ = answer.add_context(context);
             }
             for message in messages {
-                answer.tell(message);
+                answer.add_message(message);
             }
             if let Some(reason) = stop {
                 answer.stop(reason);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use becket_wire::answer::AnswerError;
 use becket_wire::event::EventName;
-use becket_wire::run::{CANCELLED, CUT_OFF, RunRow};
+use becket_wire::hook_run::{RunOutcome, RunRow};
 use becket_wire::{Answer, EventId};
 use serde_json::{Map, Value};
 
@@ -190,24 +190,24 @@ impl JobResult {
             at: self.at,
             took_us: i64::try_from(self.took.as_micros()).unwrap_or(i64::MAX),
             exit,
-            outcome: self.word(read.is_ok()).to_owned(),
+            outcome: self.run_outcome(read.is_ok()),
             decision: decision.map(|(word, _)| word.to_owned()),
             said: (self.stdout.len() + self.stderr.len()) as u64 + self.dropped,
             note: read.as_ref().err().cloned(),
         }
     }
 
-    fn word(&self, was_read: bool) -> &'static str {
+    fn run_outcome(&self, was_read: bool) -> RunOutcome {
         match self.outcome {
-            Outcome::Exited(_) if was_read => "ok",
-            Outcome::Exited(0) => "invalid",
-            Outcome::Exited(_) => "failed",
-            Outcome::Signalled(_) => "killed",
-            Outcome::TimedOut => "timed out",
-            Outcome::Cancelled => CANCELLED,
-            Outcome::CutOff => CUT_OFF,
-            Outcome::WentAsync => "async",
-            Outcome::NotStarted(_) => "not started",
+            Outcome::Exited(_) if was_read => RunOutcome::Ok,
+            Outcome::Exited(0) => RunOutcome::Invalid,
+            Outcome::Exited(_) => RunOutcome::Failed,
+            Outcome::Signalled(_) => RunOutcome::Killed,
+            Outcome::TimedOut => RunOutcome::TimedOut,
+            Outcome::Cancelled => RunOutcome::Cancelled,
+            Outcome::CutOff => RunOutcome::CutOff,
+            Outcome::WentAsync => RunOutcome::Async,
+            Outcome::NotStarted(_) => RunOutcome::NotStarted,
         }
     }
 }

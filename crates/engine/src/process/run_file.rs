@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use becket_wire::run::{ORPHANED, RUNNING, RunRow, UNDER_WAY};
+use becket_wire::hook_run::{RunOutcome, RunRow};
 use rustix::process::{Pid, Signal, getpid, kill_process_group};
 use serde::{Deserialize, Serialize};
 
@@ -58,7 +58,7 @@ impl Listed {
                 until: after(left),
                 run: RunRow {
                     at,
-                    outcome: RUNNING.to_owned(),
+                    outcome: RunOutcome::Running,
                     ..listing.run
                 },
             },
@@ -69,7 +69,7 @@ impl Listed {
     /// Records that the hook goes on in the background for the time `left`.
     pub(super) fn went_async(&mut self, left: Duration) {
         self.file.until = after(left);
-        self.file.run.outcome = UNDER_WAY.to_owned();
+        self.file.run.outcome = RunOutcome::Async;
         drop(self.write());
     }
 
@@ -100,7 +100,7 @@ pub fn running(folder: &Path) -> Vec<RunFile> {
     files
         .filter(|file| seen(file.pid, file.start) == GroupState::Runs)
         .map(|mut file| {
-            file.run.outcome = RUNNING.to_owned();
+            file.run.outcome = RunOutcome::Running;
             file.run.took_us = (now - file.run.at).max(0).saturating_mul(1000);
             file
         })
@@ -156,18 +156,27 @@ impl Orphans {
 impl RunFile {
     fn orphaned(self, timed_out: bool) -> RunRow {
         let (outcome, note) = match (self.run.is_under_way(), timed_out) {
-            (false, false) => (ORPHANED, "becket was killed; the hook ended by itself"),
-            (false, true) => (ORPHANED, "becket was killed; the hook's time was up"),
+            (false, false) => (
+                RunOutcome::Orphaned,
+                "becket was killed; the hook ended by itself",
+            ),
+            (false, true) => (
+                RunOutcome::Orphaned,
+                "becket was killed; the hook's time was up",
+            ),
             (true, false) => (
-                UNDER_WAY,
+                RunOutcome::Async,
                 "it went on after the answer; its end was not seen",
             ),
-            (true, true) => ("timed out", "it went on after the answer; its time was up"),
+            (true, true) => (
+                RunOutcome::TimedOut,
+                "it went on after the answer; its time was up",
+            ),
         };
         let took = milliseconds().saturating_sub(self.run.at).max(0);
         RunRow {
             took_us: took.saturating_mul(1000),
-            outcome: outcome.to_owned(),
+            outcome,
             note: Some(note.to_owned()),
             ..self.run
         }
@@ -252,7 +261,7 @@ mod tests {
                 at: milliseconds() - 1000,
                 took_us: 0,
                 exit: None,
-                outcome: RUNNING.to_owned(),
+                outcome: RunOutcome::Running,
                 decision: None,
                 said: 0,
                 note: None,
@@ -277,7 +286,10 @@ mod tests {
         let over = orphans.look(folder);
         child.wait().unwrap();
         assert_eq!(over.len(), 1);
-        assert_eq!((&*over[0].0.outcome, &over[0].1), (ORPHANED, &path));
+        assert_eq!(
+            (&over[0].0.outcome, &over[0].1),
+            (&RunOutcome::Orphaned, &path)
+        );
         assert!(over[0].0.took_us >= 1_000_000);
         assert!(running(folder).is_empty());
     }

@@ -34,29 +34,29 @@ impl ProcessCosts {
     /// also after a SIGKILL: then without the killed process's part. A session that never ended orderly begins
     /// with zero. The cost before the first status line is an estimate from the transcript, of the same
     /// replies.
-    pub(super) fn total(&mut self, process: Process, said: f64, before: f64) -> f64 {
+    pub(super) fn total(&mut self, process: Process, figure: f64, before: f64) -> f64 {
         let known = self.processes.iter_mut().find(|it| it.process == process);
         if let Some(known) = known {
-            let added = (said - known.highest).max(0.0);
-            known.highest = known.highest.max(said);
+            let added = (figure - known.highest).max(0.0);
+            known.highest = known.highest.max(figure);
             return before + added;
         }
         let is_estimate = self.processes.is_empty();
-        let is_restored = self.processes.iter().any(|it| it.had_total(said));
+        let is_restored = self.processes.iter().any(|it| it.had_total(figure));
         if self.processes.len() == MOST {
             self.processes.remove(0);
         }
         self.processes.push(ProcessCost {
             process,
-            first: said,
-            highest: said,
+            first: figure,
+            highest: figure,
         });
-        if is_estimate || said + NOTHING >= before {
-            before.max(said)
+        if is_estimate || figure + NOTHING >= before {
+            before.max(figure)
         } else if is_restored {
             before
         } else {
-            before + said
+            before + figure
         }
     }
 }
@@ -64,8 +64,8 @@ impl ProcessCosts {
 impl ProcessCost {
     /// Returns true if a total that Claude Code may have saved from this process equals `figure`.
     fn had_total(&self, figure: f64) -> bool {
-        let figures = [self.first, self.highest];
-        figures.iter().any(|said| (said - figure).abs() < NOTHING)
+        let totals = [self.first, self.highest];
+        totals.iter().any(|total| (total - figure).abs() < NOTHING)
     }
 }
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::notice::Change;
+use crate::notice::DisplayChange;
 use crate::session::Inference;
 use crate::status::test_events::{TestEvent, word};
 
@@ -328,7 +328,7 @@ fn an_agent_that_wanted_to_stop_and_rests_was_not_interrupted() {
         assert!(play.session.infer(&Inference::Interrupted, at));
         assert_eq!(play.main(), "idle");
         assert_eq!(play.session.main.interrupted, by_person);
-        let change = Change::of(before, &play.session, at).unwrap();
+        let change = DisplayChange::of(before, &play.session, at).unwrap();
         let told = (change.before, change.after, change.by_person);
         assert_eq!(told, (Display::Working, Display::Done, by_person));
     }

@@ -17,32 +17,33 @@ pub(super) enum NotificationEffect {
 }
 
 /// Every `notification_type` of 2.1.325.
-const TYPES: [(&str, NotificationEffect); 19] = [
-    ("permission_prompt", NotificationEffect::Asks("Permission")),
-    ("elicitation_dialog", NotificationEffect::Asks("MCP input")),
-    (
-        "elicitation_url_dialog",
-        NotificationEffect::Asks("MCP input"),
-    ),
-    ("agent_needs_input", NotificationEffect::AsksInWords),
-    ("worker_permission_prompt", NotificationEffect::AsksInWords),
-    // "Usage limit reset — press enter to continue"
-    ("quota_auto_resume_stale", NotificationEffect::AsksInWords),
-    ("elicitation_complete", NotificationEffect::Answered),
-    ("elicitation_response", NotificationEffect::Answered),
-    ("quota_auto_resume_fired", NotificationEffect::Answered),
-    ("agent_completed", NotificationEffect::AgentEnded),
-    ("idle_prompt", NotificationEffect::Idle),
-    // The turn has failed already.
-    ("quota_auto_resume_disabled", NotificationEffect::Nothing),
-    ("auth_success", NotificationEffect::Nothing),
-    ("auth_storage_failure", NotificationEffect::Nothing),
-    ("computer_use_enter", NotificationEffect::Nothing),
-    ("computer_use_exit", NotificationEffect::Nothing),
-    ("model_refusal_fallback", NotificationEffect::Nothing),
-    ("plugin_notification", NotificationEffect::Nothing),
-    ("push_notification", NotificationEffect::Nothing),
-];
+const TYPES: [(&str, NotificationEffect); 19] = {
+    use NotificationEffect::{AgentEnded, Answered, Asks, AsksInWords, Idle, Nothing};
+
+    [
+        ("permission_prompt", Asks("Permission")),
+        ("elicitation_dialog", Asks("MCP input")),
+        ("elicitation_url_dialog", Asks("MCP input")),
+        ("agent_needs_input", AsksInWords),
+        ("worker_permission_prompt", AsksInWords),
+        // "Usage limit reset — press enter to continue"
+        ("quota_auto_resume_stale", AsksInWords),
+        ("elicitation_complete", Answered),
+        ("elicitation_response", Answered),
+        ("quota_auto_resume_fired", Answered),
+        ("agent_completed", AgentEnded),
+        ("idle_prompt", Idle),
+        // The turn has failed already.
+        ("quota_auto_resume_disabled", Nothing),
+        ("auth_success", Nothing),
+        ("auth_storage_failure", Nothing),
+        ("computer_use_enter", Nothing),
+        ("computer_use_exit", Nothing),
+        ("model_refusal_fallback", Nothing),
+        ("plugin_notification", Nothing),
+        ("push_notification", Nothing),
+    ]
+};
 
 impl NotificationEffect {
     pub(super) fn of(notification_type: Option<&str>) -> Self {

@@ -102,7 +102,7 @@ impl<'a> SessionEvent<'a> {
         Self { project, ..self }
     }
 
-    pub fn mark(&self) -> EventTime {
+    pub fn time(&self) -> EventTime {
         EventTime {
             at: self.at,
             id: self.id,

@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use becket_wire::event::EventName;
-use becket_wire::run::RunRow;
+use becket_wire::hook_run::RunRow;
 use becket_wire::{EventId, Head, Place};
 use serde_json::json;
 
 use super::*;
-use crate::config::{Files, Loader, Snapshot, Standing};
+use crate::config::{ConfigFiles, FileStatus, Loader, Snapshot};
 use crate::hooks::plan::{HookEvent, HookPlan, HookSetup};
 use crate::hooks::switch::Switches;
 use crate::judge::Verdict;
@@ -78,7 +78,7 @@ impl World {
     }
 
     fn loader(&self, project: &str) -> Loader {
-        let files = Files {
+        let files = ConfigFiles {
             system: self.path("system.toml"),
             user: self.path("home/config.toml"),
             project: Some(self.path(project)),
@@ -189,9 +189,9 @@ fn nothing_counts_until_it_is_approved_and_everything_afterwards() {
     assert_eq!(trust(&after), Trust::Yes);
     assert_eq!(untrusted(&after), [("style", false)]);
     assert_eq!(after.config.guards.len(), 1);
-    let standing = |it: &Snapshot| it.files[2].standing;
-    assert_eq!(standing(&before), Standing::NotTrusted);
-    assert_eq!(standing(&after), Standing::InForce);
+    let standing = |it: &Snapshot| it.files[2].status;
+    assert_eq!(standing(&before), FileStatus::NotTrusted);
+    assert_eq!(standing(&after), FileStatus::InForce);
     world.revoke();
     assert_eq!(trust(&loader.current()), Trust::No, "revoked");
 }
@@ -352,7 +352,7 @@ fn a_users_hook_that_names_a_file_of_an_untrusted_project_does_not_run() {
     fs::remove_file(world.path("project/check")).unwrap();
     world.run("home/config.toml", r#""timeout 9 ./check""#);
     let (runs, marked) = world.run_hooks("project/sub", &[]);
-    assert_eq!((&*runs[0].outcome, marked), ("not started", false));
+    assert_eq!((runs[0].outcome.as_str(), marked), ("not started", false));
 }
 
 #[test]
@@ -369,7 +369,7 @@ fn a_repository_cannot_stop_a_users_hook_by_the_name_of_a_file() {
     ] {
         world.run("home/config.toml", &run);
         let (runs, _) = world.run_hooks("project", &[]);
-        assert_eq!(runs[0].outcome, "ok", "{run}");
+        assert_eq!(runs[0].outcome.as_str(), "ok", "{run}");
     }
 }
 
@@ -424,7 +424,7 @@ fn path_entries_inside_an_untrusted_project_are_dropped_for_every_hook() {
 fn what_lies_around_beckets_own_home_is_the_users() {
     let world = strange();
     world.run("home/config.toml", r#"["tool"]"#);
-    let files = Files {
+    let files = ConfigFiles {
         system: world.path("system.toml"),
         user: world.path("home/config.toml"),
         project: Some(world.project()),
@@ -481,7 +481,7 @@ fn an_approved_hook_runs_the_approved_files_wherever_the_session_works() {
         world.trust();
         let (rows, marked) = world.run_hooks("project/sub", &[]);
         assert_eq!(marked, runs, "{run}: {rows:?}");
-        assert_eq!(rows[0].outcome == "not started", !runs, "{run}");
+        assert_eq!(rows[0].outcome.as_str() == "not started", !runs, "{run}");
     }
 }
 
@@ -496,7 +496,10 @@ fn a_hook_that_changes_the_next_one_ends_it() {
     world.trust();
     world.settle();
     let (runs, marked) = world.run_hooks("project", &[]);
-    let ends: Vec<_> = runs.iter().map(|run| (&*run.hook, &*run.outcome)).collect();
+    let ends: Vec<_> = runs
+        .iter()
+        .map(|run| (&*run.hook, run.outcome.as_str()))
+        .collect();
     let none = "not started";
     let expected = [("first", "ok"), ("second", none), ("lint-changed", none)];
     assert_eq!(ends, expected);

@@ -141,8 +141,8 @@ impl Answer {
         }
         // This is about the transcript, which the stdout of becket's hooks never reaches.
         flag(top, "suppressOutput")?;
-        answer.tell(string(top, "systemMessage")?.unwrap_or_default());
-        answer.ring(&string(top, "terminalSequence")?.unwrap_or_default());
+        answer.add_message(string(top, "systemMessage")?.unwrap_or_default());
+        answer.add_terminal(&string(top, "terminalSequence")?.unwrap_or_default());
         answer.read_own(top)?;
         answer.read_top_decision(top)?;
         Ok(answer)

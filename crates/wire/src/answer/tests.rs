@@ -36,7 +36,7 @@ fn input() -> Rest {
 fn nothing_to_say_is_silence() {
     for event in EventName::ALL {
         let mut answer = Answer::silent(event);
-        answer.tell("");
+        answer.add_message("");
         assert!(answer.render().is_silent());
         assert_eq!(answer.decision(), None);
     }
@@ -82,10 +82,10 @@ fn everything_has_its_place() {
     answer.change(Change::Input(input())).unwrap();
     answer.add_context("one").unwrap();
     answer.add_context("two").unwrap();
-    answer.tell("hear");
+    answer.add_message("hear");
     answer.stop("enough");
     answer.stop("more");
-    answer.ring("\x07");
+    answer.add_terminal("\x07");
     assert_eq!(
         said(&answer),
         json!({
@@ -434,12 +434,12 @@ fn any_answer() -> impl Strategy<Value = Answer> {
                     let _ = answer.add_context(context);
                 }
                 for message in messages {
-                    answer.tell(message);
+                    answer.add_message(message);
                 }
                 if let Some(reason) = stop {
                     answer.stop(reason);
                 }
-                answer.ring(&bell);
+                answer.add_terminal(&bell);
                 answer
             },
         )

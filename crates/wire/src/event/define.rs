@@ -232,4 +232,5 @@ macro_rules! events {
     };
 }
 
-pub(super) use {events, key, object, words};
+pub(crate) use words;
+pub(super) use {events, key, object};

@@ -79,7 +79,7 @@ fn responses_come_back_as_they_were() {
         Response::Busy,
         Response::Refused { version },
         Response::Yielding,
-        Response::Told(Told::No("why".into())),
+        Response::Reply(AskReply::No("why".into())),
         Response::Row(Box::new(EventRow {
             payload: None,
             ..row.clone()
@@ -99,7 +99,7 @@ fn a_short_body_is_an_error() {
         for body in [&b""[..], b"\x05\0\0\0", b"\xff\xff\xff\xff\0"] {
             let frame = Frame {
                 protocol: 1,
-                kind: Kind(kind),
+                kind: FrameKind(kind),
                 body: body.to_vec(),
             };
             if kind < 0x80 {

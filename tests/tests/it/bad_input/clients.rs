@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use becket_tests::skip::{Unavailable, skip};
 use becket_tests::world::World;
-use becket_wire::frame::{self, FrameHead, Kind, MAX_BODY};
+use becket_wire::frame::{self, FrameHead, FrameKind, MAX_BODY};
 use becket_wire::rpc::{Ask, Request, Response};
 use rustix::process::Uid;
 
@@ -30,7 +30,7 @@ fn reply_to(world: &World, said: &[u8]) -> Vec<u8> {
     }
 }
 
-fn frame(kind: Kind, body: &[u8]) -> Vec<u8> {
+fn frame(kind: FrameKind, body: &[u8]) -> Vec<u8> {
     frame::encode(kind, &[body]).expect("a frame")
 }
 
@@ -43,15 +43,15 @@ fn a_client_that_sends_garbage_is_counted_and_disconnected() {
         b"GET / HTTP/1.1\r\n\r\n".to_vec(),
         vec![0; 64 << 10],
         endless,
-        frame(Kind(0x7f), b"what?"),
-        frame(Kind::EVENT, b""),
-        frame(Kind::EVENT, &u32::MAX.to_le_bytes()),
-        frame(Kind::EVENT, b"\x02\0\0\0{}{\"session_id\":\"s\"}"),
-        frame(Kind::ASK, b"{\"dance\":1}"),
-        frame(Kind::ASK, "[".repeat(100_000).as_bytes()),
-        frame(Kind::YIELD, b"\x01"),
-        frame(Kind::ENVIRONMENT, b"A=1\0"),
-        frame(Kind::ANSWER, b"from a client"),
+        frame(FrameKind(0x7f), b"what?"),
+        frame(FrameKind::EVENT, b""),
+        frame(FrameKind::EVENT, &u32::MAX.to_le_bytes()),
+        frame(FrameKind::EVENT, b"\x02\0\0\0{}{\"session_id\":\"s\"}"),
+        frame(FrameKind::ASK, b"{\"dance\":1}"),
+        frame(FrameKind::ASK, "[".repeat(100_000).as_bytes()),
+        frame(FrameKind::YIELD, b"\x01"),
+        frame(FrameKind::ENVIRONMENT, b"A=1\0"),
+        frame(FrameKind::ANSWER, b"from a client"),
     ];
     let count = cases.len();
     for case in cases {
@@ -73,7 +73,7 @@ fn a_client_that_sends_garbage_is_counted_and_disconnected() {
 fn a_client_of_another_protocol_is_refused_with_the_version() {
     let world = World::new();
     world.start_daemon();
-    let mut event = frame(Kind::EVENT, b"in words of tomorrow");
+    let mut event = frame(FrameKind::EVENT, b"in words of tomorrow");
     event[2] = 77;
     let refused = Response::Refused {
         version: becket_wire::Version::current(),
@@ -89,7 +89,7 @@ fn a_client_of_another_protocol_is_refused_with_the_version() {
 fn a_half_sent_frame_delays_no_other_client() {
     let world = World::new();
     world.start_daemon();
-    let head = FrameHead::encode(Kind::EVENT, MAX_BODY).expect("a head");
+    let head = FrameHead::encode(FrameKind::EVENT, MAX_BODY).expect("a head");
     let mut waiting = Vec::new();
     for said in [&b""[..], b"b", b"bk\x01", &head] {
         let mut stream = UnixStream::connect(world.path("run/socket")).expect("a daemon");
@@ -111,7 +111,7 @@ fn a_half_sent_frame_delays_no_other_client() {
 fn half_sent_large_frames_do_not_exhaust_the_daemon() {
     let world = registered();
     world.start_daemon();
-    let head = FrameHead::encode(Kind::EVENT, MAX_BODY).expect("a head");
+    let head = FrameHead::encode(FrameKind::EVENT, MAX_BODY).expect("a head");
     let mut greedy = Vec::new();
     for _ in 0..16 {
         let mut stream = UnixStream::connect(world.path("run/socket")).expect("a daemon");

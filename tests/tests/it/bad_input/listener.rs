@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use becket_tests::wait::{PATIENCE, until};
 use becket_tests::world::{World, finish, start};
 use becket_wire::Version;
-use becket_wire::frame::{FrameHead, Kind, MAX_BODY};
+use becket_wire::frame::{FrameHead, FrameKind, MAX_BODY};
 use becket_wire::rpc::{Request, Response};
 
 use super::fake_daemon::{ANSWER, FakeDaemon, answer, event, note_calls, say, until_gone};

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::World;
-use becket_wire::Notice;
+use becket_wire::StartReport;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -117,7 +117,10 @@ fn following_goes_on_over_takeovers() {
             let old = load.daemon_after(None);
             load.more(chance.below(12));
             chance.moment();
-            assert_eq!(start_as(&world, &format!("9.0.{build}")), Notice::Ready);
+            assert_eq!(
+                start_as(&world, &format!("9.0.{build}")),
+                StartReport::Ready
+            );
             gone(old);
         }
         load.more(10);

@@ -7,7 +7,7 @@ use std::sync::Barrier;
 
 use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::World;
-use becket_wire::{Notice, Version};
+use becket_wire::{StartReport, Version};
 use serde_json::Value;
 
 use super::load::{self, SentEvent};
@@ -28,7 +28,7 @@ pub fn start_as(world: &World, version: &str) -> Notice {
         .expect("a notice");
     // The test is the parent of the daemon and has to reap it.
     std::thread::spawn(move || daemon.wait());
-    Notice::read(&line)
+    StartReport::read(&line)
 }
 
 /// Returns the version of the daemon that answers, if one does.
@@ -48,7 +48,10 @@ fn newer_builds_take_over_under_load_and_nothing_is_lost() {
         for build in 1..=takeovers {
             load.more(chance.below(6));
             chance.moment();
-            assert_eq!(start_as(&world, &format!("9.0.{build}")), Notice::Ready);
+            assert_eq!(
+                start_as(&world, &format!("9.0.{build}")),
+                StartReport::Ready
+            );
             gone(last);
             last = world.daemon_pid().expect("the new daemon");
         }
@@ -62,13 +65,13 @@ fn newer_builds_take_over_under_load_and_nothing_is_lost() {
 #[test]
 fn an_equal_or_older_build_does_not_take_over() {
     let world = World::new();
-    assert_eq!(start_as(&world, "9.0.2"), Notice::Ready);
+    assert_eq!(start_as(&world, "9.0.2"), StartReport::Ready);
     let pid = world.daemon_pid();
     let running = "9.0.2".parse::<Version>().expect("a version");
     let sent = load::during(&world, 2, 0, |load| {
         for version in ["9.0.2", "9.0.1", "0.1.0", "8.9.9+9"] {
             load.more(3);
-            assert_eq!(start_as(&world, version), Notice::Running(running));
+            assert_eq!(start_as(&world, version), StartReport::Running(running));
             assert_eq!(world.daemon_pid(), pid);
         }
     });
@@ -79,7 +82,7 @@ fn an_equal_or_older_build_does_not_take_over() {
 #[test]
 fn a_newer_shim_replaces_the_daemon() {
     let world = World::new();
-    assert_eq!(start_as(&world, "0.0.1"), Notice::Ready);
+    assert_eq!(start_as(&world, "0.0.1"), StartReport::Ready);
     let old = world.daemon_pid().expect("a daemon");
     let sent = [load::send(&world, 1)];
     gone(old);
@@ -98,7 +101,7 @@ fn newer_shims_replace_an_old_daemon_under_load() {
     let current = Version::current().to_string();
     let mut sent = Vec::new();
     for round in 0..rounds(1) {
-        assert_eq!(start_as(&world, "0.0.1"), Notice::Ready);
+        assert_eq!(start_as(&world, "0.0.1"), StartReport::Ready);
         let old = world.daemon_pid();
         sent.extend(load::during(&world, 4, round * 1_000_000, |load| {
             load.daemon_after(old);

@@ -3,7 +3,7 @@
 use becket_tests::model::{RequestKind, bash, say};
 use becket_tests::story::{Hook, story};
 use becket_wire::effort::{Caller, EffortAsk};
-use becket_wire::rpc::{Ask, Told};
+use becket_wire::rpc::{Ask, AskReply};
 
 use crate::effort::{start, told};
 
@@ -24,7 +24,7 @@ fn an_effort_reaches_the_model_at_the_start_and_by_its_heartbeat() {
             what: start("implement"),
         };
         let started = told(world, Ask::Effort(Box::new(ask)));
-        assert!(matches!(started, Told::Effort(_)), "{started:?}");
+        assert!(matches!(started, AskReply::Effort(_)), "{started:?}");
 
         story.print("go on").run().succeeded();
 

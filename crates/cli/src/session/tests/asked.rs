@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Result;
 use becket_wire::Place;
 use becket_wire::frame::Decoder;
-use becket_wire::rpc::{Ask, Request, Response, Told};
+use becket_wire::rpc::{Ask, AskReply, Request, Response};
 use becket_wire::session::{Display, SessionQuery, SessionRow};
 
 use crate::client::Client;
@@ -82,7 +82,7 @@ fn serve(mut stream: UnixStream, script: Script) {
         };
         assert_eq!(Request::from_frame(frame).unwrap(), Request::Ask(wanted));
         for told in says {
-            let frame = Response::Told(told).to_frame().unwrap();
+            let frame = Response::Reply(told).to_frame().unwrap();
             stream.write_all(&frame).unwrap();
         }
     }
@@ -108,12 +108,12 @@ fn ended() -> SessionRow {
     }
 }
 
-fn sessions(row: SessionRow) -> Vec<Told> {
-    vec![Told::Sessions(vec![row])]
+fn sessions(row: SessionRow) -> Vec<AskReply> {
+    vec![AskReply::Sessions(vec![row])]
 }
 
-fn changed(row: SessionRow) -> Told {
-    Told::Changed(Box::new(row))
+fn changed(row: SessionRow) -> AskReply {
+    AskReply::Changed(Box::new(row))
 }
 
 /// Waits for the session `a1b2` with this daemon.
@@ -124,7 +124,7 @@ fn waited(scripts: Vec<Script>, goal: Goal, timeout: Option<Duration>) -> Result
     row
 }
 
-fn works() -> (Ask, Vec<Told>) {
+fn works() -> (Ask, Vec<AskReply>) {
     (about("a1b2"), sessions(shown_as(Display::Working)))
 }
 
@@ -144,7 +144,7 @@ fn a_change_ends_the_waiting_and_only_of_this_session() {
         ..shown_as(Display::Done)
     };
     let stream = vec![
-        Told::Sessions(vec![shown_as(Display::Working)]),
+        AskReply::Sessions(vec![shown_as(Display::Working)]),
         changed(other),
         changed(asks()),
         changed(shown_as(Display::Error)),
@@ -158,7 +158,7 @@ fn a_change_ends_the_waiting_and_only_of_this_session() {
 fn an_end_is_the_end_of_waiting() {
     let script = || {
         let stream = vec![
-            Told::Sessions(vec![shown_as(Display::Working)]),
+            AskReply::Sessions(vec![shown_as(Display::Working)]),
             changed(ended()),
         ];
         vec![vec![works(), (Ask::Watch, stream)]]
@@ -237,8 +237,11 @@ fn a_session_is_meant_by_its_title_too() {
     let title = "Find the flaky login test";
     let script = |rows| {
         vec![vec![
-            (about(title), vec![Told::NoSuchSession(title.to_owned())]),
-            (everything.clone(), vec![Told::Sessions(rows)]),
+            (
+                about(title),
+                vec![AskReply::NoSuchSession(title.to_owned())],
+            ),
+            (everything.clone(), vec![AskReply::Sessions(rows)]),
         ]]
     };
     let found = |rows| {

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use becket_daemon::store;
-use becket_engine::config::{Files, Loader, Snapshot};
+use becket_engine::config::{ConfigFiles, Loader, Snapshot};
 use becket_engine::guard::rule::Say;
 use becket_wire::Head;
+use becket_wire::account::guard_id;
 use becket_wire::rpc::{EventQuery, EventRow};
 use serde_json::{Value, json};
 
@@ -123,10 +124,10 @@ impl Configs<'_> {
         let config = match self.file {
             None => self.world.loader(Some(project)).current(),
             Some(file) => {
-                let files = Files {
+                let files = ConfigFiles {
                     user: self.world.cwd.join(file),
                     project: Some(project.to_path_buf()),
-                    ..Files::of(place)
+                    ..ConfigFiles::of(place)
                 };
                 Loader::with_files(&files, place, false).current()
             }
@@ -162,7 +163,7 @@ impl BacktestReport {
         let after = found.first().filter(|found| found.say != Say::Warn);
         let after = after.map(|found| &*found.rule.id);
         let before = row.decision.as_ref().filter(|it| it.answer != "context");
-        let before = before.and_then(|it| it.by.as_deref()?.strip_prefix("guard:"));
+        let before = before.and_then(|it| guard_id(it.by.as_deref()?));
         if after == before {
             return;
         }

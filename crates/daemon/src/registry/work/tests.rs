@@ -201,7 +201,7 @@ impl Bench {
         self.call(who, "Bash", &json!({"tool_input": {"command": command}}))
     }
 
-    fn ask(&mut self, caller: &Caller, what: EffortDo, prepared: Prepared) -> Told {
+    fn ask(&mut self, caller: &Caller, what: EffortDo, prepared: Prepared) -> AskReply {
         self.now += 10;
         self.commit();
         let ask = EffortAsk {
@@ -221,7 +221,7 @@ impl Bench {
             ..Prepared::default()
         };
         match self.ask(caller, what, first) {
-            Told::Effort(told) => match *told {
+            AskReply::Effort(told) => match *told {
                 EffortTold::Effort(row) | EffortTold::Written { effort: row, .. } => row,
                 other => panic!("{other:?}"),
             },
@@ -416,7 +416,7 @@ fn from_an_event_to_its_effort() {
     let caller = bench.caller(B);
     assert!(matches!(
         bench.ask(&caller, log("x"), Prepared::default()),
-        Told::No(_)
+        AskReply::No(_)
     ));
     bench.row(&caller, EffortDo::Resume);
     assert_eq!(bench.effort_of(B), Some(effort));
@@ -732,7 +732,8 @@ fn efforts_of_one_task_have_their_own_ordinals_and_are_found_again() {
     };
     bench.row(&person, phase);
     bench.kill();
-    let Told::Effort(told) = bench.ask(&person, EffortDo::List { all: false }, Prepared::default())
+    let AskReply::Effort(told) =
+        bench.ask(&person, EffortDo::List { all: false }, Prepared::default())
     else {
         panic!("no list");
     };
@@ -759,7 +760,7 @@ fn efforts_of_one_task_have_their_own_ordinals_and_are_found_again() {
     };
     assert!(matches!(
         bench.ask(&named, log("x"), Prepared::default()),
-        Told::No(_)
+        AskReply::No(_)
     ));
     assert!(matches!(
         bench.ask(
@@ -767,7 +768,7 @@ fn efforts_of_one_task_have_their_own_ordinals_and_are_found_again() {
             EffortDo::Show { dialogue: true },
             Prepared::default()
         ),
-        Told::Effort(_)
+        AskReply::Effort(_)
     ));
 }
 

@@ -18,7 +18,7 @@ fn layer(level: Level, text: &str) -> Layer {
 }
 
 /// The hooks of these layers, all of them in force.
-fn named(layers: &[(Level, &str)]) -> Named {
+fn named(layers: &[(Level, &str)]) -> ReadHooks {
     let layers: Vec<Layer> = layers.iter().map(|(it, text)| layer(*it, text)).collect();
     let approved = approved();
     read(&merge(&layers).config.hooks, &[], &around(Some(&approved)))
@@ -28,15 +28,15 @@ fn approved() -> Arc<Approved> {
     Arc::new(Approved::of(Path::new("/project"), true, Pins::default()))
 }
 
-fn around(approved: Option<&Arc<Approved>>) -> Around<'_> {
-    Around {
+fn around(approved: Option<&Arc<Approved>>) -> HookProject<'_> {
+    HookProject {
         folder: Some(Path::new("/project")),
         approved,
         changed: false,
     }
 }
 
-fn told(named: &Named) -> Vec<String> {
+fn told(named: &ReadHooks) -> Vec<String> {
     named.problems.iter().map(ToString::to_string).collect()
 }
 
@@ -166,7 +166,7 @@ fn an_untrusted_hook_is_listed_and_changes_nothing() {
         Level::Project,
         "[hooks.mine]\nrun = \"evil\"\nenabled = false\n[hooks.theirs]\non = \"SessionStart\"\nrun = \"evil\"\n[hooks.half]\non = \"Stop\"",
     );
-    let named = read(&own.tables, &theirs.tables, &Around::default());
+    let named = read(&own.tables, &theirs.tables, &HookProject::default());
     assert_eq!(told(&named), [""; 0], "what does not count is no trouble");
     let hooks: Vec<_> = named
         .hooks

@@ -24,8 +24,8 @@ impl World {
         self.folder.path().join(name)
     }
 
-    fn files(&self) -> Files {
-        Files {
+    fn files(&self) -> ConfigFiles {
+        ConfigFiles {
             system: self.path("system.toml"),
             user: self.path("home/config.toml"),
             project: Some(self.path("project")),
@@ -64,12 +64,12 @@ fn days(loader: &mut Loader) -> u32 {
     loader.current().config.store.keep_days
 }
 
-fn standing(snapshot: &Snapshot, level: Level) -> Standing {
+fn standing(snapshot: &Snapshot, level: Level) -> FileStatus {
     let mut files = snapshot.files.iter();
     files
         .find(|file| file.source.level == level)
         .unwrap()
-        .standing
+        .status
 }
 
 fn errors(snapshot: &Snapshot) -> Vec<String> {
@@ -112,7 +112,7 @@ fn a_broken_file_leaves_its_last_good_copy_in_force() {
     world.write("home/config.toml", "store.keep_days = \"ten\"");
     let snapshot = loader.current();
     assert_eq!(snapshot.config.store.keep_days, 10);
-    assert_eq!(standing(&snapshot, Level::User), Standing::LastGood);
+    assert_eq!(standing(&snapshot, Level::User), FileStatus::LastGood);
     let told = errors(&snapshot);
     assert!(
         told[0].contains("config.toml:1:19: store.keep_days: expected"),
@@ -134,7 +134,7 @@ fn a_broken_file_leaves_its_last_good_copy_in_force() {
     let fixed = loader.current();
     assert_eq!(fixed.config.store.keep_days, 12);
     assert_eq!(errors(&fixed), [""; 0]);
-    assert_eq!(standing(&fixed, Level::User), Standing::InForce);
+    assert_eq!(standing(&fixed, Level::User), FileStatus::InForce);
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn a_broken_file_without_a_copy_breaks_nothing_else() {
     let snapshot = world.loader(true).current();
     assert_eq!(snapshot.config.store.keep_days, 90);
     assert_eq!(snapshot.config.store.keep_bytes, 5);
-    assert_eq!(standing(&snapshot, Level::User), Standing::Broken);
+    assert_eq!(standing(&snapshot, Level::User), FileStatus::Broken);
     assert_eq!(snapshot.errors().count(), 1);
 }
 
@@ -211,8 +211,8 @@ fn a_project_is_read_checked_and_not_in_force() {
     world.write("project/.becket/local.toml", "broken");
     let snapshot = world.loader(true).current();
     assert_eq!(snapshot.config, merge([]).config);
-    assert_eq!(standing(&snapshot, Level::Project), Standing::NotTrusted);
-    assert_eq!(standing(&snapshot, Level::Local), Standing::NotTrusted);
+    assert_eq!(standing(&snapshot, Level::Project), FileStatus::NotTrusted);
+    assert_eq!(standing(&snapshot, Level::Local), FileStatus::NotTrusted);
     assert_eq!(snapshot.problems.len(), 3, "{:?}", snapshot.problems);
 }
 
@@ -221,7 +221,7 @@ fn in_the_users_home_there_is_no_project() {
     let world = World::new();
     let becket = world.path("project/.becket");
     fs::create_dir_all(&becket).unwrap();
-    let files = Files {
+    let files = ConfigFiles {
         user: becket.join("config.toml"),
         ..world.files()
     };

@@ -87,7 +87,7 @@ fn rewriting(name: &str, run: &str) -> Hook {
 }
 
 fn ends(rows: &[RunRow]) -> Vec<(&str, &str)> {
-    let ends = rows.iter().map(|row| (&*row.hook, &*row.outcome));
+    let ends = rows.iter().map(|row| (&*row.hook, row.outcome.as_str()));
     ends.collect()
 }
 
@@ -275,7 +275,7 @@ fn what_hooks_make_of_an_input_is_judged_again() {
     let said = |opinion: Option<Opinion>, by: &str| {
         let verdict = Verdict::silent(EventName::PreToolUse);
         let mut answer = verdict.answer().clone();
-        answer.tell("a word");
+        answer.add_message("a word");
         if let Some(opinion) = opinion {
             answer.give(opinion).unwrap();
         }

@@ -6,7 +6,7 @@ use std::fmt;
 use crate::Version;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Missed {
+pub enum NoAnswer {
     /// No daemon listens.
     Absent,
     /// The daemon did not answer in time.
@@ -23,7 +23,7 @@ pub enum Missed {
     Unwanted,
 }
 
-impl fmt::Display for Missed {
+impl fmt::Display for NoAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Absent => "absent",
@@ -37,4 +37,4 @@ impl fmt::Display for Missed {
     }
 }
 
-impl std::error::Error for Missed {}
+impl std::error::Error for NoAnswer {}

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::Version;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Notice {
+pub enum StartReport {
     /// The daemon listens.
     Ready,
     /// Another daemon, of this version, runs and will go on.
@@ -14,7 +14,7 @@ pub enum Notice {
     Failed(String),
 }
 
-impl fmt::Display for Notice {
+impl fmt::Display for StartReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ready => f.write_str("ready"),
@@ -24,7 +24,7 @@ impl fmt::Display for Notice {
     }
 }
 
-impl Notice {
+impl StartReport {
     /// Reads the line. An empty one means that the daemon died.
     pub fn read(line: &str) -> Self {
         let line = line.trim_end();
@@ -46,13 +46,16 @@ mod tests {
     #[test]
     fn a_notice_survives_its_line() {
         for notice in [
-            Notice::Ready,
-            Notice::Running(Version::current()),
-            Notice::Failed("no room".into()),
+            StartReport::Ready,
+            StartReport::Running(Version::current()),
+            StartReport::Failed("no room".into()),
         ] {
-            assert_eq!(Notice::read(&format!("{notice}\n")), notice);
+            assert_eq!(StartReport::read(&format!("{notice}\n")), notice);
         }
-        assert!(matches!(Notice::read(""), Notice::Failed(_)));
-        assert!(matches!(Notice::read("garbage"), Notice::Failed(_)));
+        assert!(matches!(StartReport::read(""), StartReport::Failed(_)));
+        assert!(matches!(
+            StartReport::read("garbage"),
+            StartReport::Failed(_)
+        ));
     }
 }
