@@ -156,7 +156,7 @@ impl Crowd {
                 let Some(kind) = caller.take(&mut result)? else {
                     continue;
                 };
-                if kind == Kind::ANSWER {
+                if kind == FrameKind::ANSWER {
                     result.answered += 1;
                 } else {
                     result.refused += 1;
@@ -206,7 +206,7 @@ impl Caller {
     }
 
     /// Reads the answer. Returns its kind if the answer is complete.
-    fn take(&mut self, result: &mut CrowdResult) -> Result<Option<Kind>> {
+    fn take(&mut self, result: &mut CrowdResult) -> Result<Option<FrameKind>> {
         let mut buffer = [0; 1024];
         match self.stream.read(&mut buffer) {
             Ok(0) => bail!("the daemon hung up"),

@@ -14,10 +14,10 @@ use becket_wire::place::UNREGISTERED;
 #[cfg(target_os = "linux")]
 use becket_wire::process::process_state;
 use becket_wire::rpc::{
-    Ask, DaemonStatus, Envelope, EventQuery, EventRequest, EventRow, Request, Response, Told,
+    Ask, AskReply, DaemonStatus, Envelope, EventQuery, EventRequest, EventRow, Request, Response,
 };
 use becket_wire::session::{SessionQuery, SessionRow};
-use becket_wire::{Missed, Notice, Place, Version, bounds};
+use becket_wire::{NoAnswer, Place, StartReport, Version, bounds};
 
 use crate::failure::{Code, Failure};
 use crate::work;
@@ -135,7 +135,7 @@ impl Client {
     pub fn next(&mut self) -> Result<Response> {
         self.allow(SILENCE);
         match self.link.receive() {
-            Err(Missed::Slow) => {}
+            Err(NoAnswer::Slow) => {}
             response => return response.map_err(lost),
         }
         self.refuse_stopped()?;
@@ -170,7 +170,7 @@ impl Client {
         Ok(HangUp(self.link.socket.try_clone()?))
     }
 
-    fn reply(&mut self) -> Result<Told> {
+    fn reply(&mut self) -> Result<AskReply> {
         match self.next()? {
             Response::Reply(told) => Ok(told),
             Response::Refused { version } => Err(Failure::new(
@@ -186,7 +186,7 @@ impl Client {
     pub fn status(&mut self) -> Result<DaemonStatus> {
         self.ask(Ask::Status)?;
         match self.reply()? {
-            Told::Status(status) => Ok(*status),
+            AskReply::Status(status) => Ok(*status),
             other => Err(refusal(other)),
         }
     }
@@ -194,7 +194,7 @@ impl Client {
     pub fn sessions(&mut self, query: SessionQuery) -> Result<Vec<SessionRow>> {
         self.ask(Ask::Sessions(query))?;
         match self.reply()? {
-            Told::Sessions(rows) => Ok(rows),
+            AskReply::Sessions(rows) => Ok(rows),
             other => Err(refusal(other)),
         }
     }
@@ -219,7 +219,7 @@ impl Client {
         loop {
             match self.next()? {
                 Response::Row(row) => rows.push(*row),
-                Response::Told(Told::Done) => return Ok(rows),
+                Response::Reply(AskReply::Done) => return Ok(rows),
                 _ => return Err(unexpected_reply()),
             }
         }
@@ -229,8 +229,8 @@ impl Client {
     pub fn effort(&mut self, ask: Ask) -> Result<EffortTold> {
         self.ask(ask)?;
         match self.reply()? {
-            Told::Effort(told) => Ok(*told),
-            Told::No(why) => Err(work::refusal(&why)),
+            AskReply::Effort(told) => Ok(*told),
+            AskReply::No(why) => Err(work::refusal(&why)),
             other => Err(refusal(other)),
         }
     }
@@ -260,8 +260,10 @@ impl Client {
     pub fn execute(&mut self, ask: Ask) -> Result<()> {
         self.ask(ask)?;
         match self.reply()? {
-            missing @ (Told::NoSuchSession(_) | Told::Ambiguous(_)) => Err(refusal(missing)),
-            Told::No(why) => Err(anyhow!("the daemon refused: {why}")),
+            missing @ (AskReply::NoSuchSession(_) | AskReply::Ambiguous(_)) => {
+                Err(refusal(missing))
+            }
+            AskReply::No(why) => Err(anyhow!("the daemon refused: {why}")),
             _ => Ok(()),
         }
     }
@@ -279,16 +281,20 @@ impl HangUp {
 }
 
 /// Gets the status line from the daemon, which is started if there is none.
-pub fn status_line(place: &Place, envelope: &Envelope, payload: &[u8]) -> Result<Vec<u8>, Missed> {
+pub fn status_line(
+    place: &Place,
+    envelope: &Envelope,
+    payload: &[u8],
+) -> Result<Vec<u8>, NoAnswer> {
     let wait = bounds::STATUS_LINE;
     let request = Request::StatusLine(EventRequest {
         envelope: envelope.clone(),
         sent: envelope.at,
         payload: payload.to_vec(),
     });
-    let frame = request.to_frame().map_err(|_| Missed::Broken)?;
+    let frame = request.to_frame().map_err(|_| NoAnswer::Broken)?;
     let mut link = match connect(place, wait) {
-        Err(Missed::Absent) if !place.stopped_mark().exists() => {
+        Err(NoAnswer::Absent) if !place.stopped_mark().exists() => {
             wake::start_and_connect(place, wait)?
         }
         link => link?,
@@ -297,9 +303,9 @@ pub fn status_line(place: &Place, envelope: &Envelope, payload: &[u8]) -> Result
     link.send(&frame)?;
     match link.receive()? {
         Response::Answer { output, .. } => Ok(output.stdout),
-        Response::Busy => Err(Missed::Busy),
-        Response::Refused { version } => Err(Missed::Refused(version)),
-        _ => Err(Missed::Broken),
+        Response::Busy => Err(NoAnswer::Busy),
+        Response::Refused { version } => Err(NoAnswer::Refused(version)),
+        _ => Err(NoAnswer::Broken),
     }
 }
 
@@ -315,7 +321,7 @@ pub fn is_unreachable(error: &anyhow::Error) -> bool {
     failure.is_some_and(Failure::is_unreachable)
 }
 
-fn lost(missed: Missed) -> anyhow::Error {
+fn lost(missed: NoAnswer) -> anyhow::Error {
     match missed {
         NoAnswer::Slow => Failure::new(Code::TimedOut, "the daemon did not answer in time")
             .hint("becket doctor")
@@ -428,17 +434,17 @@ pub fn start(world: &World) -> Result<bool> {
 }
 
 /// Makes the error for a reply without the data that was asked for.
-pub fn refusal(told: Told) -> anyhow::Error {
+pub fn refusal(told: AskReply) -> anyhow::Error {
     let failure = match told {
-        Told::NoSuchSession(prefix) => {
+        AskReply::NoSuchSession(prefix) => {
             let what = format!("no session has an id that begins with `{prefix}`");
             Failure::new(Code::Missing, what).hint("becket sessions --all shows the ids")
         }
-        Told::Ambiguous(ids) => {
+        AskReply::Ambiguous(ids) => {
             let what = "several sessions have an id that begins like this";
             Failure::new(Code::Usage, what).hint(format!("one of: {}", ids.join(", ")))
         }
-        Told::No(why) => Failure::new(Code::Failed, why),
+        AskReply::No(why) => Failure::new(Code::Failed, why),
         _ => return unexpected_reply(),
     };
     failure.into()

@@ -500,10 +500,16 @@ fn failing_hooks(world: &World) -> Vec<DoctorCheck> {
     let found = Runs::open(world).and_then(|runs| runs.find(&query));
     let mut by_hook: BTreeMap<String, Vec<RunRow>> = BTreeMap::new();
     // Runs with these outcomes were ended or go on. They say nothing about the hook.
-    let unfinished = [CANCELLED, RUNNING, UNDER_WAY, CUT_OFF, ORPHANED];
+    let unfinished = [
+        RunOutcome::Cancelled,
+        RunOutcome::Running,
+        RunOutcome::Async,
+        RunOutcome::CutOff,
+        RunOutcome::Orphaned,
+    ];
     for LoggedRun { run, .. } in found.unwrap_or_default() {
         let last = by_hook.entry(run.hook.clone()).or_default();
-        if last.len() < LAST_RUNS && !unfinished.contains(&&*run.outcome) {
+        if last.len() < LAST_RUNS && !unfinished.contains(&run.outcome) {
             last.push(run);
         }
     }

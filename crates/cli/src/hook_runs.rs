@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use anstyle::Style;
 use becket_daemon::store::LoggedRun;
-use becket_wire::run::{FINE, RUNNING, RunRow};
+use becket_wire::hook_run::{RunOutcome, RunRow};
 use serde::Serialize;
 
 use crate::ui::style::{BAD, BOLD, DIM, GOOD, Look, WARN};

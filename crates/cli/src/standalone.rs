@@ -132,7 +132,7 @@ fn context(event: &PreparedEvent, place: &Place, held: bool) -> Context {
     };
     Context {
         told: false,
-        change: Change::alone(&head, envelope, event.project.as_deref()),
+        change: DisplayChange::alone(&head, envelope, event.project.as_deref()),
         launched_at,
         minute: minute_of_day(envelope.at),
         judge_only: held,
@@ -197,7 +197,7 @@ impl Standalone<'_> {
             && let Err(error) = self.start_async_hooks(input)
         {
             not_started.extend(async_hooks.iter().map(|hook| RunRow {
-                outcome: "not started".to_owned(),
+                outcome: RunOutcome::NotStarted,
                 note: Some(format!("the process for async hooks: {error}")),
                 ..plan.background_row(hook)
             }));

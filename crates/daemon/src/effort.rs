@@ -33,7 +33,7 @@ const MAX_ENTRY: usize = 16 << 10;
 const MAX_ARTIFACT: usize = 1 << 20;
 
 /// Answers a request about work.
-pub(crate) async fn answer(ask: EffortAsk, server: &Server) -> Told {
+pub(crate) async fn answer(ask: EffortAsk, server: &Server) -> AskReply {
     // What standalone left counts too.
     take_in(server).await;
     let told = match &ask.what {
@@ -68,9 +68,9 @@ pub(crate) async fn answer(ask: EffortAsk, server: &Server) -> Told {
     });
     match done.await {
         Ok(Ok(Ready::Ask(ask, prepared))) => core(server, &ask.caller, ask.what, prepared).await,
-        Ok(Ok(Ready::Text(text))) => Told::Effort(Box::new(EffortTold::Text(text))),
-        Ok(Err(why)) => Told::No(why),
-        Err(_) => Told::No("the request failed".to_owned()),
+        Ok(Ok(Ready::Text(text))) => AskReply::Effort(Box::new(EffortTold::Text(text))),
+        Ok(Err(why)) => AskReply::No(why),
+        Err(_) => AskReply::No("the request failed".to_owned()),
     }
 }
 
@@ -95,14 +95,14 @@ fn found(told: AskReply) -> Result<Found, String> {
     }
 }
 
-async fn core(server: &Server, caller: &Caller, what: EffortDo, prepared: Prepared) -> Told {
+async fn core(server: &Server, caller: &Caller, what: EffortDo, prepared: Prepared) -> AskReply {
     let (done, told) = oneshot::channel();
     let ask = Box::new(EffortAsk {
         caller: caller.clone(),
         what,
     });
     drop(server.core.send(Message::Effort(ask, prepared, done)).await);
-    let ending = Told::No("the daemon ends".to_owned());
+    let ending = AskReply::No("the daemon ends".to_owned());
     told.await.unwrap_or(ending)
 }
 

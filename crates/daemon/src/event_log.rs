@@ -44,7 +44,7 @@ pub(crate) async fn send_events(
         let next = tokio::select! {
             next = feed.recv() => next,
             () = connection.until_hang_up() => return false,
-            () = until_closing(&mut closing) => return connection.respond(&Response::Told(Told::Done)).await,
+            () = until_closing(&mut closing) => return connection.respond(&Response::Reply(AskReply::Done)).await,
         };
         match next {
             Ok(row) => {
@@ -118,7 +118,9 @@ async fn send_past(
                     drop(set_aside.await);
                     text.push_str("; it was set aside, and a new one begun");
                 }
-                connection.respond(&Response::Told(Told::No(text))).await;
+                connection
+                    .respond(&Response::Reply(AskReply::No(text)))
+                    .await;
                 return false;
             }
         }
@@ -127,7 +129,7 @@ async fn send_past(
 }
 
 /// Completes the beginning of an id to the id of a session.
-async fn complete_id(server: &Server, prefix: String) -> Result<String, Told> {
+async fn complete_id(server: &Server, prefix: String) -> Result<String, AskReply> {
     let path = server.place.database();
     let wanted = prefix.clone();
     let found = tokio::task::spawn_blocking(move || match store::open_to_read(&path) {

@@ -92,9 +92,9 @@ pub fn run(options: &Options) -> Result<(), StartError> {
     allow_many_files();
     let started = start(options);
     let notice = match &started {
-        Ok(_) => Notice::Ready,
-        Err(StartError::Running(version)) => Notice::Running(*version),
-        Err(error) => Notice::Failed(error.to_string()),
+        Ok(_) => StartReport::Ready,
+        Err(StartError::Running(version)) => StartReport::Running(*version),
+        Err(error) => StartReport::Failed(error.to_string()),
     };
     drop(writeln!(io::stdout(), "{notice}").and_then(|()| io::stdout().flush()));
     if options.detached {

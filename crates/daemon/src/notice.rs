@@ -28,7 +28,7 @@ const LOGGED: usize = 2 << 10;
 #[derive(Debug)]
 pub(crate) struct Notices {
     /// The time of the last notice, by session and kind.
-    last: HashMap<(String, Kind), Instant>,
+    last: HashMap<(String, NoticeKind), Instant>,
     room: Arc<Semaphore>,
     counters: Arc<Counters>,
     cancel: Cancel,

@@ -108,7 +108,7 @@ pub(crate) struct Applied {
     /// The ids of a session and of the one that continues it since this event.
     pub(crate) chained: Option<(String, String)>,
     /// The change of the session's display, if any.
-    pub(crate) display: Option<Change>,
+    pub(crate) display: Option<DisplayChange>,
     /// The context of the session's effort, if it has one.
     pub(crate) effort: Option<Box<EffortContext>>,
 }
@@ -190,7 +190,7 @@ impl Registry {
         }
         let before = live.session.shown();
         let has_changed = live.session.apply(&moment) | chained.is_some();
-        let display = Change::of(before, &live.session, moment.at);
+        let display = DisplayChange::of(before, &live.session, moment.at);
         if has_changed && moment.name == EventName::SessionEnd {
             chained = self.chain_next(id);
         }
@@ -229,7 +229,7 @@ impl Registry {
 
     /// Records the decision about an event that was applied before and that the spool has completed. Returns the
     /// change of display if the user may want a notice of it.
-    pub(crate) fn record_late_outcome(&mut self, record: &EventRecord) -> Option<Change> {
+    pub(crate) fn record_late_outcome(&mut self, record: &EventRecord) -> Option<DisplayChange> {
         let id = record.session_id()?.to_owned();
         let before = self.sessions.get(&id)?.session.shown();
         let (name, sent) = (record.event_name(), record.envelope().at);
@@ -251,7 +251,7 @@ impl Registry {
             return None;
         }
         let ended = sent.saturating_add(record.took_us.unwrap_or(0) / 1000);
-        Change::of(before, &self.sessions.get(&id)?.session, ended)
+        DisplayChange::of(before, &self.sessions.get(&id)?.session, ended)
     }
 
     /// Takes the sessions to write. If that fails, `return_unwritten` takes them back.
@@ -314,7 +314,12 @@ impl Registry {
     }
 
     /// Applies an inference. Returns the change of display, if any.
-    pub(crate) fn infer(&mut self, id: &str, inference: &Inference, at: i64) -> Option<Change> {
+    pub(crate) fn infer(
+        &mut self,
+        id: &str,
+        inference: &Inference,
+        at: i64,
+    ) -> Option<DisplayChange> {
         let before = self.sessions.get(id)?.session.shown();
         self.update_session(id, |session| session.infer(inference, at));
         self.inferred(id, at);

@@ -143,7 +143,7 @@ async fn serve_request(connection: &mut Connection, foreign: bool, server: &Arc<
         }
     };
     server.requests.fetch_add(1, Ordering::Relaxed);
-    if (frame.protocol != PROTOCOL || foreign) && frame.kind != Kind::YIELD {
+    if (frame.protocol != PROTOCOL || foreign) && frame.kind != FrameKind::YIELD {
         server.counters.refused.add(1);
         let version = server.version;
         connection.respond(&Response::Refused { version }).await;
@@ -299,7 +299,7 @@ async fn answer(connection: &Connection, ask: Ask, server: &Server) -> bool {
         }
         Ask::TakeIn => {
             take_in(server).await;
-            connection.respond(&Response::Told(Told::Done)).await
+            connection.respond(&Response::Reply(AskReply::Done)).await
         }
         Ask::Events(query) => crate::event_log::send_events(connection, query, server).await,
         Ask::Sessions(query) => session_feed::send_sessions(connection, query, server).await,
@@ -316,18 +316,18 @@ async fn answer(connection: &Connection, ask: Ask, server: &Server) -> bool {
         Ask::Seen(at) => {
             let told =
                 session_feed::ask_registry(server, |done| RegistryRequest::Seen(at, done)).await;
-            connection.respond(&Response::Told(told)).await
+            connection.respond(&Response::Reply(told)).await
         }
         Ask::Paint { tmux_socket, on } => {
             let told = session_feed::paint(server, tmux_socket, on).await;
-            connection.respond(&Response::Told(told)).await
+            connection.respond(&Response::Reply(told)).await
         }
         Ask::Effort(ask) => {
             let told = crate::effort::answer(*ask, server).await;
-            connection.respond(&Response::Told(told)).await
+            connection.respond(&Response::Reply(told)).await
         }
         Ask::Stop => {
-            let responded = connection.respond(&Response::Told(Told::Done)).await;
+            let responded = connection.respond(&Response::Reply(AskReply::Done)).await;
             server.stop.send_replace(Some(StopReason::Stopped));
             responded
         }

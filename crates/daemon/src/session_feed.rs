@@ -48,7 +48,7 @@ async fn subscribe(server: &Server) -> Option<Subscription> {
 }
 
 /// Turns the colours of a tmux server's panes on or off.
-pub(crate) async fn paint(server: &Server, tmux_socket: String, on: bool) -> Told {
+pub(crate) async fn paint(server: &Server, tmux_socket: String, on: bool) -> AskReply {
     let (done, painted) = oneshot::channel();
     let request = TmuxRequest::Paint {
         tmux_socket,
@@ -66,11 +66,11 @@ pub(crate) async fn paint(server: &Server, tmux_socket: String, on: bool) -> Tol
 /// Sends the registry a request. Every request gets an answer, unless the daemon ends.
 pub(crate) async fn ask_registry(
     server: &Server,
-    request: impl FnOnce(oneshot::Sender<Told>) -> RegistryRequest,
-) -> Told {
+    request: impl FnOnce(oneshot::Sender<AskReply>) -> RegistryRequest,
+) -> AskReply {
     let (reply, answer) = oneshot::channel();
     drop(server.core.send(Message::Registry(request(reply))).await);
-    let ending = Told::No("the daemon ends".to_owned());
+    let ending = AskReply::No("the daemon ends".to_owned());
     answer.await.unwrap_or(ending)
 }
 
@@ -102,8 +102,8 @@ pub(crate) async fn send_sessions(
         None => AskReply::Sessions(live),
     };
     match told {
-        Told::Sessions(rows) => send_rows(connection, rows).await,
-        told => connection.respond(&Response::Told(told)).await,
+        AskReply::Sessions(rows) => send_rows(connection, rows).await,
+        told => connection.respond(&Response::Reply(told)).await,
     }
 }
 
@@ -135,7 +135,7 @@ fn to_frame(mut rows: Vec<SessionRow>) -> Option<Vec<u8>> {
 }
 
 /// Finds the session whose id begins with `prefix`, live or ended.
-async fn find_one(server: &Server, prefix: String, live: Vec<SessionRow>) -> Told {
+async fn find_one(server: &Server, prefix: String, live: Vec<SessionRow>) -> AskReply {
     let wanted = prefix.clone();
     let known = read_stored(server, move |reader| {
         store::sessions(reader, SessionFilter::Like(&wanted))

@@ -59,11 +59,11 @@ pub fn merge(event: &EventName, own: Answer, answers: &[HookAnswer]) -> MergedAn
             drop(merged.add_context(named(*hook, context)));
         }
         for message in answer.messages() {
-            merged.tell(named(*hook, message));
+            merged.add_message(named(*hook, message));
         }
         // A hook that would let it stop signals an end that does not come.
         if !goes_on || answer.blocks_stop() {
-            merged.ring(answer.terminal());
+            merged.add_terminal(answer.terminal());
         }
     }
     let by = by(&merged, &voices);
@@ -224,7 +224,7 @@ pub fn fit(
         drop(short.change(change.clone()));
     }
     for message in cut_all(groups[1].0, limit, &file) {
-        short.tell(message);
+        short.add_message(message);
     }
     if answer.stopped().is_some() {
         short.stop(cut_all(groups[3].0, limit, &file).concat());

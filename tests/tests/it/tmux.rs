@@ -37,7 +37,7 @@ impl FakeSessions {
                 };
                 let told = daemon.answer(&ask);
                 daemon.asked.lock().expect("a list").push(ask);
-                fake_daemon::say(&mut stream, &Response::Told(told));
+                fake_daemon::say(&mut stream, &Response::Reply(told));
             }
         })
     }

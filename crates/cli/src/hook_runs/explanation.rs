@@ -2,6 +2,7 @@
 //! not, and the decision.
 
 use becket_daemon::store::LoggedRun;
+use becket_wire::hook_run::RunOutcome;
 use becket_wire::rpc::{DecisionRow, EventRow, Source};
 use serde::Serialize;
 
@@ -99,7 +100,7 @@ fn title(runs: &[LoggedRun]) -> &'static str {
     if runs.iter().any(goes_on) {
         return "Hooks that run, or ran";
     }
-    let outcomes = runs.iter().map(|found| &*found.run.outcome);
+    let outcomes = runs.iter().map(|found| found.run.outcome.as_str());
     let unstarted = outcomes.filter(|outcome| *outcome == "not started").count();
     if unstarted == 0 {
         "Hooks that ran"
@@ -239,7 +240,7 @@ fn not_to_come(why: &Why, look: &Look) -> &'static str {
     }
 }
 
-/// Explains a word of [`becket_wire::Missed`].
+/// Explains a word of [`becket_wire::NoAnswer`].
 fn missed(why: &str) -> String {
     match why {
         "absent" => "no daemon ran",

@@ -33,7 +33,7 @@ fn run(hook: &str, ago: i64, took_us: i64) -> LoggedRun {
 }
 
 fn failed(mut found: LoggedRun, outcome: &str, exit: Option<i32>, note: &str) -> LoggedRun {
-    found.run.outcome = outcome.to_owned();
+    found.run.outcome = outcome.into();
     found.run.exit = exit;
     found.run.note = Some(note.to_owned());
     found
@@ -96,7 +96,7 @@ fn the_last_runs_are_a_table() {
 }
 
 fn going_on(mut found: LoggedRun, left: i64) -> LoggedRun {
-    found.run.outcome = "running".to_owned();
+    found.run.outcome = RunOutcome::Running;
     found.run.exit = None;
     found.until = Some(NOW + left);
     found

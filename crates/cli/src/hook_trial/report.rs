@@ -229,7 +229,7 @@ pub struct Profile {
     pub tokens: u64,
     pub too_slow: bool,
     pub too_long: bool,
-    pub outcome: Option<String>,
+    pub outcome: Option<RunOutcome>,
     /// The reason why the last trial failed, or why there was none.
     pub note: Option<String>,
 }
@@ -317,8 +317,11 @@ fn warning<'p>(what: &str, profiles: impl Iterator<Item = &'p Profile>) -> Strin
 fn profile_row(profile: &Profile) -> [Cell; PROFILE.len()] {
     let ran = profile.runs > 0;
     let if_ran = |text: String| if ran { text } else { String::new() };
-    let outcome = profile.outcome.as_deref().unwrap_or("not run");
-    let failed = ran && !becket_wire::run::FINE.contains(&outcome);
+    let outcome = profile
+        .outcome
+        .as_ref()
+        .map_or("not run", RunOutcome::as_str);
+    let failed = ran && profile.outcome.as_ref().is_none_or(RunOutcome::is_failure);
     let style = if failed {
         BAD
     } else if ran {

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use becket_daemon::lifecycle::now_ms;
 use becket_daemon::store::{self, SessionFilter};
-use becket_wire::rpc::{EventQuery, EventRow, Told, complete_session};
+use becket_wire::rpc::{AskReply, EventQuery, EventRow, complete_session};
 use becket_wire::session::{SessionQuery, SessionRow};
 
 use crate::client::{self, Client};
@@ -100,7 +100,7 @@ pub fn find_session(
         Ok(rows) if rows.is_empty() => {}
         Ok(rows) => {
             let ids = rows.into_iter().map(|row| row.session_id).collect();
-            return Err(client::refusal(Told::Ambiguous(ids)));
+            return Err(client::refusal(AskReply::Ambiguous(ids)));
         }
         Err(error) if is_missing(&error) => {}
         Err(error) => return Err(error),

@@ -136,10 +136,10 @@ fn receive_sessions(
     client.ask(Ask::Watch)?;
     loop {
         let message = match client.next_in_stream()? {
-            Response::Told(Told::Sessions(rows)) => Message::Sessions(rows),
-            Response::Told(Told::Changed(row)) => Message::SessionChanged(row),
-            Response::Told(Told::No(why)) => bail!("the daemon would not: {why}"),
-            Response::Told(Told::Done) | Response::Yielding => bail!("the daemon went away"),
+            Response::Reply(AskReply::Sessions(rows)) => Message::Sessions(rows),
+            Response::Reply(AskReply::Changed(row)) => Message::SessionChanged(row),
+            Response::Reply(AskReply::No(why)) => bail!("the daemon would not: {why}"),
+            Response::Reply(AskReply::Done) | Response::Yielding => bail!("the daemon went away"),
             other => bail!("the daemon said something else: {other:?}"),
         };
         *received = true;
@@ -277,9 +277,9 @@ fn receive_events(
                     return Ok(Some(ViewClosed));
                 }
             }
-            Response::Told(Told::Done) => {}
+            Response::Reply(AskReply::Done) => {}
             // A session without events. One without hooks will never have any.
-            Response::Told(Told::NoSuchSession(_)) => return Ok(Some(ViewClosed)),
+            Response::Reply(AskReply::NoSuchSession(_)) => return Ok(Some(ViewClosed)),
             _ => return Ok(None),
         }
     }
@@ -502,7 +502,7 @@ mod tests {
         loop {
             let mut caller = Caller::accept(&listener);
             caller.asked();
-            caller.say(&Response::Told(Told::No("not today".into())));
+            caller.say(&Response::Reply(AskReply::No("not today".into())));
             if let Ok(Message::Disconnected(why)) = from.try_recv() {
                 assert!(why.contains("not today"), "{why}");
                 break;

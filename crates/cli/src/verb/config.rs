@@ -384,17 +384,17 @@ fn files_json(snapshot: &Snapshot) -> Json {
     snapshot.files.iter().map(file_json).collect()
 }
 
-fn file_json(file: &config::Report) -> Json {
+fn file_json(file: &config::FileReport) -> Json {
     json!({
         "level": file.source.level.name(),
         "file": file.source.file,
-        "exists": file.standing != Standing::Absent,
-        "standing": match file.standing {
-            Standing::Absent => "absent",
-            Standing::InForce => "in-force",
-            Standing::NotTrusted => "not-trusted",
-            Standing::LastGood => "last-good",
-            Standing::Broken => "broken",
+        "exists": file.status != FileStatus::Absent,
+        "standing": match file.status {
+            FileStatus::Absent => "absent",
+            FileStatus::InForce => "in-force",
+            FileStatus::NotTrusted => "not-trusted",
+            FileStatus::LastGood => "last-good",
+            FileStatus::Broken => "broken",
         },
     })
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use becket_daemon::lifecycle::now_ms;
-use becket_wire::rpc::{Ask, EventQuery, FollowCursor, Response, Told};
+use becket_wire::rpc::{Ask, AskReply, EventQuery, FollowCursor, Response};
 
 use crate::client::{Client, is_unreachable, refusal, require_daemon, unexpected_reply};
 use crate::event_line::{EventPrinter, LineFormat};
@@ -139,8 +139,8 @@ fn stream(
                 }
             }
             Response::Row(row) => printer.print(&row)?,
-            Response::Told(Told::Done) => return Ok(()),
-            Response::Told(told) => return Err(refusal(told)),
+            Response::Reply(AskReply::Done) => return Ok(()),
+            Response::Reply(told) => return Err(refusal(told)),
             _ => return Err(unexpected_reply()),
         }
     }

@@ -254,7 +254,7 @@ fn find_all(typed: &[&str], hooks: &[Arc<Hook>]) -> Vec<String> {
 /// Returns a warning with the number of hooks that do not run because the project is not trusted.
 pub fn untrusted_warning(world: &World, project: &Path) -> Option<String> {
     let config = world.loader(Some(project)).current();
-    let waiting = config.resting_hooks().count();
+    let waiting = config.untrusted_hooks().count();
     if waiting == 0 {
         return None;
     }

@@ -178,8 +178,8 @@ impl Waiting<'_> {
                 Ok(Response::Reply(AskReply::Changed(row))) => {
                     Some(*row).filter(|row| row.session_id == self.last.session_id)
                 }
-                Ok(Response::Told(Told::Done)) => return Err(gone()),
-                Ok(Response::Told(told)) => return Err(refusal(told)),
+                Ok(Response::Reply(AskReply::Done)) => return Err(gone()),
+                Ok(Response::Reply(told)) => return Err(refusal(told)),
                 Ok(_) => return Err(unexpected_reply()),
             };
             if let Some(row) = row

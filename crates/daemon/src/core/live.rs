@@ -28,7 +28,7 @@ struct SpoolApplier<'a> {
     /// The sessions that continue another one: the ids of both.
     chained: Vec<(String, String)>,
     /// The changes of display that may need a notice, each with its event.
-    changes: Vec<(Change, Option<EventName>)>,
+    changes: Vec<(DisplayChange, Option<EventName>)>,
 }
 
 impl SpoolApplier<'_> {
@@ -135,7 +135,7 @@ impl Core {
     }
 
     /// Runs the notice of a change that no answer carried, if the config has one.
-    fn notify_change(&mut self, change: Option<&Change>, event: Option<&EventName>) {
+    fn notify_change(&mut self, change: Option<&DisplayChange>, event: Option<&EventName>) {
         let now = now_ms();
         let Some(change) = change.filter(|change| now - change.at < FRESH) else {
             return;

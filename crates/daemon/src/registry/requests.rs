@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use becket_wire::rpc::{SeenAt, Told, complete_session};
+use becket_wire::rpc::{AskReply, SeenAt, complete_session};
 use becket_wire::session::{Display, SessionRow};
 use rusqlite::Connection;
 use tokio::sync::broadcast;
@@ -24,9 +24,9 @@ pub(crate) enum RegistryRequest {
     Name {
         session: String,
         title: Option<String>,
-        done: Sender<Told>,
+        done: Sender<AskReply>,
     },
-    Seen(SeenAt, Sender<Told>),
+    Seen(SeenAt, Sender<AskReply>),
 }
 
 impl Registry {
@@ -98,17 +98,22 @@ impl Registry {
             .count()
     }
 
-    fn set_title(&mut self, database: &Connection, prefix: &str, title: Option<String>) -> Told {
+    fn set_title(
+        &mut self,
+        database: &Connection,
+        prefix: &str,
+        title: Option<String>,
+    ) -> AskReply {
         match self.complete_id(database, prefix) {
             Ok(id) => {
                 self.update_session(&id, |session| session.name(title));
-                Told::Done
+                AskReply::Done
             }
             Err(told) => told,
         }
     }
 
-    fn mark_seen(&mut self, database: &Connection, at: &SeenAt, now: i64) -> Told {
+    fn mark_seen(&mut self, database: &Connection, at: &SeenAt, now: i64) -> AskReply {
         match at {
             SeenAt::Session(prefix) => match self.complete_id(database, prefix) {
                 Ok(id) => self.update_session(&id, |session| session.mark_seen(now)),
@@ -129,11 +134,11 @@ impl Registry {
                 }
             }
         }
-        Told::Done
+        AskReply::Done
     }
 
     /// Completes the beginning of an id to the id of a session, and loads that session.
-    fn complete_id(&mut self, database: &Connection, prefix: &str) -> Result<String, Told> {
+    fn complete_id(&mut self, database: &Connection, prefix: &str) -> Result<String, AskReply> {
         for session in load_sessions(database, SessionFilter::Like(prefix)) {
             let id = session.session_id.clone();
             let live = self.sessions.entry(id);

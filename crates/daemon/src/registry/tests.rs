@@ -116,7 +116,10 @@ impl TestRegistry {
         })
     }
 
-    fn ask(&mut self, request: impl FnOnce(oneshot::Sender<Told>) -> RegistryRequest) -> Told {
+    fn ask(
+        &mut self,
+        request: impl FnOnce(oneshot::Sender<AskReply>) -> RegistryRequest,
+    ) -> AskReply {
         let (done, mut answer) = oneshot::channel();
         self.registry
             .answer(&self.connection, request(done), self.now);
@@ -184,7 +187,7 @@ fn inferences_names_and_figures_survive_a_restart() {
     test.registry.set_figures("a", &figures, None);
     let title = Some("the bridge".to_owned());
     let told = test.name("a", title.clone());
-    assert_eq!(told, Told::Done);
+    assert_eq!(told, AskReply::Done);
     test.registry.queue_figures();
     test.write();
     assert!(test.registry.take_unwritten().is_empty(), "once is enough");
@@ -533,7 +536,7 @@ fn completed(
     event: &str,
     more: &serde_json::Value,
     answer: Option<&str>,
-) -> Option<Change> {
+) -> Option<DisplayChange> {
     test.now += 2_000;
     let (payload, envelope) = (payload("a", event, more), test.envelope());
     let applied = test.apply(&payload, &envelope, None).unwrap();

@@ -134,7 +134,7 @@ pub(super) fn runs_of(connection: &Connection) -> Vec<(EventId, String, String)>
     let found = super::runs(connection, &super::RunQuery::default()).unwrap();
     found
         .into_iter()
-        .map(|LoggedRun { run, .. }| (run.event_id, run.hook, run.outcome))
+        .map(|LoggedRun { run, .. }| (run.event_id, run.hook, run.outcome.to_string()))
         .collect()
 }
 

@@ -159,7 +159,7 @@ pub fn last_explainable(
     let of_session = session.map_or("?1 IS NULL", |_| "session_id = ?1");
     let failed = format!(
         "SELECT at, event_id FROM runs WHERE outcome NOT IN ('{}') AND {of_session} ORDER BY at DESC LIMIT 1",
-        FINE.join("', '")
+        RunOutcome::SUCCESSES.map(String::from).join("', '")
     );
     let ran_denied = format!(
         "SELECT at, id FROM events WHERE fault IS NOT NULL AND fault = '{RAN_DENIED}' AND {of_session}

@@ -173,7 +173,7 @@ fn private_folder(folder: &Path) -> io::Result<()> {
 fn pack(envelope: &Envelope, payload: &[u8], details: &SpoolDetails) -> Result<Vec<u8>, RpcError> {
     let mut bytes = encode_event(envelope, payload)?;
     let details = serde_json::to_vec(details)?;
-    let frame = frame::encode(Kind::LEFT, &[&details]);
+    let frame = frame::encode(FrameKind::LEFT, &[&details]);
     bytes.extend(frame.map_err(|_| RpcError::Malformed("too long"))?);
     Ok(bytes)
 }
@@ -274,7 +274,7 @@ fn decode(bytes: &[u8], masker: &Masker) -> Option<EventRecord> {
         return None;
     };
     let second = decoder.next_frame().ok().flatten();
-    let second = second.filter(|frame| frame.kind == Kind::LEFT);
+    let second = second.filter(|frame| frame.kind == FrameKind::LEFT);
     let details: Option<SpoolDetails> =
         second.and_then(|frame| serde_json::from_slice(&frame.body).ok());
     // The shim leaves the event alone, unmasked, when it finds no becket.
@@ -788,7 +788,7 @@ mod tests {
     fn an_answer_stands_and_the_end_of_a_run_replaces_its_beginning() {
         for apart in [false, true] {
             let mut daemon = Daemon::new();
-            let runs = vec![ran(1, "notify", UNDER_WAY), ran(1, "lint", "ok")];
+            let runs = vec![ran(1, "notify", "async"), ran(1, "lint", "ok")];
             let first = SpoolDetails {
                 runs,
                 ..details(7, Some("ask"))
@@ -842,7 +842,7 @@ mod tests {
             [EventOutcome::Blocked]
         );
         assert_eq!(decisions_after(stop, &[undecided()]), [], "not yet");
-        for outcome in [CUT_OFF, CANCELLED] {
+        for outcome in ["cut off", "cancelled"] {
             let ended = SpoolDetails::with_runs(vec![ran(7, "judge", outcome)]);
             let unanswered = SpoolDetails {
                 why: "absent".to_owned(),

@@ -212,7 +212,7 @@ impl Part {
             Self::Context(text) => answer.add_context(text),
             Self::Change(change) => answer.change(change.clone()),
             Self::Message(text) => {
-                answer.tell(text);
+                answer.add_message(text);
                 Ok(())
             }
             Self::Stop(reason) => {

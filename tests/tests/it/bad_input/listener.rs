@@ -32,7 +32,7 @@ fn an_invalid_answer_makes_the_shim_go_standalone() {
     let mut other_protocol = answer().to_frame().expect("a frame");
     other_protocol[2] += 1;
     let encoded = |response: Response| response.to_frame().expect("a frame");
-    let endless = FrameHead::encode(Kind::ANSWER, MAX_BODY).expect("a head");
+    let endless = FrameHead::encode(FrameKind::ANSWER, MAX_BODY).expect("a head");
     let cases: Vec<(&str, ConnectionHandler)> = vec![
         ("broken", Box::new(drop)),
         (

@@ -14,7 +14,7 @@ use super::load::{self, SentEvent};
 use super::{Random, assert_stored_once, gone, rounds};
 
 /// Starts a daemon with this version, and returns its report to its starter.
-pub fn start_as(world: &World, version: &str) -> Notice {
+pub fn start_as(world: &World, version: &str) -> StartReport {
     let mut daemon = world
         .becket(["daemon", "run", "--detached", "--as-version", version])
         .stdout(Stdio::piped())

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::{World, call, is_alive};
-use becket_wire::Notice;
+use becket_wire::StartReport;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -270,7 +270,7 @@ fn a_newer_build_takes_over_when_the_hooks_have_ended_and_loses_nothing() {
         (notice, output, waits && served.is_silent())
     });
     assert!(waits);
-    assert_eq!(notice, Notice::Ready);
+    assert_eq!(notice, StartReport::Ready);
     assert_eq!(serving(&world).as_deref(), Some("9.0.1"));
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("\"deny\""), "{output:?}");

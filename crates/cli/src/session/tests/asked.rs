@@ -21,7 +21,7 @@ use crate::verb::wait::{Goal, wait};
 use crate::world::{ConfigOverrides, World};
 
 /// The script of one connection: the expected requests with their answers. Then it hangs up.
-type Script = Vec<(Ask, Vec<Told>)>;
+type Script = Vec<(Ask, Vec<AskReply>)>;
 
 struct Scripted {
     folder: tempfile::TempDir,
@@ -173,7 +173,7 @@ fn an_end_is_the_end_of_waiting() {
 fn the_next_daemon_goes_on() {
     let first = vec![works(), (Ask::Watch, sessions(shown_as(Display::Working)))];
     // A daemon that announces its end, and one that vanishes.
-    let second = vec![(Ask::Watch, vec![Told::Done])];
+    let second = vec![(Ask::Watch, vec![AskReply::Done])];
     let third = vec![(Ask::Watch, sessions(asks()))];
     let row = waited(vec![first, second, third], Goal::Attention, None).unwrap();
     assert_eq!(row, asks());
