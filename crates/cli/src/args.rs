@@ -75,7 +75,7 @@ enum Verb {
     Demo(verb::demo::DemoArgs),
     Init(verb::init::InitArgs),
     Uninit(verb::uninit::UninitArgs),
-    Adopt(verb::adopt::Adopt),
+    Adopt(verb::adopt::AdoptArgs),
     Doctor(verb::doctor::DoctorArgs),
     Sessions(verb::sessions::SessionsArgs),
     Show(verb::show::ShowArgs),

@@ -15,7 +15,7 @@ use becket_wire::rpc::{Ask, AskReply, EventQuery, EventRow, Response};
 use becket_wire::session::{SessionQuery, SessionRow};
 use ratatui::crossterm::event;
 
-use crate::client::{Client, HangUp, STOPPED};
+use crate::client::{self, Client, HangUp, STOPPED};
 use crate::coverage::{last_day, ran_denied_of_last_day};
 use crate::launch::launch_file;
 use crate::tui::model::EventLine;
@@ -140,7 +140,7 @@ fn receive_sessions(
             Response::Reply(AskReply::Changed(row)) => Message::SessionChanged(row),
             Response::Reply(AskReply::No(why)) => bail!("the daemon would not: {why}"),
             Response::Reply(AskReply::Done) | Response::Yielding => bail!("the daemon went away"),
-            other => bail!("the daemon said something else: {other:?}"),
+            _ => return Err(client::unexpected_reply()),
         };
         *received = true;
         if send(to, message).is_err() {

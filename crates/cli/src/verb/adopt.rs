@@ -1,4 +1,4 @@
-//! `becket adopt`: other people's hooks in Claude Code's settings become named hooks of becket's.
+//! `becket adopt`: turns hooks of Claude Code's settings into named hooks of becket.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use crate::adopt::{
 use crate::failure::{Code, Failure};
 use crate::settings::{FileChange, SettingsScope};
 use crate::ui::style::{Look, WARN};
-use crate::ui::text::count;
+use crate::ui::text::{count, one_line};
 use crate::world::World;
 use crate::{tui, ui};
 
@@ -22,7 +22,7 @@ use crate::{tui, ui};
 /// those that you choose. From then on each has a name, a switch for every session, times and a
 /// history. `--undo` gives them all back.
 #[derive(Debug, clap::Args)]
-pub struct Adopt {
+pub struct AdoptArgs {
     /// Move every hook that can be moved
     #[arg(long, conflicts_with_all = ["only", "undo"])]
     all: bool,
@@ -46,37 +46,36 @@ pub struct Adopt {
     json: bool,
 }
 
-impl Adopt {
+impl AdoptArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         if self.undo {
             return self.give_back(world);
         }
         let mut found = adopt::find_hooks(world)?;
-        let says = self.all || self.yes || !self.only.is_empty() || self.dry_run;
-        if !says && (self.json || !tui::suits_terminal() || nothing_to_choose(&found)) {
+        let is_chosen = self.all || self.yes || !self.only.is_empty() || self.dry_run;
+        if !is_chosen && (self.json || !tui::suits_terminal() || nothing_to_choose(&found)) {
             self.list(world, &found);
             return Ok(ExitCode::SUCCESS);
         }
-        let mut names = if says {
-            self.said(&found)?
+        let mut names = if is_chosen {
+            self.named(&found)?
         } else {
             self.list(world, &found);
-            match chosen(
-                ui::ask("Which? Numbers, all or none [none] ")?.trim(),
-                &found,
-            )? {
-                names if names.is_empty() => return Ok(ExitCode::SUCCESS),
-                names => names,
+            let answer = ui::ask("Which? Numbers, all or none [none] ")?;
+            let names = chosen(answer.trim(), &found)?;
+            if names.is_empty() {
+                return Ok(ExitCode::SUCCESS);
             }
+            names
         };
         if !self.dry_run {
             world.refuse_inside_claude("adopt")?;
         }
-        can_be_heard(&found, &names)?;
-        if self.built_in || (!says && wants_built_ins(&found, &names)?) {
+        must_be_registered(&found, &names)?;
+        if self.built_in || (!is_chosen && wants_built_ins(&found, &names)?) {
             found.take_built_ins(world, &mut names);
         }
-        let left = self.leave_the_projects(&found, &mut names)?;
+        let left = self.leave_project_hooks(&found, &mut names)?;
         let hooks: Vec<&HookCandidate> = found
             .hooks
             .iter()
@@ -94,7 +93,7 @@ impl Adopt {
                 .map(|moved| report_of(moved, self.dry_run))
                 .collect();
             report["left"] = json!(left);
-            report["needs_trust"] = json!(resting(&found, &hooks));
+            report["needs_trust"] = json!(needing_trust(&found, &hooks));
             report["dry_run"] = json!(self.dry_run);
             anstream::println!("{report}");
         } else if self.dry_run {
@@ -102,10 +101,10 @@ impl Adopt {
                 .iter()
                 .flat_map(Adoption::changes)
                 .for_each(FileChange::print_diff);
-            tell_of_rest(&left, &resting(&found, &hooks));
+            tell_left(&left, &needing_trust(&found, &hooks));
         } else {
             moved.iter().for_each(tell);
-            tell_of_rest(&left, &resting(&found, &hooks));
+            tell_left(&left, &needing_trust(&found, &hooks));
             tell_next(&moved);
         }
         Ok(ExitCode::SUCCESS)
@@ -121,11 +120,11 @@ impl Adopt {
             return;
         }
         anstream::print!("{}", adopt::list_table(found, &Look::of_stdout()));
-        let unheard = found.hooks.iter().find_map(|hook| match &hook.obstacle {
+        let unregistered = found.hooks.iter().find_map(|hook| match &hook.obstacle {
             Some(Obstacle::Unregistered(why)) => Some(why),
             _ => None,
         });
-        match unheard {
+        match unregistered {
             Some(why) => anstream::println!("{WARN}{why}{WARN:#}: run `becket init` first"),
             None if nothing_to_choose(found) || tui::suits_terminal() => {}
             None => anstream::println!(
@@ -140,15 +139,15 @@ impl Adopt {
         }
     }
 
-    /// The names that the command line means.
-    fn said(&self, found: &ForeignHooks) -> Result<BTreeSet<String>> {
+    /// Returns the hooks that the command line names.
+    fn named(&self, found: &ForeignHooks) -> Result<BTreeSet<String>> {
         if self.only.is_empty() {
             let can = found.hooks.iter().filter(|hook| !hook.is_unsupported());
             return Ok(can.map(|hook| hook.name.clone()).collect());
         }
         for name in &self.only {
             let Some(hook) = found.hooks.iter().find(|hook| hook.name == *name) else {
-                let what = format!("no hook in the list is called {name:?}");
+                let what = format!("no hook in the list is called `{}`", one_line(name));
                 let failure = Failure::new(Code::Missing, what);
                 return Err(failure.hint("`becket adopt` lists the names").into());
             };
@@ -160,18 +159,17 @@ impl Adopt {
         Ok(self.only.iter().cloned().collect())
     }
 
-    /// A project's hooks rest until somebody trusts it: nobody shall find that out later.
-    fn leave_the_projects(
+    /// Removes the project's hooks from `names`, unless the user agrees to move them: they do not run until the project
+    /// is trusted. Returns the removed names.
+    fn leave_project_hooks(
         &self,
         found: &ForeignHooks,
         names: &mut BTreeSet<String>,
     ) -> Result<Vec<String>> {
-        let is_meant =
-            |hook: &&HookCandidate| hook.scope != SettingsScope::User && names.contains(&hook.name);
         let left: Vec<String> = found
             .hooks
             .iter()
-            .filter(is_meant)
+            .filter(|hook| hook.scope != SettingsScope::User && names.contains(&hook.name))
             .map(|hook| hook.name.clone())
             .collect();
         if left.is_empty() || (self.yes && !self.dry_run) {
@@ -229,7 +227,7 @@ impl Adopt {
     }
 }
 
-/// Asks whether becket's own hooks are to be taken in place of those that say their names.
+/// Asks whether to use becket's built-in hooks in place of those with their names.
 fn wants_built_ins(found: &ForeignHooks, names: &BTreeSet<String>) -> Result<bool> {
     let chosen = found.hooks.iter().filter(|hook| names.contains(&hook.name));
     let built_ins = found.built_ins(chosen);
@@ -241,38 +239,33 @@ fn nothing_to_choose(found: &ForeignHooks) -> bool {
     found.hooks.iter().all(|hook| hook.obstacle.is_some())
 }
 
-/// The names that a person means by the numbers of the list.
+/// Returns the hooks whose numbers in the list the user typed.
 fn chosen(answer: &str, found: &ForeignHooks) -> Result<BTreeSet<String>> {
     let listed: Vec<&HookCandidate> = found
         .hooks
         .iter()
         .filter(|hook| !hook.is_unsupported())
         .collect();
-    numbers(answer, listed.len())
-        .map(|numbers| {
-            numbers
-                .into_iter()
-                .map(|nth| listed[nth - 1].name.clone())
-                .collect()
-        })
-        .ok_or_else(|| {
-            let what = format!("{answer:?} is not one of the choices");
-            let hint = format!(
-                "type `all`, `none`, or numbers from 1 to {}: 1 3-5",
-                listed.len()
-            );
-            Failure::new(Code::Usage, what).hint(hint).into()
-        })
+    let Some(numbers) = numbers(answer, listed.len()) else {
+        let what = format!("`{}` is not one of the choices", one_line(answer));
+        let hint = format!(
+            "type `all`, `none`, or numbers from 1 to {}: 1 3-5",
+            listed.len()
+        );
+        return Err(Failure::new(Code::Usage, what).hint(hint).into());
+    };
+    let names = numbers.into_iter().map(|nth| listed[nth - 1].name.clone());
+    Ok(names.collect())
 }
 
-/// Hooks whose events do not reach becket would silently not run.
-fn can_be_heard(found: &ForeignHooks, names: &BTreeSet<String>) -> Result<()> {
+/// Fails if the events of a hook do not reach becket: it would silently not run.
+fn must_be_registered(found: &ForeignHooks, names: &BTreeSet<String>) -> Result<()> {
     let chosen = found.hooks.iter().filter(|hook| names.contains(&hook.name));
-    let unheard = chosen.into_iter().find_map(|hook| match &hook.obstacle {
+    let unregistered = chosen.into_iter().find_map(|hook| match &hook.obstacle {
         Some(Obstacle::Unregistered(why)) => Some((hook, why)),
         _ => None,
     });
-    let Some((hook, why)) = unheard else {
+    let Some((hook, why)) = unregistered else {
         return Ok(());
     };
     let what = format!("{} would not run: {why}", hook.name);
@@ -281,14 +274,16 @@ fn can_be_heard(found: &ForeignHooks, names: &BTreeSet<String>) -> Result<()> {
         .into())
 }
 
-/// Those of the person's own that rest where a project is not trusted; of those that only name a
-/// file, the ones whose file is in this one.
-fn resting<'a>(found: &ForeignHooks, hooks: &[&'a HookCandidate]) -> Vec<&'a str> {
-    let rest = |hook: &&&HookCandidate| {
-        hook.scope == SettingsScope::User && hook.trust_note(&found.project).is_some()
-    };
-    let hooks = hooks.iter().filter(rest);
-    hooks.map(|hook| &*hook.name).collect()
+/// Returns the user's own hooks that do not run in a project without trust. A hook that names a file is among them if
+/// the file is in this project.
+fn needing_trust<'a>(found: &ForeignHooks, hooks: &[&'a HookCandidate]) -> Vec<&'a str> {
+    hooks
+        .iter()
+        .filter(|hook| {
+            hook.scope == SettingsScope::User && hook.trust_note(&found.project).is_some()
+        })
+        .map(|hook| &*hook.name)
+        .collect()
 }
 
 fn tell(moved: &Adoption) {
@@ -317,27 +312,28 @@ fn tell(moved: &Adoption) {
     }
 }
 
-/// What stays, and what will not run everywhere.
-fn tell_of_rest(left: &[String], resting: &[&str]) {
+/// Names the hooks that stay in the settings, and those that need a trusted project.
+fn tell_left(left: &[String], needing_trust: &[&str]) {
     if !left.is_empty() {
         anstream::println!(
             "left where they are: {}; --yes moves them too",
             left.join(", ")
         );
     }
-    if !resting.is_empty() {
-        let many = count(resting.len(), "hook starts", "hooks start");
+    if !needing_trust.is_empty() {
+        let many = count(needing_trust.len(), "hook starts", "hooks start");
         anstream::println!(
             "{many} files or tools of the session's project, and run only in projects that you trust (`becket trust`): {}",
-            resting.join(", ")
+            needing_trust.join(", ")
         );
     }
 }
 
 fn tell_next(moved: &[Adoption]) {
-    let is_projects =
-        |moved: &Adoption| moved.scope != SettingsScope::User && moved.config.is_some();
-    if moved.iter().any(is_projects) {
+    if moved
+        .iter()
+        .any(|moved| moved.scope != SettingsScope::User && moved.config.is_some())
+    {
         anstream::println!("next: `becket trust` lets this project's hooks run");
     }
     if !moved.is_empty() {

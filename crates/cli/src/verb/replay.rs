@@ -78,7 +78,7 @@ pub struct Recording {
     pub session: SessionRow,
     /// The events that can be replayed, with their payloads parsed.
     pub events: Vec<(EventRow, Value)>,
-    /// How many cannot: retention dropped the payload, or it is not an event.
+    /// The number of events without a payload that can be played: retention dropped it, or it is not an event.
     pub left_out: usize,
 }
 
@@ -108,7 +108,7 @@ impl Recording {
         })
     }
 
-    /// What to play: pauses as they were, long ones shortened.
+    /// Returns the events to play, with their pauses. Long pauses are shortened.
     pub fn events(&self) -> Vec<ScriptedEvent> {
         let project = self.session.project.as_deref().unwrap_or_default();
         let (mut at, mut before) = (0, None);
@@ -232,7 +232,7 @@ impl Trial {
         report::json(&self.tried, &self.sample, self.standing.as_deref())
     }
 
-    /// What the hook said, in one line.
+    /// Returns the answer of the hook in one line.
     fn said(&self) -> String {
         let said = match &self.tried.answer {
             Err(why) => why.clone(),
@@ -286,7 +286,7 @@ fn summary(report: &Report<'_>, counts: &[String]) -> String {
     text
 }
 
-/// How often each word comes: `3 ok`, `1 failed`.
+/// Counts each word: `3 ok`, `1 failed`.
 fn tally<'r>(
     rows: impl Iterator<Item = &'r RunRow>,
     word: impl Fn(&'r RunRow) -> Option<&'r str>,
