@@ -150,7 +150,7 @@ fn hook_names_match_loosely() {
     let (text, code) = say(&world, &["disable", "self-review"]);
     assert_eq!(code, 3);
     assert!(
-        text.contains("self-review is built in, but not configured"),
+        text.contains("self-review is built in and off"),
         "{text}"
     );
     let (text, _) = say(&World::new(), &["hooks"]);

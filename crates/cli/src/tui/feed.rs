@@ -267,7 +267,7 @@ fn receive_events(
             Response::Row(row) => {
                 let mut line = EventLine::new(&row);
                 if let Some(code) = allow_once(world, &row) {
-                    line.about = format!("allow-once {code}  {}", line.about);
+                    line.about += &format!("  (once: becket guard allow-once {code})");
                 }
                 let message = Message::Event {
                     session: session.to_owned(),

@@ -322,7 +322,7 @@ impl HookRow<'_> {
     fn state(&self) -> String {
         match self {
             Self::Named(_, state) => one_line(&state.to_string()),
-            Self::Unnamed(_) => "not configured".to_owned(),
+            Self::Unnamed(_) => "off".to_owned(),
         }
     }
 

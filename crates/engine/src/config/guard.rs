@@ -135,12 +135,12 @@ pub const GUARD_KEYS: &[TableKey] = &[
     key(
         "patterns",
         Form::Words(filled),
-        "Texts, one of which stands in the command as it is written",
+        "Texts; the guard matches if the command as written contains one of them",
     ),
     key(
         "prompt",
         Form::Words(filled),
-        "Texts, one of which stands in the user's prompt; such a guard judges prompts, not calls",
+        "Texts; the guard matches if the prompt contains one of them. Such a guard judges prompts, not calls",
     ),
     key(
         "mode",

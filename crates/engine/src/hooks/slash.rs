@@ -390,8 +390,8 @@ fn built_in(typed: &str) -> Option<String> {
         Match::None { .. } => return None,
     };
     let (is, they) = match &names[..] {
-        [_] => ("is built in, but not configured, so it does", "it"),
-        _ => ("are built in, but not configured, so they do", "one"),
+        [_] => ("is built in and off, so it does", "it"),
+        _ => ("are built in and off, so they do", "one"),
     };
     Some(format!(
         "{} {is} not run. To switch {they} on, in a terminal: becket hooks on {}",

@@ -164,7 +164,7 @@ fn a_project_without_hooks_says_so() {
     let talk = Talk::with(Vec::new());
     insta::assert_snapshot!(talk.say(SlashVerb::Disable, "typecheck"), @r"
     ❌ No hook found matching 'typecheck'
-    typecheck-changed and typecheck-project are built in, but not configured, so they do not run. To switch one on, in a terminal: becket hooks on typecheck-changed
+    typecheck-changed and typecheck-project are built in and off, so they do not run. To switch one on, in a terminal: becket hooks on typecheck-changed
     No hooks are configured for this project. Hooks in Claude Code's settings files have no switch until `becket adopt` moves them here.
     [exit 3]
     ");
@@ -199,7 +199,7 @@ fn several_names_are_switched_together_or_not_at_all() {
     insta::assert_snapshot!(talk.say(SlashVerb::Status, "lint typecheck").lines().count(), @"4");
     insta::assert_snapshot!(talk.say(SlashVerb::Disable, "self-review"), @r"
     ❌ No hook found matching 'self-review'
-    self-review is built in, but not configured, so it does not run. To switch it on, in a terminal: becket hooks on self-review
+    self-review is built in and off, so it does not run. To switch it on, in a terminal: becket hooks on self-review
     Available hooks for this project:
       typecheck-changed    - TypeScript type checking
       lint-changed         - ESLint validation
@@ -215,10 +215,10 @@ fn each_of_several_names_is_answered_where_none_is_clear() {
     let mut talk = Talk::with(Vec::new());
     insta::assert_snapshot!(talk.say(SlashVerb::Disable, "lint-changed typecheck-changed"), @r"
     ❌ No hook found matching 'lint-changed'
-    lint-changed is built in, but not configured, so it does not run. To switch it on, in a terminal: becket hooks on lint-changed
+    lint-changed is built in and off, so it does not run. To switch it on, in a terminal: becket hooks on lint-changed
     No hooks are configured for this project. Hooks in Claude Code's settings files have no switch until `becket adopt` moves them here.
     ❌ No hook found matching 'typecheck-changed'
-    typecheck-changed is built in, but not configured, so it does not run. To switch it on, in a terminal: becket hooks on typecheck-changed
+    typecheck-changed is built in and off, so it does not run. To switch it on, in a terminal: becket hooks on typecheck-changed
     No hooks are configured for this project. Hooks in Claude Code's settings files have no switch until `becket adopt` moves them here.
     Nothing was changed.
     [exit 3]
