@@ -285,8 +285,8 @@ fn apply_script(script: &[ScriptedEvent], now: i64) -> Result<(Vec<EventRow>, Ve
             payload: serde_json::to_vec(payload)?,
         };
         let head = Head::read(&request.payload)?;
-        let moment = SessionEvent::new(&head, &request.envelope);
-        session.apply(&moment.in_project(head.cwd.as_deref()));
+        let session_event = SessionEvent::new(&head, &request.envelope);
+        session.apply(&session_event.in_project(head.cwd.as_deref()));
         events.push(row(&request, payload, number));
     }
     let live = sessions

@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use crate::hook_runs::query::Runs;
 use crate::ui::style::counts;
 use crate::ui::text;
-use crate::ui::time::moment;
+use crate::ui::time::timestamp;
 use crate::world::{World, project_of};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -313,7 +313,7 @@ pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<DoctorCheck
         "{}, pid {}, since {}",
         status.version,
         status.pid,
-        moment(status.started_at)
+        timestamp(status.started_at)
     );
     checks.push(if status.version < Version::current() {
         DoctorCheck::warning(
@@ -418,7 +418,7 @@ pub(super) fn database(world: &World) -> Vec<DoctorCheck> {
         let what = format!(
             "{} that becket had denied ran in the last 7 days, the newest at {}: {} of session {}",
             text::count(ran.len(), "call", "calls"),
-            moment(newest.at),
+            timestamp(newest.at),
             text::one_line(&newest.tool),
             newest.session
         );
@@ -432,7 +432,7 @@ pub(super) fn database(world: &World) -> Vec<DoctorCheck> {
         let what = format!(
             "{} with a fault in the last 7 days, the newest at {}: {}",
             text::count(faults.count as usize, "event", "events"),
-            moment(faults.at),
+            timestamp(faults.at),
             faults.fault
         );
         checks.push(DoctorCheck::warning(

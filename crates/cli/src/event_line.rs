@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::ui::style::{BAD, BOLD, DIM, WARN};
 use crate::ui::text::{self, is_inert};
-use crate::ui::time::{clock, moment};
+use crate::ui::time::{clock, timestamp};
 
 /// The most characters of a name.
 const NAME: usize = 64;
@@ -163,7 +163,7 @@ fn json(row: &EventRow) -> EventJson<'_> {
     EventJson {
         seq: row.seq,
         id: row.id.to_string(),
-        at: moment(row.at),
+        at: timestamp(row.at),
         session_id: row.session_id.as_deref(),
         agent_id: row.agent_id.as_deref(),
         event: row.event.as_deref(),

@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::ui::style::{BAD, BOLD, DIM, GOOD, Look, WARN};
 use crate::ui::table::{Cell, Column, grid};
 use crate::ui::text::{count, short_id};
-use crate::ui::time::{self, moment, span};
+use crate::ui::time::{self, span, timestamp};
 
 /// The time from which a hook delays the session, in microseconds.
 pub const TOO_SLOW: i64 = 5_000_000;
@@ -190,7 +190,7 @@ impl<'a> From<&'a LoggedRun> for JsonRun<'a> {
     fn from(found: &'a LoggedRun) -> Self {
         let run = &found.run;
         Self {
-            at: moment(run.at),
+            at: timestamp(run.at),
             hook: &run.hook,
             event_id: run.event_id.to_string(),
             event: &run.event,
@@ -198,7 +198,7 @@ impl<'a> From<&'a LoggedRun> for JsonRun<'a> {
             session_id: run.session_id.as_deref(),
             agent_id: run.agent_id.as_deref(),
             took_us: run.took_us,
-            until: found.until.map(moment),
+            until: found.until.map(timestamp),
             exit: run.exit,
             outcome: run.outcome.as_str(),
             decision: run.decision.as_deref(),
@@ -237,7 +237,7 @@ impl<'a> From<&'a HookStats> for JsonHookStats<'a> {
             mean_us: stats.mean_us,
             p95_us: stats.p95_us,
             max_us: stats.max_us,
-            last_at: moment(stats.last_at),
+            last_at: timestamp(stats.last_at),
             last_outcome: stats.last_outcome.as_str(),
         }
     }

@@ -239,8 +239,8 @@ impl Running<'_> {
     /// Writes a launch file for the wait, so that views list the launch.
     fn show_wait(&self, at: i64) {
         let file = LaunchFile {
-            started_at: time::moment(now_ms()),
-            last_updated: time::moment(now_ms()),
+            started_at: time::timestamp(now_ms()),
+            last_updated: time::timestamp(now_ms()),
             project_dir: self.launch.cwd.to_string_lossy().into_owned(),
             launcher_start: self.launcher.start,
             trouble: Some(format!("goes on with its session at {}", local_time(at))),

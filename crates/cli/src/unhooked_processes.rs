@@ -133,13 +133,13 @@ impl Processes {
             hooked: false,
             project: cwd.as_deref().map(|cwd| lossy(project_of(cwd))),
             cwd: cwd.as_deref().map(lossy),
-            started_at: self.moment(start).unwrap_or(0),
+            started_at: self.start_time(start).unwrap_or(0),
             ..SessionRow::default()
         }
     }
 
     /// Converts ticks since boot to milliseconds since 1970.
-    fn moment(&self, start: u64) -> Option<i64> {
+    fn start_time(&self, start: u64) -> Option<i64> {
         let stat = fs::read_to_string(self.proc.join("stat")).ok()?;
         let boot = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
         let boot: i64 = boot.trim().parse().ok()?;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::client::Client;
 use crate::failure::{Code, Failure};
 use crate::session::source::SessionSource;
-use crate::ui::time::moment;
+use crate::ui::time::timestamp;
 use crate::world::{World, own_session, project_of};
 
 /// A plan or a debrief, and what stands on stdin: bytes.
@@ -194,14 +194,14 @@ pub fn task_json(task: &TaskRow) -> Value {
         "keywords": task.keywords,
         "active": task.active,
         "efforts": task.efforts,
-        "created_at": moment(task.created_at),
+        "created_at": timestamp(task.created_at),
     })
 }
 
 pub fn effort_json(effort: &EffortRow) -> Value {
-    let phase = |phase: &PhaseRow| json!({"name": phase.name, "since": moment(phase.since)});
+    let phase = |phase: &PhaseRow| json!({"name": phase.name, "since": timestamp(phase.since)});
     let artifact = |artifact: &ArtifactRow| {
-        let at = moment(artifact.written_at);
+        let at = timestamp(artifact.written_at);
         json!({"kind": artifact.kind, "path": artifact.path, "written_at": at})
     };
     json!({
@@ -218,8 +218,8 @@ pub fn effort_json(effort: &EffortRow) -> Value {
         "phases": effort.phases.iter().map(phase).collect::<Vec<_>>(),
         "directives": effort.directives,
         "artifacts": effort.artifacts.iter().map(artifact).collect::<Vec<_>>(),
-        "started_at": moment(effort.started_at),
-        "finished_at": effort.finished_at.map(moment),
+        "started_at": timestamp(effort.started_at),
+        "finished_at": effort.finished_at.map(timestamp),
         "session_id": effort.session_id,
         "held": effort.held,
         "heartbeat": effort.heartbeat,
@@ -235,15 +235,15 @@ pub fn window_json(window: &WindowRow) -> Value {
         "agent_id": window.agent_id,
         "prev": window.prev.map(|id| id.to_string()),
         "source": window.source,
-        "started_at": moment(window.started_at),
-        "ended_at": window.ended_at.map(moment),
+        "started_at": timestamp(window.started_at),
+        "ended_at": window.ended_at.map(timestamp),
         "dehydrated": window.dehydrated,
     })
 }
 
 pub fn message_json(message: &MessageRow) -> Value {
     json!({
-        "at": moment(message.at),
+        "at": timestamp(message.at),
         "session_id": message.session_id,
         "agent_id": message.agent_id,
         "kind": message.kind,

@@ -133,7 +133,7 @@ pub(crate) struct Core {
     hooks: HookRunner,
     notices: Notices,
     counters: Arc<Counters>,
-    /// EventOutcome events that are not committed yet, each with its reply.
+    /// Decided events that are not committed yet, each with its reply.
     group: Vec<(Box<EventRecord>, Reply)>,
     /// Runs of hooks that ended after their event was answered.
     runs: Vec<RunRow>,

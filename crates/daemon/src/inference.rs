@@ -27,8 +27,8 @@ use followed::FollowedTranscript;
 const INTERVAL: Duration = Duration::from_secs(1);
 /// The time after which a busy Claude Code has no dialog open, in milliseconds.
 const SETTLED: i64 = 500;
-/// The time that the process which let an agent stop has to report it, in milliseconds. It knows what the stop
-/// means, and whether the user was told. The spool is taken in every two seconds.
+/// The time that the process which let an agent stop has to report it, in milliseconds. Its report says whether
+/// the stop was blocked and whether the user was notified. The spool is taken in every two seconds.
 const STOP_REPORT: i64 = 5_000;
 
 /// The time for which a transcript is read after its turn, in milliseconds, for the tokens of the last reply.
@@ -182,7 +182,7 @@ fn infer_from_finding(finding: TranscriptFinding) -> Option<(Inference, Option<i
 /// interrupted before the first word of the reply, and events do not show a turn whose prompt was typed during
 /// the one before.
 fn infer_from_session_file(one: &ActiveSession, now: i64) -> Option<(Inference, Option<i64>)> {
-    let path = session_file::beside(&one.transcript, one.pid?)?;
+    let path = session_file::path_of(&one.transcript, one.pid?)?;
     if one.idle_since.is_some_and(|idle| !is_newer(&path, idle)) {
         return None;
     }

@@ -153,48 +153,48 @@ impl Registry {
         project: Option<&str>,
         arrival: Option<EventTime>,
     ) -> Option<Applied> {
-        let (Some(id), Some(event)) = (head.session_id.as_deref(), head.event.as_deref()) else {
+        let (Some(id), Some(name)) = (head.session_id.as_deref(), head.event.as_deref()) else {
             return None;
         };
         if id.len() > MAX_ID {
             return None;
         }
-        let event = EventName::from(event);
+        let name = EventName::from(name);
         // An event of unknown name makes no session.
-        let may_create = !matches!(event, EventName::Other(_) | EventName::SessionEnd);
+        let may_create = !matches!(name, EventName::Other(_) | EventName::SessionEnd);
         let happened = EventTime {
             at: envelope.at,
             id: envelope.id,
         };
-        let arrival = arrival.filter(|_| !event.comes_late());
-        let EventTime { at, id: mark } = arrival.unwrap_or(happened);
-        let moment = SessionEvent {
+        let arrival = arrival.filter(|_| !name.comes_late());
+        let EventTime { at, id: time_id } = arrival.unwrap_or(happened);
+        let event = SessionEvent {
             head,
-            name: event,
+            name,
             at,
-            id: mark,
+            id: time_id,
             envelope,
             project,
         };
         if !self.sessions.contains_key(id) {
-            self.add_session(database, id, &moment, may_create)?;
+            self.add_session(database, id, &event, may_create)?;
         }
-        let mut chained = self.chain(database, id, &moment);
-        if moment.name == EventName::UserPromptSubmit {
+        let mut chained = self.chain(database, id, &event);
+        if event.name == EventName::UserPromptSubmit {
             self.end_turn(id);
         }
-        let from_last_window = self.bind(database, id, &moment);
+        let from_last_window = self.bind(database, id, &event);
         let live = self.sessions.get_mut(id)?;
         if let Some(now) = arrival {
             live.session.clamp_times(now);
         }
         let before = live.session.shown();
-        let has_changed = live.session.apply(&moment) | chained.is_some();
-        let display = DisplayChange::of(before, &live.session, moment.at);
-        if has_changed && moment.name == EventName::SessionEnd {
+        let has_changed = live.session.apply(&event) | chained.is_some();
+        let display = DisplayChange::of(before, &live.session, event.at);
+        if has_changed && event.name == EventName::SessionEnd {
             chained = self.chain_next(id);
         }
-        let effort = self.worked(id, &moment, from_last_window);
+        let effort = self.worked(id, &event, from_last_window);
         self.unwritten.insert(id.to_owned());
         if has_changed || effort.is_some() {
             self.changed.insert(id.to_owned());
@@ -458,12 +458,12 @@ impl Registry {
         &mut self,
         database: &Connection,
         id: &str,
-        moment: &SessionEvent<'_>,
+        event: &SessionEvent<'_>,
         may_create: bool,
     ) -> Option<()> {
         let session = match load_session(database, id) {
             Some(session) => session,
-            None if may_create => Session::new(id, moment.at),
+            None if may_create => Session::new(id, event.at),
             None => return None,
         };
         if self.sessions.len() >= self.room {

@@ -30,7 +30,7 @@ const MAX_CONNECTIONS: usize = 1024;
 /// The time for one frame to arrive, and for a connection to be silent before it.
 const FRAME_TIME: Duration = Duration::from_secs(10);
 /// The time before the log repeats an error.
-const TELL_AGAIN: Duration = Duration::from_secs(60);
+const LOG_AGAIN: Duration = Duration::from_secs(60);
 
 /// The reason why the daemon ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +97,7 @@ pub(crate) async fn accept(listener: std::os::unix::net::UnixListener, server: A
             Ok((stream, _)) => drop(tokio::spawn(serve_connection(stream, Arc::clone(&server)))),
             Err(why) => {
                 // Out of descriptors: clients that wait go standalone after their deadline.
-                if logged.is_none_or(|at| at.elapsed() > TELL_AGAIN) {
+                if logged.is_none_or(|at| at.elapsed() > LOG_AGAIN) {
                     logged = Some(Instant::now());
                     warn!(%why, "could not accept connections (told once a minute)");
                 }
@@ -280,9 +280,11 @@ async fn hold(
     let Ok(Request::Environment(environment)) = Request::from_frame(frame) else {
         return false;
     };
+    // A shim that hung up runs its hooks standalone, so this is checked first.
     let slot = tokio::select! {
-        slot = hooks.slot() => slot,
+        biased;
         () = connection.until_hang_up() => return false,
+        slot = hooks.slot() => slot,
     };
     hooks.start(&environment, slot);
     true
@@ -305,26 +307,26 @@ async fn answer(connection: &Connection, ask: Ask, server: &Server) -> bool {
         Ask::Sessions(query) => session_feed::send_sessions(connection, query, server).await,
         Ask::Watch => session_feed::send_changes(connection, server).await,
         Ask::Name { session, title } => {
-            let told = session_feed::ask_registry(server, |done| RegistryRequest::Name {
+            let reply = session_feed::ask_registry(server, |done| RegistryRequest::Name {
                 session,
                 title,
                 done,
             })
             .await;
-            connection.respond(&Response::Reply(told)).await
+            connection.respond(&Response::Reply(reply)).await
         }
         Ask::Seen(at) => {
-            let told =
+            let reply =
                 session_feed::ask_registry(server, |done| RegistryRequest::Seen(at, done)).await;
-            connection.respond(&Response::Reply(told)).await
+            connection.respond(&Response::Reply(reply)).await
         }
         Ask::Paint { tmux_socket, on } => {
-            let told = session_feed::paint(server, tmux_socket, on).await;
-            connection.respond(&Response::Reply(told)).await
+            let reply = session_feed::paint(server, tmux_socket, on).await;
+            connection.respond(&Response::Reply(reply)).await
         }
         Ask::Effort(ask) => {
-            let told = crate::effort::answer(*ask, server).await;
-            connection.respond(&Response::Reply(told)).await
+            let reply = crate::effort::answer(*ask, server).await;
+            connection.respond(&Response::Reply(reply)).await
         }
         Ask::Stop => {
             let responded = connection.respond(&Response::Reply(AskReply::Done)).await;

@@ -155,7 +155,7 @@ fn commit(
 fn create_ref(git: &Git, folder: &str, at: i64, commit: &str) -> Result<String, GitError> {
     let mut attempt = 0;
     loop {
-        let name = format!("{folder}/{}", moment(at + attempt));
+        let name = format!("{folder}/{}", ref_time(at + attempt));
         let full = format!("{REFS}{name}");
         match git.run(&["update-ref", "--no-deref", &full, commit, ""]) {
             Ok(_) => return Ok(name),
@@ -380,7 +380,7 @@ pub enum CheckpointMatch {
 }
 
 /// Formats a time as the name of a checkpoint.
-fn moment(at_ms: i64) -> String {
+fn ref_time(at_ms: i64) -> String {
     let at = Timestamp::from_millisecond(at_ms).unwrap_or_default();
     at.to_zoned(TimeZone::UTC).strftime(MOMENT).to_string()
 }

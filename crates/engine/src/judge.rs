@@ -111,7 +111,7 @@ impl Verdict {
 
     /// Combines the verdict on the original input with that on the input that hooks made of it. The stricter
     /// opinion holds, so no hook evades a refusal by changing the input; each context and message is kept once.
-    pub fn and_of_the_result(self, mut result: Self) -> Self {
+    pub fn judge_result(self, mut result: Self) -> Self {
         if self.answer.opinion().map(weight) > result.answer.opinion().map(weight)
             && let Some(opinion) = self.answer.opinion()
         {
@@ -208,10 +208,10 @@ struct Case<'a> {
 
 /// The rules, in the order in which they add to the verdict.
 const RULES: [fn(&Case<'_>, &mut Verdict); 6] = [
-    tell_of_problems,
-    tell_of_ran_denied,
+    report_problems,
+    report_ran_denied,
     name_session,
-    ring,
+    add_notice,
     guard,
     work,
 ];
@@ -290,7 +290,7 @@ fn answer(found: &Found, event: &PreparedEvent, verdict: &mut Verdict) {
 }
 
 /// Tells the user of a call that ran though becket had denied it.
-fn tell_of_ran_denied(case: &Case<'_>, verdict: &mut Verdict) {
+fn report_ran_denied(case: &Case<'_>, verdict: &mut Verdict) {
     if case.context.ran_denied {
         verdict.answer.add_message(
             "becket denied this call, and it ran all the same. A mod of Claude Code can do that: becket doctor lists those that may.",
@@ -354,7 +354,7 @@ fn work(case: &Case<'_>, verdict: &mut Verdict) {
 }
 
 /// Adds a notice to the answer if the terminal shows it there. It decides nothing.
-fn ring(case: &Case<'_>, verdict: &mut Verdict) {
+fn add_notice(case: &Case<'_>, verdict: &mut Verdict) {
     let Case { event, context, .. } = *case;
     let settings = &event.config.config.notice;
     let change = context.change.as_ref();
@@ -375,7 +375,7 @@ fn ring(case: &Case<'_>, verdict: &mut Verdict) {
 
 /// A configuration that does not parse, and a project that is not trusted, are reported when a session
 /// starts or a prompt is sent, once per session and state of the configuration.
-fn tell_of_problems(case: &Case<'_>, verdict: &mut Verdict) {
+fn report_problems(case: &Case<'_>, verdict: &mut Verdict) {
     let Case {
         event,
         head,

@@ -39,7 +39,7 @@ pub enum SessionFileState {
 
 /// Returns the path of the file of this process, from a transcript of the same config folder:
 /// `CONFIG/projects/PROJECT/SESSION.jsonl`.
-pub fn beside(transcript: &Path, pid: u32) -> Option<PathBuf> {
+pub fn path_of(transcript: &Path, pid: u32) -> Option<PathBuf> {
     let projects = transcript.parent()?.parent()?;
     let config = projects.parent()?;
     (projects.file_name()? == "projects").then(|| config.join(format!("sessions/{pid}.json")))
@@ -121,9 +121,9 @@ mod tests {
     #[test]
     fn lies_in_the_config_folder_of_the_transcript() {
         let path = Path::new("/home/dev/.claude/projects/-home-dev-project/x.jsonl");
-        let found = beside(path, 7).unwrap();
+        let found = path_of(path, 7).unwrap();
         assert_eq!(found, Path::new("/home/dev/.claude/sessions/7.json"));
-        assert_eq!(beside(Path::new("/x.jsonl"), 7), None);
-        assert_eq!(beside(Path::new("/a/b/c/x.jsonl"), 7), None);
+        assert_eq!(path_of(Path::new("/x.jsonl"), 7), None);
+        assert_eq!(path_of(Path::new("/a/b/c/x.jsonl"), 7), None);
     }
 }

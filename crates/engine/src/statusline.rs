@@ -83,10 +83,10 @@ pub fn answer(mut line: StatusLineContent, envelope: &Envelope, config: &Snapsho
 }
 
 /// Returns the width of the line, from the `COLUMNS` that Claude Code sets.
-fn columns(said: Option<&str>) -> usize {
-    let said = said.and_then(|said| said.trim().parse().ok());
-    let said = said.filter(|columns| *columns > 0).unwrap_or(COLUMNS);
-    said.saturating_sub(MARGIN).max(1)
+fn columns(variable: Option<&str>) -> usize {
+    let columns = variable.and_then(|text| text.trim().parse().ok());
+    let columns = columns.filter(|columns| *columns > 0).unwrap_or(COLUMNS);
+    columns.saturating_sub(MARGIN).max(1)
 }
 
 /// The greatest width of a text that does not come from becket.
@@ -319,11 +319,11 @@ pub fn figures(payload: &[u8]) -> Result<StatusLineInput, InputError> {
 /// Returns a number for a status line's input that changes with it. The session's duration alone does not
 /// count, because each refresh changes it.
 pub fn fingerprint(payload: &[u8], columns: Option<&str>) -> u64 {
-    let mut said = serde_json::from_slice(payload).unwrap_or(Value::Null);
-    if let Some(cost) = said.get_mut("cost").and_then(Value::as_object_mut) {
+    let mut input = serde_json::from_slice(payload).unwrap_or(Value::Null);
+    if let Some(cost) = input.get_mut("cost").and_then(Value::as_object_mut) {
         cost.remove("total_duration_ms");
     }
-    fnv1a(format!("{said} {columns:?}").as_bytes())
+    fnv1a(format!("{input} {columns:?}").as_bytes())
 }
 
 /// Joins the user's own status line and becket's below it.

@@ -149,10 +149,7 @@ fn hook_names_match_loosely() {
     assert_eq!(disabled(&world, SESSION), [""; 0]);
     let (text, code) = say(&world, &["disable", "self-review"]);
     assert_eq!(code, 3);
-    assert!(
-        text.contains("self-review is built in and off"),
-        "{text}"
-    );
+    assert!(text.contains("self-review is built in and off"), "{text}");
     let (text, _) = say(&World::new(), &["hooks"]);
     assert!(text.contains("`becket adopt` moves them here"), "{text}");
 }

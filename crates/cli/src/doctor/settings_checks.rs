@@ -293,7 +293,7 @@ pub(super) fn check_installed_commands(world: &World, scope: SettingsScope) -> D
     match inspected {
         Ok(all) => {
             let right = all.iter().find(|commands| commands.iter().all(is_right));
-            tell_commands(right.unwrap_or(&all[0]), scope)
+            check_commands(right.unwrap_or(&all[0]), scope)
         }
         Err(why) => DoctorCheck::broken(COMMANDS, format!("{why:#}"), init_command(scope)),
     }
@@ -303,7 +303,7 @@ fn is_right(command: &commands::CommandFile) -> bool {
     !command.change.changed() && !command.left_alone
 }
 
-fn tell_commands(commands: &[commands::CommandFile], scope: SettingsScope) -> DoctorCheck {
+fn check_commands(commands: &[commands::CommandFile], scope: SettingsScope) -> DoctorCheck {
     let first = commands
         .first()
         .map(|command| command.change.file.as_path());

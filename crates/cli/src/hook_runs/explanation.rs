@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::ui::style::{BAD, BOLD, DIM, Look, WARN};
 use crate::ui::table::{Cell, Column, grid};
 use crate::ui::text::{indent, one_line, wrap};
-use crate::ui::time::{self, clock, moment};
+use crate::ui::time::{self, clock, timestamp};
 use crate::{event_line, hook_runs};
 
 /// The width of a line of a reason. Longer lines are hard to read.
@@ -296,7 +296,7 @@ impl<'a> From<&'a Why> for JsonExplanation<'a> {
         let event = &why.event;
         Self {
             event_id: event.id.to_string(),
-            at: moment(event.at),
+            at: timestamp(event.at),
             session_id: event.session_id.as_deref(),
             agent_id: event.agent_id.as_deref(),
             event: event.event.as_deref(),

@@ -121,7 +121,7 @@ fn what_goes_on_says_since_when_and_until_when() {
     insta::assert_snapshot!("why_running", shown(&explain(&held, &look(100))));
     let one = serde_json::to_value(hook_runs::JsonRun::from(&held.runs[0])).unwrap();
     assert_eq!(one["outcome"], "running");
-    assert_eq!(one["until"], crate::ui::time::moment(NOW + 17_700));
+    assert_eq!(one["until"], crate::ui::time::timestamp(NOW + 17_700));
     assert!(!held.runs[0].run.has_failed());
 }
 

@@ -18,7 +18,7 @@ use crate::session::words;
 use crate::ui::style::{BAD, BOLD, DIM, Look, WARN, style};
 use crate::ui::table::{Cell, Column, bare, grid};
 use crate::ui::text;
-use crate::ui::time::{self, clock, moment};
+use crate::ui::time::{self, clock, timestamp};
 
 /// The number of lines that are shown of the last prompt, which may be a whole document.
 const PROMPT_LINES: usize = 20;
@@ -519,7 +519,7 @@ pub fn json_timeline<'a>(
             .map(|file| JsonFile {
                 path: &file.path,
                 edits: file.edits,
-                last_at: moment(file.last_at),
+                last_at: timestamp(file.last_at),
             })
             .collect(),
     }
@@ -528,7 +528,7 @@ pub fn json_timeline<'a>(
 fn json_turn(turn: &Turn) -> JsonTurn<'_> {
     JsonTurn {
         turn: turn.number,
-        began_at: moment(turn.began),
+        began_at: timestamp(turn.began),
         took_ms: turn.ended - turn.began,
         prompt: turn.prompt.as_deref(),
         tools: turn
@@ -545,7 +545,7 @@ fn json_turn(turn: &Turn) -> JsonTurn<'_> {
             .decisions
             .iter()
             .map(|said| JsonAnswer {
-                at: moment(said.at),
+                at: timestamp(said.at),
                 event: &said.event,
                 tool: said.tool.as_deref(),
                 answer: &said.answer,

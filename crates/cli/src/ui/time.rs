@@ -33,7 +33,7 @@ pub fn parse_span(text: &str) -> Result<Duration, String> {
 }
 
 /// Formats a moment for scripts: RFC 3339 in UTC, with milliseconds.
-pub fn moment(at_ms: i64) -> String {
+pub fn timestamp(at_ms: i64) -> String {
     jiff::Timestamp::from_millisecond(at_ms)
         .map_or_else(|_| at_ms.to_string(), |at| format!("{at:.3}"))
 }

@@ -170,7 +170,7 @@ fn checkpoint_json(one: &engine::Checkpoint) -> Value {
         "name": one.name,
         "commit": one.commit,
         "base": one.base,
-        "at": one.at.map(time::moment),
+        "at": one.at.map(time::timestamp),
         "session_id": one.session,
         "event": one.event,
         "files": one.files,

@@ -17,7 +17,7 @@ use crate::session::words::projects;
 use crate::ui::style::{BAD, BOLD, DIM, Look, WARN};
 use crate::ui::table::{Cell, Column, grid};
 use crate::ui::text;
-use crate::ui::time::{clock, moment};
+use crate::ui::time::{clock, timestamp};
 use crate::world::World;
 
 /// Show the tool calls that no guard saw, or that ran though denied
@@ -95,12 +95,12 @@ impl<'a> From<&'a SessionCoverage> for CoverageJson<'a> {
             tool_use_id: id,
             agent_id: call.agent.as_deref(),
             tool: &call.tool,
-            at: call.at.map(moment),
+            at: call.at.map(timestamp),
         });
         let ran = one.ran_denied.iter().map(|ran| RanCall {
             tool_use_id: &ran.tool_use_id,
             tool: &ran.tool,
-            at: moment(ran.at),
+            at: timestamp(ran.at),
         });
         Self {
             session_id: &one.session_id,

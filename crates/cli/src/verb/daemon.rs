@@ -17,7 +17,7 @@ use crate::client::{self, Client};
 use crate::failure::{Code, Failure};
 use crate::ui::style::Tell;
 use crate::ui::text::one_line;
-use crate::ui::time::moment;
+use crate::ui::time::timestamp;
 use crate::world::World;
 
 /// Start, stop or look at the daemon
@@ -166,7 +166,7 @@ pub fn as_json(status: &DaemonStatus) -> serde_json::Value {
         "version": status.version,
         "protocol": status.protocol,
         "socket": status.socket,
-        "started_at": moment(status.started_at),
+        "started_at": timestamp(status.started_at),
         "sessions": status.sessions,
         "events": status.events,
         "counts": status.counts,
@@ -180,7 +180,7 @@ fn show(status: &DaemonStatus) {
         "daemon",
         format!("running, pid {}, version {}", status.pid, status.version),
     );
-    tell.field("since", moment(status.started_at));
+    tell.field("since", timestamp(status.started_at));
     tell.field("socket", &status.socket);
     tell.field("sessions", status.sessions.to_string());
     tell.field("events", status.events.to_string());

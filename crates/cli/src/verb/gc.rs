@@ -17,14 +17,14 @@ use crate::session::source::SessionSource;
 use crate::ui;
 use crate::ui::style::DIM;
 use crate::ui::text::{count, one_line};
-use crate::ui::time::{moment, span};
+use crate::ui::time::{span, timestamp};
 use crate::world::{World, own_session};
 
 /// List files that are not needed any more, and offer to delete them
 ///
 /// becket never deletes these by itself. What is listed: the switches and the memory of hooks of
 /// sessions that have long ended, damaged switch files that were set aside, long texts of hooks, and
-/// files that were left half written.
+/// files that were a file that was not written to its end.
 #[derive(Debug, clap::Args)]
 pub struct GcArgs {
     /// Only what has not been touched for N days
@@ -104,7 +104,7 @@ impl Leftover {
             "path": self.path,
             "what": self.kind.word(),
             "session_id": self.session,
-            "last_touched": moment(self.touched),
+            "last_touched": timestamp(self.touched),
             "deleted": deleted,
         })
     }
@@ -170,10 +170,10 @@ impl LeftoverKind {
     fn description(self) -> &'static str {
         match self {
             Self::Switches => "switches of a session that has ended",
-            Self::Memory => "what hooks remember of a session that has ended",
+            Self::Memory => "memory of hooks for a session that has ended",
             Self::Damaged => "damaged switches, set aside",
-            Self::LongText => "what a hook said, too long for an answer",
-            Self::HalfWritten => "left half written",
+            Self::LongText => "output of a hook that was too long for an answer",
+            Self::HalfWritten => "a file that was not written to its end",
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::launch::{ESTABLISH_TIMEOUT, Launch, Observer, RestartPolicy};
 use crate::ui::style::{BOLD, DIM, Look};
 use crate::ui::table::{Cell, Column, grid};
 use crate::ui::text::{is_inert, one_line};
-use crate::ui::time::moment;
+use crate::ui::time::timestamp;
 use crate::verb::run::is_session_id;
 use crate::work::{ask_as, here, unexpected};
 use crate::world::{World, project_of};
@@ -297,7 +297,7 @@ impl PrdDocument {
             folder: folder(project).join(slug(name)?),
             record: Record {
                 name: name.to_owned(),
-                created_at: moment(now_ms()),
+                created_at: timestamp(now_ms()),
                 sessions: Vec::new(),
             },
         };
@@ -476,7 +476,7 @@ impl Observer for PrdDocument {
     fn began(&mut self, row: &SessionRow) {
         let worked = PrdSession {
             session_id: row.session_id.clone(),
-            started_at: moment(now_ms()),
+            started_at: timestamp(now_ms()),
             ended_at: None,
             transcript_path: row.transcript_path.clone(),
         };
@@ -487,7 +487,7 @@ impl Observer for PrdDocument {
         self.note(|record| {
             let mut sessions = record.sessions.iter_mut().rev();
             if let Some(worked) = sessions.find(|worked| worked.session_id == session_id) {
-                worked.ended_at = Some(moment(at));
+                worked.ended_at = Some(timestamp(at));
             }
         });
     }

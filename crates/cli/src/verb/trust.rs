@@ -20,7 +20,7 @@ use serde_json::{Value as Json, json};
 use crate::failure::{Code, Failure};
 use crate::ui::style::{BAD, BOLD, DIM, GOOD, WARN};
 use crate::ui::text::visible;
-use crate::ui::time::moment;
+use crate::ui::time::timestamp;
 use crate::world::{World, project_of};
 
 const NOT_FOLLOWED: &str =
@@ -253,7 +253,7 @@ fn list(world: &World, json: bool) -> Result<ExitCode> {
                     "project": approval.project,
                     "key": key,
                     "state": state,
-                    "at": moment(approval.at),
+                    "at": timestamp(approval.at),
                     "hash": approval.hash,
                     "files": approval.pins.paths().collect::<Vec<_>>(),
                 })
@@ -267,7 +267,7 @@ fn list(world: &World, json: bool) -> Result<ExitCode> {
     }
     for (_, approval, state) in rows {
         let project = visible(&approval.project);
-        let at = moment(approval.at);
+        let at = timestamp(approval.at);
         anstream::println!("{state:<7}  {project}  {DIM}{} {at}{DIM:#}", approval.hash);
     }
     Ok(ExitCode::SUCCESS)

@@ -54,7 +54,7 @@ impl UpArgs {
         } else {
             Strict::Keep
         };
-        tell_too_old(claude::printed_version(), self.strict)?;
+        check_version(claude::printed_version(), self.strict)?;
         let existing = ExistingSetup::find(world);
         if ui::is_attended() && !self.yes && !go_ahead(world, strict, &existing)? {
             anstream::println!("Nothing was changed.");
@@ -228,7 +228,7 @@ fn planned_changes(
 }
 
 /// Fails for a Claude Code that would run no hook any more, and warns of one that lacks something.
-fn tell_too_old(version: Option<String>, strict: bool) -> Result<()> {
+fn check_version(version: Option<String>, strict: bool) -> Result<()> {
     let Some(old) = version.and_then(|version| claude::too_old(&version, strict)) else {
         return Ok(());
     };
@@ -241,7 +241,7 @@ fn tell_too_old(version: Option<String>, strict: bool) -> Result<()> {
 }
 
 /// Names the built-in hooks that fit the project and are in no config, and the command that switches them on.
-fn tell_fitting(world: &World) {
+fn print_fitting(world: &World) {
     let project = project_of(&world.cwd);
     let configured = &world.loader(Some(project)).current().hooks;
     let fitting = fitting(project, &program::folders()).into_iter();
@@ -262,7 +262,7 @@ fn tell_what_next(world: &World, existing: &ExistingSetup) {
     if let Some(warning) = untrusted_warning(world, project_of(&world.cwd)) {
         anstream::println!("{WARN}!{WARN:#} {warning}");
     }
-    tell_fitting(world);
+    print_fitting(world);
     anstream::println!();
     anstream::println!("Start Claude Code as always. Then:");
     let adopt = (

@@ -95,7 +95,7 @@ impl HookRunner {
         let clients = PendingClients::one(cancel);
         let decision = OpenDecision {
             for_ms,
-            until: Instant::now() + within,
+            until: Instant::now() + within + SLOT_WAIT,
             clients: Arc::clone(&clients),
             doubles: Vec::new(),
         };
@@ -160,7 +160,9 @@ impl Core {
     pub(super) fn run_hooks(&mut self, mut open: OpenEvent, plan: HookPlan, verdict: Verdict) {
         let seq = open.record.seq;
         let cancel = Cancel::new();
-        let (for_ms, clients) = self.hooks.expect(seq, plan.longest(), cancel.clone());
+        let (for_ms, clients) =
+            self.hooks
+                .expect(seq, plan.longest().max(SLOT_WAIT), cancel.clone());
         let (Ok(hold), Ok(begun)) = (hold_frame(for_ms, true), hold_frame(for_ms, false)) else {
             return;
         };

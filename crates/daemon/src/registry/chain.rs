@@ -12,15 +12,15 @@ impl Registry {
         &mut self,
         database: &Connection,
         id: &str,
-        moment: &SessionEvent<'_>,
+        event: &SessionEvent<'_>,
     ) -> Option<(String, String)> {
-        if moment.name != EventName::SessionStart || !moment.envelope.pid_is_claude {
+        if event.name != EventName::SessionStart || !event.envelope.pid_is_claude {
             return None;
         }
-        let (prev, chain) = match moment.head.source.as_deref() {
-            Some("clear") => (self.cleared(id, moment)?, Chain::Clear),
+        let (prev, chain) = match event.head.source.as_deref() {
+            Some("clear") => (self.cleared(id, event)?, Chain::Clear),
             Some("fork") => {
-                let pid = moment.envelope.pid;
+                let pid = event.envelope.pid;
                 (self.forked_from(database, id, pid)?, Chain::Fork)
             }
             _ => return None,
@@ -58,8 +58,8 @@ impl Registry {
     }
 
     /// Returns the session that ended by `/clear` in this process last.
-    fn cleared(&self, id: &str, moment: &SessionEvent<'_>) -> Option<String> {
-        let process = (Some(moment.envelope.pid), moment.envelope.pid_start);
+    fn cleared(&self, id: &str, event: &SessionEvent<'_>) -> Option<String> {
+        let process = (Some(event.envelope.pid), event.envelope.pid_start);
         self.sessions
             .iter()
             .filter(|(other, live)| {

@@ -35,15 +35,15 @@ impl Registry {
         &mut self,
         database: &Connection,
         id: &str,
-        moment: &SessionEvent<'_>,
+        event: &SessionEvent<'_>,
     ) -> Option<Left> {
         let session = &self.sessions.get(id)?.session;
         if self.efforts.is_empty() && session.work.effort.is_none() {
             return None;
         }
-        let effort = self.resolve(session, moment);
+        let effort = self.resolve(session, event);
         let bound = effort.and_then(|effort| self.efforts.bound(effort));
-        let opens = moment.name == EventName::SessionStart && moment.agent_id().is_none();
+        let opens = event.name == EventName::SessionStart && event.agent_id().is_none();
         let left = effort
             .filter(|_| opens)
             .and_then(|effort| self.left(database, effort));
@@ -52,10 +52,10 @@ impl Registry {
         left
     }
 
-    fn resolve(&self, session: &Session, moment: &SessionEvent<'_>) -> Option<i64> {
-        let envelope = moment.envelope;
+    fn resolve(&self, session: &Session, event: &SessionEvent<'_>) -> Option<i64> {
+        let envelope = event.envelope;
         let origin = Origin {
-            project: moment.project.or(session.project.as_deref())?,
+            project: event.project.or(session.project.as_deref())?,
             agent: envelope.variable("AGENT_ID"),
             launch: envelope.launch(),
             pane: envelope.variable("TMUX_PANE"),
@@ -67,7 +67,7 @@ impl Registry {
         let own = session.work.effort;
         let own = || own.filter(|effort| self.efforts.bound(*effort).is_some());
         let found = self.efforts.of_agent(&origin).or_else(own);
-        let starts = moment.name == EventName::SessionStart && moment.agent_id().is_none();
+        let starts = event.name == EventName::SessionStart && event.agent_id().is_none();
         if found.is_some() || !starts {
             return found;
         }
@@ -107,16 +107,15 @@ impl Registry {
     pub(super) fn worked(
         &mut self,
         id: &str,
-        moment: &SessionEvent<'_>,
+        event: &SessionEvent<'_>,
         left: Option<Left>,
     ) -> Option<Box<EffortContext>> {
         let effort = self.sessions.get(id)?.session.work.effort?;
-        let touched = self.take_effects(id, effort, moment.at);
-        let mut context =
-            self.effort_context(id, moment.agent_id(), moment.head, moment.envelope)?;
+        let touched = self.take_effects(id, effort, event.at);
+        let mut context = self.effort_context(id, event.agent_id(), event.head, event.envelope)?;
         (context.left, context.touched) = (left, touched);
-        if directive::is_wanted(&context, &moment.name) {
-            context.has = self.sessions.get(id)?.session.work.files(moment.agent_id());
+        if directive::is_wanted(&context, &event.name) {
+            context.has = self.sessions.get(id)?.session.work.files(event.agent_id());
         }
         Some(context)
     }

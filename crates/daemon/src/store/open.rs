@@ -84,7 +84,7 @@ pub(crate) fn inode(path: &Path) -> Option<u64> {
 
 /// Returns the paths of SQLite's log of a database, and of the index of the log.
 pub(super) fn log_files(path: &Path) -> [PathBuf; 2] {
-    ["-wal", "-shm"].map(|suffix| beside(path, suffix))
+    ["-wal", "-shm"].map(|suffix| with_suffix(path, suffix))
 }
 
 /// Returns true if an error means that the file itself is damaged.
@@ -97,7 +97,7 @@ pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
 
 /// Moves a database and its log away. Returns the new path, or none if there was no database file.
 pub(super) fn set_aside(path: &Path, now_ms: i64) -> Result<Option<PathBuf>, OpenError> {
-    let aside = beside(path, &format!(".damaged-{now_ms}"));
+    let aside = with_suffix(path, &format!(".damaged-{now_ms}"));
     let existed = match fs::rename(path, &aside) {
         Ok(()) => true,
         Err(why) if why.kind() == io::ErrorKind::NotFound => false,
@@ -114,7 +114,7 @@ pub(super) fn set_aside(path: &Path, now_ms: i64) -> Result<Option<PathBuf>, Ope
 }
 
 /// Returns the path with a suffix added to the file name.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
@@ -217,7 +217,7 @@ mod tests {
             let told = opened.set_aside.unwrap();
             let why = if older { "an older becket" } else { "damaged" };
             assert!(told.contains(why), "{told}");
-            let aside = beside(&path, ".damaged-17");
+            let aside = with_suffix(&path, ".damaged-17");
             assert!(told.ends_with(&*aside.to_string_lossy()), "{told}");
             assert_eq!(fs::read(aside).unwrap(), before);
             assert_eq!(user_version(&opened.connection).unwrap(), VERSION);

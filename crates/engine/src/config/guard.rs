@@ -239,7 +239,7 @@ impl Guards {
         own.splice(0..0, pack);
         if own.is_empty() {
             if let Some(made) = self.make(name, &foreign) {
-                self.tell_unknown(&made, &foreign);
+                self.warn_unknown_guard(&made, &foreign);
                 self.rules.push(Arc::new(made));
             }
             return;
@@ -249,7 +249,7 @@ impl Guards {
             return;
         };
         if pack.is_none() && foreign.is_empty() {
-            self.tell_unknown(&rule, &own);
+            self.warn_unknown_guard(&rule, &own);
         }
         for table in foreign {
             if !self.tighten(&mut rule, table) {
@@ -267,7 +267,7 @@ impl Guards {
     }
 
     /// Warns of tables that only switch off a guard that no other table defines.
-    fn tell_unknown(&mut self, rule: &Rule, tables: &[&RawTable]) {
+    fn warn_unknown_guard(&mut self, rule: &Rule, tables: &[&RawTable]) {
         if rule.off.is_none() || judges(rule) {
             return;
         }

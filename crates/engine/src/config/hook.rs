@@ -199,11 +199,11 @@ impl<'a> MergedHook<'a> {
         let (timeout, warning) = self.timeout(name, &on);
         let is_trusted = hook_project.approved.is_some();
         let project = hook_project.folder.filter(|_| !is_trusted);
-        let needs_trust = match &action {
+        let needs_trust = || match &action {
             Action::BuiltIn(built_in, _) => built_in.starts_project_tools,
             Action::Run(program) => project.is_some_and(|it| names_project_file(program, it)),
         };
-        let untrusted = !in_force || (!is_trusted && needs_trust);
+        let untrusted = !in_force || (!is_trusted && needs_trust());
         let hook = Hook {
             name: name.to_owned(),
             description,

@@ -313,7 +313,7 @@ impl AwaitedResults<'_> {
         let mut merged = merge(&plan.event, own.answer().clone(), &answers);
         if let Some(input) = changed_input(&merged.answer) {
             if let Some(payload) = with_input(&plan.payload, input) {
-                own = own.and_of_the_result(judge(&payload));
+                own = own.judge_result(judge(&payload));
                 merged = merge(&plan.event, own.answer().clone(), &answers);
             } else {
                 // An input that cannot be judged does not go out.

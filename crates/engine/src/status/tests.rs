@@ -392,7 +392,7 @@ fn an_inference_is_marked_until_an_event_comes() {
     assert_eq!(agent.error.as_deref(), Some("gone"));
 }
 
-/// OpenCalls as (id, prompt, tool, input). The first two are alike.
+/// Calls as (id, prompt, tool, input). The first two are alike.
 const CALLS: [(&str, &str, &str, &str); 7] = [
     ("t0", "p", "Bash", "1"),
     ("t1", "p", "Bash", "1"),

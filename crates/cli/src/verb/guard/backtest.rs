@@ -20,7 +20,7 @@ use crate::event_line;
 use crate::log;
 use crate::ui::style::{BAD, BOLD, DIM, GOOD};
 use crate::ui::text::{count, one_line};
-use crate::ui::time::moment;
+use crate::ui::time::timestamp;
 use crate::world::{World, project_of};
 
 /// The most examples that are shown for each guard.
@@ -250,6 +250,6 @@ impl BacktestReport {
 fn examples_json(examples: &[Example]) -> Value {
     let examples = examples.iter();
     examples
-        .map(|one| json!({"event_id": one.event_id, "at": moment(one.at), "about": one.about}))
+        .map(|one| json!({"event_id": one.event_id, "at": timestamp(one.at), "about": one.about}))
         .collect()
 }

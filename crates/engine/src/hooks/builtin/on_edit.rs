@@ -286,7 +286,7 @@ mod tests {
             self.call(&json!({"hook_event_name": "PostToolUse", "tool_name": tool, "tool_input": {"file_path": file}}))
         }
 
-        /// What the model is told of an edit.
+        /// Returns the feedback on an edit.
         fn reported(&self, file: &str) -> String {
             reason(&self.edit("Edit", file))
         }
@@ -379,7 +379,7 @@ mod tests {
         let still_there = "1 problem told before is still there in a.txt (its command): a.txt:1";
         assert_eq!(edit(&world, "lint-changed", "2"), still_there);
         assert_eq!(edit(&world, "typecheck-changed", "2"), "");
-        // What only another finds is told by that one.
+        // A problem that only the other check finds is reported by that check.
         world.options = toml::from_str("command = 'echo a.txt:7: other; exit 1'").unwrap();
         assert_eq!(
             edit(&world, "test-changed", "2"),
