@@ -8,8 +8,10 @@ use anyhow::Result;
 use becket_engine::config::KEYS;
 use becket_engine::hooks::slash;
 use clap::builder::{PossibleValue, TypedValueParser};
+use clap::error::ErrorKind;
 use clap::{Arg, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::failure::{Code, Failure};
 use crate::switch::SwitchArgs;
 use crate::verb;
 use crate::world::World;
@@ -185,6 +187,33 @@ fn command() -> Command {
     command.help_template(template)
 }
 
+/// Words that people try first, and the command that they look for.
+const GUESSES: [(&str, &str); 5] = [
+    ("list", "becket sessions"),
+    ("ls", "becket sessions"),
+    ("search", "becket events"),
+    ("status", "becket sessions"),
+    ("version", "becket --version"),
+];
+
+/// Explains a command line that people often type and that becket does not take. Returns none for all others.
+pub fn explain(error: &clap::Error, words: &[String]) -> Option<Failure> {
+    match (error.kind(), words) {
+        (ErrorKind::InvalidSubcommand, [word, ..]) => {
+            let (_, command) = GUESSES.iter().find(|(guess, _)| guess == word)?;
+            let failure = Failure::new(Code::Usage, format!("becket has no command `{word}`"));
+            Some(failure.hint(*command))
+        }
+        (ErrorKind::UnknownArgument, [guard, test, command @ ..])
+            if guard == "guard" && test == "test" && command.len() > 1 =>
+        {
+            let failure = Failure::new(Code::Usage, "the command has to be quoted");
+            Some(failure.hint(format!("becket guard test '{}'", command.join(" "))))
+        }
+        _ => None,
+    }
+}
+
 impl Args {
     pub fn read() -> Result<Self, clap::Error> {
         let mut command = command();
@@ -259,6 +288,22 @@ mod tests {
         verbs.sort_unstable();
         listed.sort_unstable();
         assert_eq!(listed, verbs);
+    }
+
+    #[test]
+    fn a_command_that_people_try_first_gets_a_hint() {
+        let hint = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let all = std::iter::once("becket").chain(line.split(' '));
+            let error = command().try_get_matches_from(all).unwrap_err();
+            explain(&error, &words)?.hinted().map(str::to_owned)
+        };
+        assert_eq!(hint("status").as_deref(), Some("becket sessions"));
+        assert_eq!(hint("version").as_deref(), Some("becket --version"));
+        let quoted = "becket guard test 'rm -rf ~'";
+        assert_eq!(hint("guard test rm -rf ~").as_deref(), Some(quoted));
+        assert_eq!(hint("sesions"), None, "clap knows a similar word");
+        assert_eq!(hint("guard lst"), None);
     }
 
     #[test]

@@ -39,6 +39,10 @@ fn main() -> ExitCode {
     match args::Args::read() {
         Ok(args) => args.run().unwrap_or_else(|error| failure::report(&error)),
         Err(error) => {
+            let words: Vec<String> = std::env::args().skip(1).collect();
+            if let Some(failure) = args::explain(&error, &words) {
+                return failure::report(&failure.into());
+            }
             // Help and version are no failures: clap prints them on stdout.
             let is_failure = error.use_stderr();
             drop(error.print());
