@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use becket_tests::claude::SettingsScope;
 use becket_tests::model::{bash, say};
-use becket_tests::story::{Session, story};
+use becket_tests::story::{Becket, Recorder, Session, story};
 use becket_tests::terminal::Terminal;
 use becket_tests::wait::{self, PATIENCE};
+use serde_json::json;
 
 /// Text for a session. With letters as commands, the first cancels the dialog and the second ends Claude
 /// Code.
@@ -21,66 +23,80 @@ fn presses(view: &Terminal, key: &str, asks: &str) {
     assert!(taken.is_some(), "{key}: {}", view.screen().0);
 }
 
+/// A guard that raises the dialog in every permission mode.
+const ASKS: &str =
+    "[guards.ask-me]\npatterns = [\"touch made\"]\nanswer = \"ask\"\nreason = \"REASON\"\n";
+
 #[test]
 fn text_sent_to_a_session_neither_cancels_its_dialog_nor_ends_it() {
-    story(|given| {
-        let story = given
-            .on("touch it", [bash("touch made.txt"), say("made")])
-            .begin()?;
-        let person = story.person()?;
-        person.submits("touch it");
-        person.wait_text("❯ 1.");
-        let waits = |session: &Session| session.display() == "attention";
-        let id = story.wait_session("waiting", waits).id()[..8].to_owned();
-        let becket = story.becket().becket::<&str>([]);
-        let view = Terminal::of(&becket, (100, 30))?;
-        view.wait_text("wants to run: touch made.txt");
+    for mode in ["default", "acceptEdits", "auto", "bypassPermissions"] {
+        story(|given| {
+            let story = given
+                .since("2.1.325", "the dialog of a hook in auto mode")
+                .settings(
+                    SettingsScope::Local,
+                    json!({"skipDangerousModePermissionPrompt": true}),
+                )
+                .file(".git/HEAD", "ref: refs/heads/main\n")
+                .registered(Becket::default().config(ASKS))
+                .registered(Recorder::witness())
+                .on("touch it", [bash("touch made.txt"), say("made")])
+                .begin()?;
+            let person = story.person_with(&["--permission-mode", mode])?;
+            person.submits("touch it");
+            person.wait_text("❯ 1.");
+            let waits = |session: &Session| session.display() == "attention";
+            let id = story.wait_session("waiting", waits).id()[..8].to_owned();
+            let becket = story.becket().becket::<&str>([]);
+            let view = Terminal::of(&becket, (100, 30))?;
+            view.wait_text("wants to run: touch made.txt");
 
-        for text in TEXTS {
-            // Typed after `r`, which is refused.
-            presses(&view, "r", "Esc closes this");
-            for letter in text.chars() {
-                view.type_text(&letter.to_string());
+            for text in TEXTS {
+                // Typed after `r`, which is refused.
+                presses(&view, "r", "Esc closes this");
+                for letter in text.chars() {
+                    view.type_text(&letter.to_string());
+                }
+                view.press("Enter");
+                view.press("Escape");
+                view.wait_for("the list", |screen| !screen.contains("Esc"));
+                // Pasted into the list; tmux marks no paste that it types itself.
+                view.type_text(text);
+                view.wait_text("this looked pasted");
             }
-            view.press("Enter");
-            view.press("Escape");
-            view.wait_for("the list", |screen| !screen.contains("Esc"));
-            // Pasted into the list; tmux marks no paste that it types itself.
-            view.type_text(text);
-            view.wait_text("this looked pasted");
-        }
-        // Typed after keys that ask.
-        for (key, asks, text) in [
-            ("i", "interrupt touch it?", "it"),
-            ("x", "to end it, type", "yes"),
-        ] {
-            presses(&view, key, asks);
-            for letter in text.chars() {
-                view.type_text(&letter.to_string());
+            // Typed after keys that ask.
+            for (key, asks, text) in [
+                ("i", "interrupt touch it?", "it"),
+                ("x", "to end it, type", "yes"),
+            ] {
+                presses(&view, key, asks);
+                for letter in text.chars() {
+                    view.type_text(&letter.to_string());
+                }
+                view.press("Enter");
+                view.press("Escape");
+                view.wait_text("nothing was done");
             }
-            view.press("Enter");
-            view.press("Escape");
-            view.wait_text("nothing was done");
-        }
-        let screen = person.screen();
-        assert!(
-            screen.contains("❯ 1.") && !person.has_ended(),
-            "{}",
-            screen.0
-        );
-        story.wait_session("waiting", waits);
+            let screen = person.screen();
+            assert!(
+                screen.contains("❯ 1.") && !person.has_ended(),
+                "{}",
+                screen.0
+            );
+            story.wait_session("waiting", waits);
 
-        view.press("i");
-        view.wait_text("Escape would cancel that dialog");
-        view.press("C-x");
-        person.wait_for("no dialog", |screen| !screen.contains("❯ 1."));
-        view.press("x");
-        view.wait_text(&format!("to end it, type {id}"));
-        view.type_text(&id);
-        view.press("Enter");
-        person.wait_end();
-        Ok(())
-    });
+            view.press("i");
+            view.wait_text("Escape would cancel that dialog");
+            view.press("C-x");
+            person.wait_for("no dialog", |screen| !screen.contains("❯ 1."));
+            view.press("x");
+            view.wait_text(&format!("to end it, type {id}"));
+            view.type_text(&id);
+            view.press("Enter");
+            person.wait_end();
+            Ok(())
+        });
+    }
 }
 
 #[test]
