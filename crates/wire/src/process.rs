@@ -6,13 +6,13 @@ use std::ffi::OsString;
 /// A variable for glibc in the daemon and the standalone judge: an arena for each thread would cost 8 MB.
 pub const ARENAS: (&str, &str) = ("MALLOC_ARENA_MAX", "4");
 
-/// The variables that a daemon gets from the environment that `becket init` saw. Those of a shim may come from
+/// The variables that a daemon gets from the environment that `becket up` saw. Those of a shim may come from
 /// a repository.
 pub const FOR_DAEMON: [&str; 3] = ["HOME", "PATH", "TZ"];
-/// The daemon's PATH where no `becket init` has run.
+/// The daemon's PATH where no `becket up` has run.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Makes the environment of the daemon and of the standalone judge from the one that `becket init` saw. If it
+/// Makes the environment of the daemon and of the standalone judge from the one that `becket up` saw. If it
 /// saw no HOME, the daemon reads the password database.
 pub fn for_daemon(
     seen: Vec<(OsString, OsString)>,

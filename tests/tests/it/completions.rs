@@ -30,7 +30,7 @@ const OFFERS: &str = r#"
 const WORDS_OF_HOOKS: &str = r#"
     offers becket disable lint
     offers becket --home "$BECKET_HOME" try ''
-    offers becket recent --hook sp
+    offers becket hooks recent --hook sp
     offers becket disable --sl
     offers becket unin
     offers becket disable nothing
@@ -51,10 +51,10 @@ const WORDS_OF_SESSIONS: &str = r#"
     offers becket show '"Docs: a'
     offers becket --home "$BECKET_HOME" wait b2
     offers becket tmux jump a
-    offers becket recent --session b
-    offers becket recent --session = a
-    offers becket recent --session =
-    offers becket recent --hook = sp
+    offers becket hooks recent --session b
+    offers becket hooks recent --session = a
+    offers becket hooks recent --session =
+    offers becket hooks recent --hook = sp
     offers becket checkpoint show a
     offers becket name a1b2c3d4 a
     offers becket show unknown
@@ -210,7 +210,7 @@ fn fish_completes_hooks_and_sessions() {
         words.map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(offers("becket disable "), ["lint-css", "lint-sql", "speak"]);
-    assert_eq!(offers("becket recent --hook s"), ["speak"]);
+    assert_eq!(offers("becket hooks recent --hook s"), ["speak"]);
     let all = ["a1b2c3d4", "b2c3d4e5", "b2c3ffff"];
     let and_titles = [&all[..], &["Docs: all", "Fix the login"]].concat();
     assert_eq!(offers("becket show "), and_titles);
@@ -218,13 +218,13 @@ fn fish_completes_hooks_and_sessions() {
     assert_eq!(offers("becket wait F"), ["Fix the login"]);
     assert_eq!(offers("becket disable --session D"), ["Docs: all"]);
     // These options take an id only.
-    assert_eq!(offers("becket recent --session "), all);
+    assert_eq!(offers("becket hooks recent --session "), all);
     assert_eq!(offers("becket tmux jump a"), ["a1b2c3d4"]);
     assert_eq!(offers("becket name a1b2c3d4 a"), [""; 0]);
     // Words that are not meant to be typed.
     assert_eq!(offers("becket --frame"), [""; 0]);
     assert_eq!(offers("becket keep"), [""; 0]);
-    assert_eq!(offers("becket unin"), ["uninit"]);
+    assert_eq!(offers("becket unin"), ["down"]);
 }
 
 #[test]
@@ -262,10 +262,10 @@ fn zsh_completes_hooks_and_sessions() {
         terminal.wait_text(shown);
     };
     offers("becket disable sp", "becket disable speak");
-    offers("becket recent --hook lint-c", "--hook lint-css");
+    offers("becket hooks recent --hook lint-c", "--hook lint-css");
     offers("becket show a", "becket show a1b2c3d4");
     offers("becket show Fix", "becket show a1b2c3d4");
-    offers("becket recent --session=b2c3d", "--session=b2c3d4e5");
+    offers("becket hooks recent --session=b2c3d", "--session=b2c3d4e5");
     offers("becket why --session b2c3f", "--session b2c3ffff");
     offers("becket tmux jump a", "becket tmux jump a1b2c3d4");
     offers("becket name ", "b2c3d4e5  -- Docs: all");

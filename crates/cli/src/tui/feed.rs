@@ -267,7 +267,7 @@ fn receive_events(
             Response::Row(row) => {
                 let mut line = EventLine::new(&row);
                 if let Some(code) = allow_once(world, &row) {
-                    line.about += &format!("  (once: becket guard allow-once {code})");
+                    line.about += &format!("  (once: becket allow {code})");
                 }
                 let message = Message::Event {
                     session: session.to_owned(),
@@ -325,7 +325,7 @@ pub fn poll_coverage(world: &World, to: &SyncSender<Message>) {
         let ran = ran_denied_of_last_day(world).unwrap_or(ran_denied);
         if ran != ran_denied || Instant::now() >= due {
             let unseen = last_day(world).ok().and_then(|(_, unseen)| unseen);
-            let unseen = unseen.map(|what| format!("{what}; see becket coverage"));
+            let unseen = unseen.map(|what| format!("{what}; see becket guard coverage"));
             if send(to, Message::CoverageWarning(unseen)).is_err() {
                 return;
             }

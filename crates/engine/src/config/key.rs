@@ -153,7 +153,7 @@ pub const KEYS: &[Key] = &[
             min: Duration::from_secs(1),
         },
         default: Some("2s"),
-        about: "How often Claude Code draws the status line again by itself; `becket init` registers it",
+        about: "How often Claude Code draws the status line again by itself; `becket up` registers it",
         project: false,
         tightens: None,
         set: |config, _, value| config.statusline.refresh = span(value),
