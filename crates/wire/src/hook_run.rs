@@ -27,12 +27,6 @@ words! {
     }
 }
 
-impl From<RunOutcome> for String {
-    fn from(outcome: RunOutcome) -> Self {
-        outcome.to_string()
-    }
-}
-
 impl RunOutcome {
     /// The outcomes that are no failure.
     pub const SUCCESSES: [Self; 4] = [Self::Ok, Self::Async, Self::Cancelled, Self::Running];

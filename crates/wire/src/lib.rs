@@ -23,7 +23,7 @@ pub mod text;
 pub mod tool;
 pub mod version;
 
-pub use account::Account;
+pub use account::{Account, Actor};
 pub use answer::{Answer, Output};
 pub use head::Head;
 pub use id::EventId;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::answer::Output;
 use crate::effort::{EffortAsk, EffortTold};
 use crate::frame::{self, Frame, FrameError, FrameHead, FrameKind, HEAD};
-pub use crate::log::{DecisionRow, EventQuery, EventRow, FollowCursor, Source};
+pub use crate::log::{AnswerWord, DecisionRow, EventQuery, EventRow, FollowCursor, Source};
 use crate::session::{SessionQuery, SessionRow};
 use crate::{EventId, PROTOCOL, Version};
 

@@ -608,11 +608,14 @@ mod tests {
             assert_eq!(ids, self.all().into_iter().map(id).collect::<Vec<_>>());
             for (event, row) in self.all().into_iter().zip(&rows) {
                 assert_eq!(row.payload.as_deref(), Some(&payload(event)[..]));
-                let answer = row.decision.as_ref().map(|decision| &*decision.answer);
+                let answer = row
+                    .decision
+                    .as_ref()
+                    .map(|decision| decision.answer.as_str());
                 if self.answered.contains(&event) {
                     let alone = answer_of(event);
                     assert_eq!((row.took_us, row.source), (alone.took_us, Source::Alone));
-                    assert_eq!(answer, alone.decision.as_ref().map(|it| &*it.answer));
+                    assert_eq!(answer, alone.decision.as_ref().map(|it| it.answer.as_str()));
                 } else {
                     let in_time = self.by_socket.get(&event) == Some(&true);
                     assert_eq!(row.took_us, in_time.then_some(1), "event {event}");
@@ -804,7 +807,10 @@ mod tests {
             assert_eq!(spooled[0].took_us, (!apart).then_some(7));
             daemon.take_in();
             let rows = rows(&daemon.connection);
-            let answer = rows[0].decision.as_ref().map(|decision| &*decision.answer);
+            let answer = rows[0]
+                .decision
+                .as_ref()
+                .map(|decision| decision.answer.as_str());
             assert_eq!(
                 (rows.len(), rows[0].took_us, answer),
                 (1, Some(7), Some("ask"))

@@ -489,7 +489,10 @@ mod tests {
         let rows = rows(&home.open());
         assert_eq!(rows.len(), 1, "{rows:?}");
         assert_eq!((rows[0].id, rows[0].took_us), (id(number), Some(5000)));
-        let answer = rows[0].decision.as_ref().map(|decision| &*decision.answer);
+        let answer = rows[0]
+            .decision
+            .as_ref()
+            .map(|decision| decision.answer.as_str());
         assert_eq!((answer, rows[0].source), (Some("deny"), Source::Daemon));
         assert_eq!(runs_of(&home.open()).len(), 2);
     }
