@@ -84,8 +84,6 @@ pub struct EventRow {
 words! {
     /// The answer to an event in a word, as it is stored and shown: the opinion, else the first other part that
     /// the answer has.
-    #[derive(Serialize, Deserialize)]
-    #[serde(from = "String", into = "String")]
     AnswerWord {
         Deny = "deny",
         Ask = "ask",
