@@ -181,8 +181,8 @@ mod tests {
 
     use tokio::sync::broadcast;
 
-    use super::super::fixtures::{Home, decision, details, envelope, masker, record_of};
     use super::super::spool::{self, IntakeChanges, SpoolDetails};
+    use super::super::tests::{Home, decision, details, envelope, masker, record_of};
     use super::super::write::{Batch, IntakeProgress, Store};
     use super::*;
 

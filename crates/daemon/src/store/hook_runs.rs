@@ -193,7 +193,7 @@ pub fn detour(connection: &Connection, id: EventId) -> rusqlite::Result<Option<S
 #[cfg(test)]
 mod tests {
 
-    use super::super::fixtures::{Home, decision, envelope, id, record, record_of, run};
+    use super::super::tests::{Home, decision, envelope, id, record, record_of, run};
     use super::*;
 
     fn all(connection: &Connection) -> Vec<RunRow> {

@@ -329,7 +329,7 @@ pub fn payload(connection: &Connection, seq: i64) -> rusqlite::Result<Option<Vec
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixtures::{Home, envelope, found, id, record_of};
+    use super::super::tests::{Home, envelope, found, id, record_of};
     use super::*;
 
     /// Events 1 to 6, in two sessions, the third a double of the second, the last from the past.

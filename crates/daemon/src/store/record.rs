@@ -467,7 +467,7 @@ impl Decision {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixtures::{Home, decision, envelope, id, record, record_of, rows};
+    use super::super::tests::{Home, decision, envelope, id, record, record_of, rows};
     use super::*;
 
     #[test]

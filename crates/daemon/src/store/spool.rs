@@ -418,10 +418,10 @@ mod tests {
     use becket_engine::session::{EventOutcome, Session};
     use proptest::prelude::*;
 
-    use super::super::fixtures::{
+    use super::super::sessions::{SessionFilter, sessions};
+    use super::super::tests::{
         Home, decision, details, envelope, id, masker, payload, record, rows, run, runs_of,
     };
-    use super::super::sessions::{SessionFilter, sessions};
     use super::*;
 
     const EVENTS: u32 = 8;
