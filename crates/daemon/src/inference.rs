@@ -15,7 +15,6 @@ use becket_engine::session::Inference;
 use becket_engine::session_file::{self, SessionFileState};
 use becket_engine::transcript::{TranscriptFact, TranscriptFinding, TurnTokens};
 use becket_wire::session::Figures;
-use tokio::sync::oneshot;
 
 use crate::core::Message;
 use crate::lifecycle::now_ms;
@@ -75,12 +74,10 @@ pub(crate) async fn run(server: Arc<Server>) {
     let mut transcripts = Transcripts::default();
     loop {
         tokio::time::sleep(INTERVAL).await;
-        let (reply, active) = oneshot::channel();
-        let request = Message::Registry(RegistryRequest::Active(reply));
-        if server.core.send(request).await.is_err() {
+        let list = |reply| Message::Registry(RegistryRequest::Active(reply));
+        let Some(active) = server.ask(list).await else {
             return;
-        }
-        let Ok(active) = active.await else { return };
+        };
         if active.is_empty() && transcripts.0.is_empty() {
             continue;
         }

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use becket_daemon::lifecycle::now_ms;
 use becket_wire::Place;
-use becket_wire::account::guard_id;
-use becket_wire::rpc::{Ask, AskReply, EventQuery, EventRow, Response};
+use becket_wire::rpc::{AnswerWord, Ask, AskReply, EventQuery, EventRow, Response};
 use becket_wire::session::{SessionQuery, SessionRow};
 use ratatui::crossterm::event;
 
@@ -288,7 +287,7 @@ fn receive_events(
 /// Returns the code that allows a call once which a guard denied.
 fn allow_once(world: &World, row: &EventRow) -> Option<String> {
     let decision = row.decision.as_ref()?;
-    let is_guards = guard_id(decision.by.as_deref()?).is_some() && decision.answer == "deny";
+    let is_guards = decision.by.as_ref()?.guard().is_some() && decision.answer == AnswerWord::Deny;
     let mut denied = denied_calls(world).into_iter().filter(|_| is_guards);
     denied
         .find(|denied| denied.event_id == row.id)

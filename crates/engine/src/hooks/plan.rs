@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use becket_wire::answer::{Answer, Change, Opinion};
 use becket_wire::event::{EventName, Rest};
 use becket_wire::hook_run::RunRow;
-use becket_wire::{EventId, Head, Place};
+use becket_wire::{Actor, EventId, Head, Place};
 
 use super::switch::{Switches, is_due};
 use super::{Action, Hook};
@@ -325,7 +325,10 @@ impl AwaitedResults<'_> {
         if !plan.attended {
             unattended(&mut merged.answer);
         }
-        (own.merged(shorten(merged.answer), merged.by), rows)
+        (
+            own.merged(shorten(merged.answer), merged.by.map(Actor::Hooks)),
+            rows,
+        )
     }
 }
 

@@ -279,7 +279,7 @@ fn what_hooks_make_of_an_input_is_judged_again() {
         if let Some(opinion) = opinion {
             answer.give(opinion).unwrap();
         }
-        verdict.merged(answer, Some(by.to_owned()))
+        verdict.merged(answer, Some(by.to_owned().into()))
     };
     let run = |own: Verdict, hooks: Vec<Hook>| {
         let plan = yard.plan(&EventName::PreToolUse, hooks);
@@ -302,7 +302,7 @@ fn what_hooks_make_of_an_input_is_judged_again() {
     };
     let words = |answer: &str, by: &str, asked: &[&str]| {
         let asked: Vec<String> = asked.iter().map(ToString::to_string).collect();
-        (answer.to_owned(), Some(by.to_owned()), asked)
+        (answer.into(), Some(by.to_owned().into()), asked)
     };
     let silent = || said(None, "becket");
     let last = run(silent(), vec![rewrite("a", "ls -l"), rewrite("b", "rm")]);

@@ -90,8 +90,8 @@ pub(super) fn record_of(seq: i64, envelope: Envelope, payload: &[u8]) -> EventRe
 
 pub(crate) fn decision(answer: &str) -> Decision {
     Decision {
-        answer: answer.to_owned(),
-        by: Some("no-prod".to_owned()),
+        answer: answer.into(),
+        by: Some(becket_wire::Actor::Hooks("no-prod".to_owned())),
         reason: None,
         exit: 0,
         stdout: "{}".to_owned(),
