@@ -449,9 +449,7 @@ impl Agent {
 }
 
 #[cfg(test)]
-pub(crate) mod test_events;
-#[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 impl Agent {
     /// Updates the status: the oldest question, else the agent's work.
