@@ -27,18 +27,19 @@ pub(crate) fn read_text(path: &Path, longest: u64) -> io::Result<String> {
     text.map_err(|_| io::Error::other("it is not UTF-8"))
 }
 
-/// Reads a regular file of at most `longest` bytes. The size in its metadata is not enough: files in `/proc`
-/// have size 0, and some never end.
+/// Reads a regular file of at most `longest` bytes.
 pub(crate) fn read_bytes(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
+    read_open(open_regular(path)?, longest)
+}
+
+/// Reads an open file of at most `longest` bytes. The size in its metadata is not enough: files in `/proc` have
+/// size 0, and some never end.
+pub(crate) fn read_open(file: File, longest: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let read = open_regular(path)?
-        .take(longest + 1)
-        .read_to_end(&mut bytes);
-    if read? as u64 > longest {
-        return Err(io::Error::other(format!(
-            "it is longer than {} KiB",
-            longest >> 10
-        )));
+    let read = file.take(longest + 1).read_to_end(&mut bytes)?;
+    if read as u64 > longest {
+        let why = format!("it is longer than {} KiB", longest >> 10);
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
     }
     Ok(bytes)
 }
