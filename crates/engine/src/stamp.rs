@@ -4,7 +4,9 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
+
+use jiff::Timestamp;
 
 /// Opens a regular file to read it. For a pipe, a device or a file like `/proc/kmsg`, opening or reading fails
 /// instead of waiting.
@@ -48,40 +50,30 @@ pub(crate) fn read_open(file: File, longest: u64) -> io::Result<Vec<u8>> {
 /// again without a new time: the clock of the file system ticks only every few milliseconds.
 const SETTLED: Duration = Duration::from_millis(50);
 
-/// The metadata that changes whenever a file changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stamp {
-    device: u64,
-    inode: u64,
-    size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl Stamp {
-    pub fn of(metadata: &Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            size: metadata.size(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
-}
-
-/// The stamp of a path, or the reason for which there is none.
+/// The metadata of a path that changes whenever the file changes, or the reason for which there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileStamp {
     Absent,
-    Stamp(Stamp),
+    Present {
+        device: u64,
+        inode: u64,
+        size: u64,
+        modified: (i64, i64),
+        changed: (i64, i64),
+    },
     Refused(io::ErrorKind),
 }
 
 impl FileStamp {
     pub fn of(metadata: &io::Result<Metadata>) -> Self {
         match metadata {
-            Ok(metadata) => Self::Stamp(Stamp::of(metadata)),
+            Ok(metadata) => Self::Present {
+                device: metadata.dev(),
+                inode: metadata.ino(),
+                size: metadata.size(),
+                modified: (metadata.mtime(), metadata.mtime_nsec()),
+                changed: (metadata.ctime(), metadata.ctime_nsec()),
+            },
             Err(error) if is_absence(error) => Self::Absent,
             Err(error) => Self::Refused(error.kind()),
         }
@@ -100,12 +92,9 @@ pub fn is_absence(error: &io::Error) -> bool {
 /// time of its change. A time in the future is as good as one long past: the clock was set back, and a new
 /// change would have another time.
 pub fn is_settled(metadata: &Metadata) -> bool {
-    let changed = Duration::new(
-        u64::try_from(metadata.ctime()).unwrap_or_default(),
-        u32::try_from(metadata.ctime_nsec()).unwrap_or_default(),
-    );
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.is_ok_and(|now| now.abs_diff(changed) > SETTLED)
+    let changed = Timestamp::new(metadata.ctime(), metadata.ctime_nsec() as i32);
+    let age = Timestamp::now().duration_since(changed.unwrap_or_default());
+    age.unsigned_abs() > SETTLED
 }
 
 #[cfg(test)]
