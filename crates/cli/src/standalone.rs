@@ -22,8 +22,7 @@ use becket_engine::pipeline::{
     Context, FinishedEvent, PreparedEvent, Step, decide, finish, prepare, prepare_without_project,
     read_files, settle, switch, wants_files,
 };
-use becket_engine::process::Cancel;
-use becket_engine::thread::ThreadFile;
+use becket_engine::process::{Cancel, ThreadFile};
 use becket_wire::frame::{Decoder, HEAD, MAX_BODY};
 use becket_wire::hook_run::{RunOutcome, RunRow};
 use becket_wire::rpc::{EventRequest, Request, Source, read_environment};

@@ -132,7 +132,7 @@ impl SessionInferences {
         let (findings, trouble) = followed.look(&one.transcript, one.whole, one.prompted_at);
         if findings
             .iter()
-            .any(|finding| matches!(finding.fact, TranscriptFact::Usage(_)))
+            .any(|finding| matches!(finding.fact, TranscriptFact::Usage))
         {
             self.figures = one.whole.then(|| followed.figures());
             self.tokens = one.prompted_at.map(|_| followed.turn());
@@ -158,7 +158,7 @@ fn infer_from_finding(finding: TranscriptFinding) -> Option<(Inference, Option<i
     let at = finding.at;
     let main = finding.is_main();
     let inference = match finding.fact {
-        TranscriptFact::Interrupted { .. } if main => Inference::Interrupted,
+        TranscriptFact::Interrupted if main => Inference::Interrupted,
         TranscriptFact::ApiError {
             text: Some(text), ..
         } if main && is_exhausted(&text) => Inference::TurnDied {
@@ -186,8 +186,8 @@ fn infer_from_session_file(one: &ActiveSession, now: i64) -> Option<(Inference, 
     let file = session_file::read(&read_bounded(&path).ok()?)?;
     let same = file.session_id.as_deref() == Some(&*one.session)
         && (file.pid_start.is_none() || file.pid_start == one.pid_start);
-    let since = file.state_since?;
-    match file.state? {
+    let since = file.state_since;
+    match file.state {
         SessionFileState::Idle if one.wants_to_stop && now - since < STOP_REPORT => None,
         SessionFileState::Idle if same && one.idle_since.is_none() => {
             Some((Inference::Interrupted, Some(since)))

@@ -299,12 +299,7 @@ fn report_ran_denied(case: &Case<'_>, verdict: &mut Verdict) {
 
 /// Tells the model of a launched session its id, with each prompt.
 fn name_session(case: &Case<'_>, verdict: &mut Verdict) {
-    let Case {
-        event,
-        head,
-        context,
-        ..
-    } = *case;
+    let (event, head, context) = (case.event, case.head, case.context);
     let (Some(began), Some(session)) = (context.launched_at, head.session_id.as_deref()) else {
         return;
     };
@@ -319,12 +314,7 @@ fn name_session(case: &Case<'_>, verdict: &mut Verdict) {
 
 /// Adds the judgement of the session's effort.
 fn work(case: &Case<'_>, verdict: &mut Verdict) {
-    let Case {
-        event,
-        head,
-        context,
-        ..
-    } = *case;
+    let (event, head, context) = (case.event, case.head, case.context);
     let Some(work) = &context.effort else {
         return;
     };
@@ -375,12 +365,7 @@ fn add_notice(case: &Case<'_>, verdict: &mut Verdict) {
 /// A configuration that does not parse, and a project that is not trusted, are reported when a session
 /// starts or a prompt is sent, once per session and state of the configuration.
 fn report_problems(case: &Case<'_>, verdict: &mut Verdict) {
-    let Case {
-        event,
-        head,
-        context,
-        ..
-    } = *case;
+    let (event, head, context) = (case.event, case.head, case.context);
     let starts = event.event == EventName::SessionStart;
     let prompts = event.event == EventName::UserPromptSubmit;
     let Some(session) = head.session_id.as_deref() else {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use becket_engine::config::Config;
 use becket_engine::mask::Masker;
 use becket_wire::hook_run::{RunOutcome, RunRow};
 use becket_wire::rpc::{Envelope, EventQuery, EventRow, Source};
@@ -46,7 +47,9 @@ impl Home {
 }
 
 pub(super) fn masker() -> Masker {
-    Masker::new([7; 32], &[]).unwrap()
+    let mut config = Config::default();
+    config.mask.enabled = true;
+    Masker::from_config([7; 32], &config)
 }
 
 pub(crate) fn id(number: u32) -> EventId {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Write};
 use std::fs::{self, Metadata};
-use std::io::{self, Read};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use becket_wire::Place;
@@ -15,7 +15,7 @@ use thiserror::Error;
 use super::named_files::{NamedPath, places};
 use crate::config::{LONGEST_FILE, Level, Source, Value, parse_layer};
 use crate::process::Program;
-use crate::stamp::{FileStamp, is_absence, is_settled, open_regular};
+use crate::stamp::{FileStamp, is_absence, is_settled, read_bytes};
 
 /// The bounds of a project that can be pinned: no user could look through more.
 const MOST_FILES: usize = 2000;
@@ -115,9 +115,7 @@ pub fn pins_of(project: &Path, place: &Place) -> Result<Pins, Refusal> {
 
 /// Returns the text of a pinned file if it is unchanged.
 pub fn pinned_text(project: &Path, name: &str, pins: &Pins) -> Option<String> {
-    let mut bytes = Vec::new();
-    let file = open_regular(&project.join(name)).ok()?;
-    file.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+    let bytes = read_bytes(&project.join(name), MOST_BYTES).ok()?;
     let is_pinned = pins.has(name, &hash_of(&bytes));
     is_pinned.then(|| String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -303,13 +301,11 @@ impl Walk<'_> {
     }
 
     fn read(&mut self, name: &str, path: &Path) -> Result<Vec<u8>, Refusal> {
-        let left = MOST_BYTES - self.bytes;
-        let mut bytes = Vec::new();
-        let read = open_regular(path).and_then(|file| file.take(left + 1).read_to_end(&mut bytes));
-        read.map_err(|error| unreadable(name, &error))?;
-        if bytes.len() as u64 > left {
-            return Err(too_much(name));
-        }
+        let read = read_bytes(path, MOST_BYTES - self.bytes);
+        let bytes = read.map_err(|error| match error.kind() {
+            ErrorKind::FileTooLarge => too_much(name),
+            _ => unreadable(name, &error),
+        })?;
         self.bytes += bytes.len() as u64;
         Ok(bytes)
     }
