@@ -235,8 +235,7 @@ fn word_before(code: &str, at: usize) -> usize {
 mod tests {
     use serde_json::json;
 
-    use super::super::edit::tests::{edit, posted, write};
-    use super::super::tests::{blocked, ran_in, reason, silent};
+    use super::super::tests::{blocked, edit, posted, ran_in, reason, silent, write};
     use super::*;
 
     fn says(payload: &[u8]) -> Option<String> {

@@ -277,8 +277,7 @@ fn key(id: &Value) -> Option<(u64, String)> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::super::tests::{blocked, ran_in};
-    use super::super::turn::tests::stop;
+    use super::super::tests::{blocked, ran_in, stop};
     use super::*;
 
     struct Session {

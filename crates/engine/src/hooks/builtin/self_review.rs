@@ -155,8 +155,7 @@ mod tests {
 
     use serde_json::{Value, json};
 
-    use super::super::tests::{blocked, ran_in};
-    use super::super::turn::tests::stop;
+    use super::super::tests::{blocked, ran_in, stop};
     use super::*;
 
     struct Session {
