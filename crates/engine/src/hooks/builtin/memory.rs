@@ -43,29 +43,23 @@ pub fn write_json(folder: &Path, name: &str, value: &impl Serialize) -> io::Resu
 /// The problems that were reported to an agent at the last check, each with the number of times.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownProblems {
-    about: String,
     problems: BTreeMap<String, usize>,
 }
 
 impl KnownProblems {
-    /// Reads the problems that were reported to an agent. An unreadable file counts as empty.
+    /// Reads the problems of a file, or of any other subject, that were reported to an agent. An unreadable list
+    /// counts as empty.
     pub fn read(memory: &Path, agent: Option<&str>, about: &str) -> Self {
-        let known = read_json(memory, &name_of(agent, about));
-        known
-            .filter(|known: &Self| known.about == about)
-            .unwrap_or_default()
+        read_json(memory, &name_of(agent, about)).unwrap_or_default()
     }
 
-    /// Counts the problems of a file, or of any other subject.
-    pub fn of(about: &str, now: &[Problem]) -> Self {
+    /// Counts problems.
+    pub fn of(now: &[Problem]) -> Self {
         let mut problems = BTreeMap::new();
         for problem in now {
             *problems.entry(problem.text.clone()).or_insert(0) += 1;
         }
-        Self {
-            about: about.to_owned(),
-            problems,
-        }
+        Self { problems }
     }
 
     /// Splits problems into those that are known and those that are new. The line of a problem does
@@ -90,7 +84,7 @@ impl KnownProblems {
         about: &str,
         now: &[Problem],
     ) -> io::Result<()> {
-        write_json(memory, &name_of(agent, about), &Self::of(about, now))
+        write_json(memory, &name_of(agent, about), &Self::of(now))
     }
 }
 
