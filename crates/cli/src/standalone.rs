@@ -14,8 +14,7 @@ use anyhow::{Context as _, Result, bail};
 use becket_daemon::store::spool::{self, SpoolDetails, SpoolError};
 use becket_daemon::store::{self, Decision, lost, mask_key, not_whole};
 use becket_engine::config::ConfigCache;
-use becket_engine::hooks::output;
-use becket_engine::hooks::plan::{HookPlan, HookSetup};
+use becket_engine::hooks::plan::{self, HookPlan, HookSetup};
 use becket_engine::judge::Verdict;
 use becket_engine::notice::{DisplayChange, minute_of_day};
 use becket_engine::pipeline::{
@@ -284,7 +283,7 @@ impl Standalone<'_> {
         let event = &self.event;
         let record = SpoolDetails {
             masked: event.secrets,
-            ..SpoolDetails::with_runs(output::masked(runs, &event.masker))
+            ..SpoolDetails::with_runs(plan::masked(runs, &event.masker))
         };
         report(spool::add(
             self.place,

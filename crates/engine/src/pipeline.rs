@@ -17,8 +17,7 @@ use crate::config::{ConfigCache, Snapshot};
 use crate::effort::{EffortContext, directive, skill};
 use crate::guard::memory::Ends;
 use crate::guard::sight::{Around, Sight};
-use crate::hooks::output;
-use crate::hooks::plan::{AwaitedResults, HookEvent, HookPlan};
+use crate::hooks::plan::{self, AwaitedResults, HookEvent, HookPlan};
 use crate::hooks::slash::{self, SlashCommand, SlashContext};
 use crate::hooks::switch::Switches;
 use crate::judge::{Verdict, judge};
@@ -225,10 +224,10 @@ pub fn finish(
             let sight = sight.map(|sight| sight.after(event.sight.as_ref()));
             judge(event, payload, sight.as_ref(), context)
         },
-        |answer| output::shorten(answer, place, event.envelope.id, &event.masker),
+        |answer| plan::shorten(answer, place, event.envelope.id, &event.masker),
     );
     let verdict = settle(event, verdict, place);
-    let runs = output::masked(runs, &event.masker);
+    let runs = plan::masked(runs, &event.masker);
     FinishedEvent { verdict, runs }
 }
 

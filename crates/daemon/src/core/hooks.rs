@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use becket_engine::hooks::plan::{HookPlan, HookSetup};
-use becket_engine::hooks::{output, switch};
+use becket_engine::hooks::plan::{self, HookPlan, HookSetup};
+use becket_engine::hooks::switch;
 use becket_engine::judge::Verdict;
 use becket_engine::pipeline::{FinishedEvent, finish, read_files, wants_files};
 use becket_engine::process::Cancel;
@@ -409,7 +409,7 @@ impl QueuedHooks {
         // Hooks in the background take no slot.
         drop(slot);
         while let Some(run) = hooks.next_ended() {
-            entry.send(Message::HookEnded(output::masked(vec![run], &event.masker)));
+            entry.send(Message::HookEnded(plan::masked(vec![run], &event.masker)));
         }
     }
 

@@ -317,7 +317,7 @@ fn sources() -> String {
 fn the_languages_and_their_tools_are_documented() {
     let page = page("docs/reference/hooks.md");
     let tools = |language: &Language, kind| {
-        let names: Vec<_> = language.tools_for(kind).map(|tool| tool.name).collect();
+        let names: Vec<_> = language.tools_for(kind).map(|tool| &*tool.name).collect();
         names.join(", ")
     };
     let row = |language: &Language| {
@@ -327,7 +327,7 @@ fn the_languages_and_their_tools_are_documented() {
             .map(|name| format!("`{name}`"))
             .collect();
         vec![
-            language.name.to_owned(),
+            language.name.clone(),
             markers.join(", "),
             tools(language, CheckKind::Typecheck),
             tools(language, CheckKind::Lint),
