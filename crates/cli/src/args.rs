@@ -139,7 +139,7 @@ impl TypedValueParser for PairParser {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let keys = KEYS.iter().filter(|key| !key.path.ends_with('*'));
+        let keys = KEYS.iter().filter(|key| !key.path.contains('*'));
         let values = keys.map(|key| PossibleValue::new(format!("{}=", key.path)));
         Some(Box::new(values))
     }

@@ -22,7 +22,8 @@ fn how(template: &str) -> StatusLine {
 
 fn by_default() -> StatusLine {
     let key = KEYS.iter().find(|key| key.path == "statusline.template");
-    how(key.and_then(|key| key.default).unwrap())
+    let default = key.and_then(|key| key.default.as_ref()?.as_str());
+    how(default.unwrap())
 }
 
 fn busy() -> StatusLineContent {

@@ -11,9 +11,10 @@ use becket_wire::Place;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
+use toml::Value;
 
 use super::named_files::{NamedPath, places};
-use crate::config::{LONGEST_FILE, Level, Source, Value, parse_layer};
+use crate::config::{LONGEST_FILE, Level, Source, parse_layer};
 use crate::process::Program;
 use crate::stamp::{FileStamp, is_absence, is_settled, read_bytes};
 
@@ -344,8 +345,11 @@ fn programs_in(file: &Path, text: &str) -> Vec<Program> {
         let plain = ["on", "description", "tools", "paths", "skip_agents"];
         match &key.value {
             _ if plain.contains(&&*key.name) => {}
-            Value::Text(line) => programs.push(Program::Shell(line.clone())),
-            Value::List(list) => programs.push(Program::List(list.clone())),
+            Value::String(line) => programs.push(Program::Shell(line.clone())),
+            Value::Array(list) => {
+                let words = list.iter().filter_map(Value::as_str).map(str::to_owned);
+                programs.push(Program::List(words.collect()));
+            }
             _ => {}
         }
     }
