@@ -18,7 +18,7 @@ use crate::session::words;
 use crate::ui::style::{BAD, BOLD, DIM, Look, WARN, style};
 use crate::ui::table::{Cell, Column, bare, grid};
 use crate::ui::text;
-use crate::ui::time::{self, clock, timestamp};
+use crate::ui::time::{self, clock};
 
 /// The number of lines that are shown of the last prompt, which may be a whole document.
 const PROMPT_LINES: usize = 20;
@@ -351,7 +351,7 @@ fn turn_row(turn: &Turn, look: &Look) -> [Cell; TURNS.len()] {
         Cell::new(at, DIM),
         prompt,
         Cell::plain(tools(turn)),
-        Cell::plain(time::span(turn.ended - turn.began)),
+        Cell::plain(time::span(turn.took_ms)),
         Cell::plain(turn.cost_usd.map(text::dollars).unwrap_or_default()),
         Cell::plain(if tokens > 0 {
             text::tokens(tokens)
@@ -363,9 +363,9 @@ fn turn_row(turn: &Turn, look: &Look) -> [Cell; TURNS.len()] {
 }
 
 fn tools(turn: &Turn) -> String {
-    let tools = turn.tools.iter().map(|(name, calls)| match calls {
-        1 => name.clone(),
-        _ => format!("{name} {calls}"),
+    let tools = turn.tools.iter().map(|known| match known.calls {
+        1 => known.tool.clone(),
+        calls => format!("{} {calls}", known.tool),
     });
     tools.collect::<Vec<_>>().join(", ")
 }
@@ -461,46 +461,8 @@ fn more(all: usize, look: &Look) -> String {
 #[derive(Debug, Serialize)]
 pub struct JsonTimeline<'a> {
     next_session_ids: Vec<&'a str>,
-    turns: Vec<JsonTurn<'a>>,
-    files: Vec<JsonFile<'a>>,
-}
-
-#[derive(Debug, Serialize)]
-struct JsonTurn<'a> {
-    turn: usize,
-    began_at: String,
-    took_ms: i64,
-    prompt: Option<&'a str>,
-    tools: Vec<JsonTool<'a>>,
-    failed: u32,
-    denied: u32,
-    decisions: Vec<JsonAnswer<'a>>,
-    cost_usd: Option<f64>,
-    input_tokens: u64,
-    output_tokens: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct JsonTool<'a> {
-    tool: &'a str,
-    calls: u32,
-}
-
-#[derive(Debug, Serialize)]
-struct JsonAnswer<'a> {
-    at: String,
-    event: &'a str,
-    tool: Option<&'a str>,
-    answer: &'a str,
-    by: Option<&'a str>,
-    reason: Option<&'a str>,
-}
-
-#[derive(Debug, Serialize)]
-struct JsonFile<'a> {
-    path: &'a str,
-    edits: u32,
-    last_at: String,
+    turns: &'a [Turn],
+    files: &'a [TouchedFile],
 }
 
 /// Makes the JSON of the newest `most` turns, all files, and the next sessions.
@@ -509,52 +471,9 @@ pub fn json_timeline<'a>(
     after: &[&'a SessionFacts],
     most: usize,
 ) -> JsonTimeline<'a> {
-    let hidden = past.turns.len().saturating_sub(most);
     JsonTimeline {
         next_session_ids: after.iter().map(|facts| &*facts.session_id).collect(),
-        turns: past.turns[hidden..].iter().map(json_turn).collect(),
-        files: past
-            .files
-            .iter()
-            .map(|file| JsonFile {
-                path: &file.path,
-                edits: file.edits,
-                last_at: timestamp(file.last_at),
-            })
-            .collect(),
-    }
-}
-
-fn json_turn(turn: &Turn) -> JsonTurn<'_> {
-    JsonTurn {
-        turn: turn.number,
-        began_at: timestamp(turn.began),
-        took_ms: turn.ended - turn.began,
-        prompt: turn.prompt.as_deref(),
-        tools: turn
-            .tools
-            .iter()
-            .map(|(tool, calls)| JsonTool {
-                tool,
-                calls: *calls,
-            })
-            .collect(),
-        failed: turn.failed,
-        denied: turn.denied,
-        decisions: turn
-            .decisions
-            .iter()
-            .map(|said| JsonAnswer {
-                at: timestamp(said.at),
-                event: &said.event,
-                tool: said.tool.as_deref(),
-                answer: &said.answer,
-                by: said.by.as_deref(),
-                reason: said.reason.as_deref(),
-            })
-            .collect(),
-        cost_usd: turn.cost_usd,
-        input_tokens: turn.input_tokens,
-        output_tokens: turn.output_tokens,
+        turns: &past.turns[past.turns.len().saturating_sub(most)..],
+        files: &past.files,
     }
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
 use crate::session::details::{self, details};
-use crate::session::history::{RecordedDecision, Timeline, TouchedFile, Turn};
+use crate::session::history::{RecordedDecision, Timeline, ToolCalls, TouchedFile, Turn};
 use crate::session::table::table;
 use crate::session::{sort, stats};
 use crate::ui::style::{Glyphs, Look};
@@ -483,7 +483,10 @@ fn the_page_names_every_field_and_no_other() {
     let mut said = BTreeSet::new();
     let past = Timeline {
         turns: vec![Turn {
-            tools: vec![("Bash".to_owned(), 1)],
+            tools: vec![ToolCalls {
+                tool: "Bash".to_owned(),
+                calls: 1,
+            }],
             decisions: vec![RecordedDecision::default()],
             ..Turn::default()
         }],
