@@ -40,16 +40,23 @@ pub fn doing(row: &SessionRow) -> String {
     said
 }
 
-/// Returns the state and the activity, and the subagent that waits for the user.
-pub fn sentence(row: &SessionRow) -> String {
+/// Returns the activity of a session with the subagent that waits for the user, else the state.
+pub fn activity(row: &SessionRow) -> String {
     let doing = doing(row);
-    let mut said = state(row).to_owned();
-    if !doing.is_empty() {
-        said = format!("{said}: {doing}");
-    }
     match waiting_agent(row) {
-        Some(agent) => format!("{said} ({})", agent_name(agent)),
-        None => said,
+        _ if doing.is_empty() => state(row).to_owned(),
+        Some(agent) => format!("{doing} ({})", agent_name(agent)),
+        None => doing,
+    }
+}
+
+/// Returns the state and the activity.
+pub fn sentence(row: &SessionRow) -> String {
+    let (state, activity) = (state(row), activity(row));
+    if activity == state {
+        activity
+    } else {
+        format!("{state}: {activity}")
     }
 }
 
@@ -65,7 +72,7 @@ pub fn question(row: &SessionRow) -> Option<String> {
 }
 
 /// Returns the subagent that needs the user. None if it is the main agent.
-pub fn waiting_agent(row: &SessionRow) -> Option<&AgentRow> {
+fn waiting_agent(row: &SessionRow) -> Option<&AgentRow> {
     let waits = row.waiting_for.as_deref().filter(|id| *id != MAIN)?;
     row.agents.iter().find(|agent| agent.agent_id == waits)
 }
@@ -87,7 +94,7 @@ fn done(row: &SessionRow) -> String {
 }
 
 /// Returns the agents that have not ended.
-pub fn live_agents(row: &SessionRow) -> impl Iterator<Item = &AgentRow> {
+fn live_agents(row: &SessionRow) -> impl Iterator<Item = &AgentRow> {
     row.agents.iter().filter(|agent| agent.ended_at.is_none())
 }
 

@@ -206,6 +206,5 @@ fn draw_event(theme: &Theme, line: &EventLine, mut writer: RowWriter<'_>) {
     writer.own(branch, Tone::Dim);
     writer.column(&line.event, 18 - branch.chars().count(), line.tone);
     writer.column(&line.tool, if wide { 12 } else { 8 }, Tone::Plain);
-    let room = writer.room();
-    writer.foreign(&line.about, room, Tone::Dim);
+    writer.foreign(&line.about, usize::MAX, Tone::Dim);
 }
