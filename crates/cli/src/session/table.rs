@@ -9,7 +9,7 @@ use crate::session::agent_tree::{Branch, branches};
 use crate::session::words;
 use crate::ui::style::{BAD, BOLD, DIM, Glyphs, Look, WARN, style};
 use crate::ui::table::{Cell, Column, grid, lowest_rank_left_out};
-use crate::ui::{text, time};
+use crate::ui::text;
 
 /// The number of agents of one session that are shown. `becket show` has all of them.
 const AGENTS: usize = 6;
@@ -142,8 +142,7 @@ impl Sheet<'_> {
             Some(pid) if !row.hooked => format!("pid {pid}"),
             _ => ids.get(&*row.session_id).cloned().unwrap_or_default(),
         };
-        let since = words::since(row);
-        let since = (since != 0).then(|| time::span(self.look.now_ms().saturating_sub(since)));
+        let since = self.look.since(words::since(row));
         let word = words::state(row);
         let state_text = if self.has_word {
             format!("{glyph} {word}")
@@ -201,10 +200,7 @@ impl Sheet<'_> {
         let waits = display == Display::Attention;
         let doing = if waits { style(display) } else { DIM };
         let indent = if self.has_word { "  " } else { "" };
-        let since = match branch.agent.status_since {
-            0 => String::new(),
-            at => time::span(self.look.now_ms().saturating_sub(at)),
-        };
+        let since = self.look.since(branch.agent.status_since);
         let glyph = format!("{indent}{}", self.look.glyphs.display(display));
         let name = format!("{}{}", branch.lead, words::agent_name(branch.agent));
         let mut cells = Cells::default();
@@ -214,7 +210,7 @@ impl Sheet<'_> {
             text::fit(&words::agent_doing(branch.agent), DOING, self.look.glyphs),
             doing,
         );
-        cells[4] = Cell::new(since, doing);
+        cells[4] = Cell::new(since.unwrap_or_default(), doing);
         cells
     }
 }

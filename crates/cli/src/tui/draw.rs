@@ -88,7 +88,9 @@ pub fn draw(model: &Model, theme: &Theme, now: i64, area: Rect, buffer: &mut Buf
         session_pane::draw(ctx, pane, buffer, &mut drawn);
     }
     draw_foot(ctx, foot, buffer, &mut drawn);
-    draw_sheet(ctx, area, buffer);
+    if let Some((title, lines)) = sheet(ctx, area) {
+        draw_framed_lines(theme, area, buffer, &title, &lines);
+    }
     drawn
 }
 
@@ -417,24 +419,15 @@ const STATES: [&str; 5] = [
 ];
 const ENDED: &str = "killed or a finished `claude -p`, for ten minutes";
 
-fn draw_sheet(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer) {
+/// Returns the title and the lines of the sheet that the mode opens, if it opens one.
+fn sheet(ctx: DrawContext<'_>, area: Rect) -> Option<(String, Vec<SheetLine>)> {
     let theme = ctx.theme;
-    match &ctx.model.mode {
-        Mode::Help => {
-            let keys = HELP.map(|(key, what)| (key_name(theme, key), what.to_owned()));
-            let states = Display::ALL.into_iter().zip(STATES);
-            let states = states.map(|(display, what)| {
-                let glyph = theme.glyphs.display(display);
-                (format!("{glyph} {}", display.label()), what.to_owned())
-            });
-            let ended = (format!("{} ended", theme.glyphs.ended()), ENDED.to_owned());
-            let lines: Vec<_> = keys.into_iter().chain(states).chain([ended]).collect();
-            draw_framed_lines(theme, area, buffer, "keys and states", &lines);
-        }
+    Some(match &ctx.model.mode {
+        Mode::Help => ("keys and states".to_owned(), help(theme)),
         Mode::Refused(why) => {
-            let mut lines = wrapped(theme, area, why);
-            lines.push(("Esc".to_owned(), "close this".to_owned()));
-            draw_framed_lines(theme, area, buffer, "not now", &lines);
+            let mut lines = sentence(theme, area, why);
+            lines.extend(keys([("Esc", "close this")]));
+            ("not now".to_owned(), lines)
         }
         Mode::Interrupt(target) => {
             let question = ctx.model.row(&target.key).and_then(question);
@@ -442,41 +435,55 @@ fn draw_sheet(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer) {
                 Some(question) => format!("It waits for an answer: {question}."),
                 None => "It waited for an answer.".to_owned(),
             };
-            let mut lines = wrapped(theme, area, &asks);
-            lines.extend(wrapped(theme, area, "Escape would cancel that dialog."));
-            lines.extend([
-                ("Ctrl-X".to_owned(), "interrupt it all the same".to_owned()),
-                ("Esc".to_owned(), "leave it".to_owned()),
-            ]);
+            let mut lines = sentence(theme, area, &asks);
+            lines.extend(sentence(theme, area, "Escape would cancel that dialog."));
+            lines.extend(keys([
+                ("Ctrl-X", "interrupt it all the same"),
+                ("Esc", "leave it"),
+            ]));
             let title = short_title(theme, &target.title, 50);
-            draw_framed_lines(theme, area, buffer, &format!("interrupt {title}?"), &lines);
+            (format!("interrupt {title}?"), lines)
         }
         Mode::End(target, _) => {
             let row = ctx.model.row(&target.key);
-            let mut facts = Vec::new();
-            facts.extend(row.and_then(model::project).map(|path| theme.path(path)));
-            facts.push(format!("session {}", short_id(&target.session_id)));
-            facts.extend(row.and_then(|row| row.pid).map(|pid| format!("pid {pid}")));
-            facts.extend(
-                row.and_then(|row| row.tmux_pane.as_ref())
-                    .map(|pane| format!("pane {pane}")),
-            );
-            let title = short_title(theme, &target.title, 50);
-            let mut lines = vec![(String::new(), screen_line(&facts.join(", "), theme.glyphs))];
+            let pane = row.and_then(|row| row.tmux_pane.as_ref());
+            let facts = [
+                row.and_then(model::project).map(|path| theme.path(path)),
+                Some(format!("session {}", short_id(&target.session_id))),
+                row.and_then(|row| row.pid).map(|pid| format!("pid {pid}")),
+                pane.map(|pane| format!("pane {pane}")),
+            ];
+            let facts: Vec<String> = facts.into_iter().flatten().collect();
+            let facts = screen_line(&facts.join(", "), theme.glyphs);
+            let mut lines = vec![(String::new(), facts)];
             if let Some(id) = target.short_id() {
-                lines.push((
-                    screen_line(id, theme.glyphs),
-                    "and Enter: end it".to_owned(),
-                ));
+                let id = screen_line(id, theme.glyphs);
+                lines.push((id, "and Enter: end it".to_owned()));
             }
-            lines.extend([
-                ("Ctrl-X".to_owned(), "end it".to_owned()),
-                ("Esc".to_owned(), "leave it".to_owned()),
-            ]);
-            draw_framed_lines(theme, area, buffer, &format!("end {title}?"), &lines);
+            lines.extend(keys([("Ctrl-X", "end it"), ("Esc", "leave it")]));
+            let title = short_title(theme, &target.title, 50);
+            (format!("end {title}?"), lines)
         }
-        _ => {}
-    }
+        _ => return None,
+    })
+}
+
+/// A key and its meaning. A sentence has no key.
+type SheetLine = (String, String);
+
+fn keys<const N: usize>(keys: [(&str, &str); N]) -> [SheetLine; N] {
+    keys.map(|(key, what)| (key.to_owned(), what.to_owned()))
+}
+
+fn help(theme: &Theme) -> Vec<SheetLine> {
+    let keys = HELP.map(|(key, what)| (key_name(theme, key), what.to_owned()));
+    let states = Display::ALL.into_iter().zip(STATES);
+    let states = states.map(|(display, what)| {
+        let glyph = theme.glyphs.display(display);
+        (format!("{glyph} {}", display.label()), what.to_owned())
+    });
+    let ended = (format!("{} ended", theme.glyphs.ended()), ENDED.to_owned());
+    keys.into_iter().chain(states).chain([ended]).collect()
 }
 
 /// The width of a sentence in a sheet.
@@ -485,14 +492,15 @@ const SENTENCE_WIDTH: usize = 60;
 const SENTENCE_LINES: usize = 6;
 
 /// Wraps a text of any length into lines of a sheet that fits this area.
-fn wrapped(theme: &Theme, area: Rect, text: &str) -> Vec<(String, String)> {
-    let text = screen_line(text, theme.glyphs);
+fn sentence(theme: &Theme, area: Rect, text: &str) -> Vec<SheetLine> {
     let room = SENTENCE_WIDTH.min(usize::from(area.width.saturating_sub(4)));
-    let lines = wrap_to(&text, room, SENTENCE_LINES, theme.glyphs);
-    lines
-        .into_iter()
-        .map(|line| (String::new(), line))
-        .collect()
+    let lines = wrapped(theme, text, room, SENTENCE_LINES).into_iter();
+    lines.map(|line| (String::new(), line)).collect()
+}
+
+/// Wraps foreign text into at most `most` lines.
+fn wrapped(theme: &Theme, text: &str, room: usize, most: usize) -> Vec<String> {
+    wrap_to(&screen_line(text, theme.glyphs), room, most, theme.glyphs)
 }
 
 fn key_name(theme: &Theme, key: &str) -> String {
@@ -519,7 +527,7 @@ fn draw_framed_lines(
     area: Rect,
     buffer: &mut Buffer,
     title: &str,
-    lines: &[(String, String)],
+    lines: &[SheetLine],
 ) {
     let keys = lines.iter().map(|(key, _)| width(key)).max().unwrap_or(0);
     let widths = lines.iter().map(|(key, what)| match key.as_str() {

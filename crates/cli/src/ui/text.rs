@@ -207,7 +207,8 @@ pub fn fit(text: &str, room: usize, glyphs: Glyphs) -> String {
 
 /// Indents each line by two cells.
 pub fn indent(lines: &str) -> String {
-    lines.lines().map(|line| format!("  {line}\n")).collect()
+    let lines = lines.lines().map(|line| format!("  {line}"));
+    lines.map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
 /// Formats dollars in a few characters.
