@@ -4,7 +4,6 @@
 use std::path::Path;
 
 use becket_daemon::store::SessionFacts;
-use becket_wire::account;
 use becket_wire::rpc::EventRow;
 use becket_wire::session::{Display, MAIN, SessionRow};
 use serde::Serialize;
@@ -345,10 +344,8 @@ fn notes(turn: &Turn) -> String {
 }
 
 fn answer(answered: &RecordedDecision) -> String {
-    let by = answered.by.as_deref().map(account::in_words);
-    let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
     let on = answered.tool.as_deref().unwrap_or(&answered.event);
-    format!("{}{by} on {on}", answered.answer)
+    format!("{} on {on}", event_line::decision(&answered.decision))
 }
 
 /// Formats the files that tools wrote, the most edited first.

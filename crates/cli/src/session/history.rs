@@ -9,7 +9,7 @@ use becket_daemon::store::{
 };
 use becket_engine::status::is_machine_made;
 use becket_wire::Head;
-use becket_wire::rpc::{EventQuery, EventRow};
+use becket_wire::rpc::{DecisionRow, EventQuery, EventRow};
 use rusqlite::Connection;
 use serde::Serialize;
 use serde_json::Value;
@@ -195,15 +195,14 @@ pub struct ToolCalls {
 }
 
 /// A decision of a hook or guard.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RecordedDecision {
     #[serde(serialize_with = "serialize_timestamp")]
     pub at: i64,
     pub event: String,
     pub tool: Option<String>,
-    pub answer: String,
-    pub by: Option<String>,
-    pub reason: Option<String>,
+    #[serde(flatten)]
+    pub decision: DecisionRow,
 }
 
 /// A file that tools wrote.
@@ -322,9 +321,7 @@ impl Turn {
                 at: event.at,
                 event: event.event.to_owned(),
                 tool: event.tool.map(str::to_owned),
-                answer: decision.answer.clone(),
-                by: decision.by.clone(),
-                reason: decision.reason.clone(),
+                decision: decision.without_effort(),
             });
         }
     }
@@ -377,8 +374,6 @@ fn file(payload: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use becket_wire::rpc::DecisionRow;
-
     use super::*;
 
     #[test]

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use becket_engine::session::json;
 use becket_wire::effort::EffortBrief;
-use becket_wire::rpc::{EventRow, Source};
+use becket_wire::rpc::{DecisionRow, EventRow, Source};
 use becket_wire::session::{AgentRow, Display, Figures, SessionRow, Status};
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
@@ -487,7 +487,17 @@ fn the_page_names_every_field_and_no_other() {
                 tool: "Bash".to_owned(),
                 calls: 1,
             }],
-            decisions: vec![RecordedDecision::default()],
+            decisions: vec![RecordedDecision {
+                at: NOW,
+                event: "PreToolUse".to_owned(),
+                tool: None,
+                decision: DecisionRow {
+                    answer: "deny".to_owned(),
+                    by: None,
+                    reason: None,
+                    effort: None,
+                },
+            }],
             ..Turn::default()
         }],
         files: vec![TouchedFile::default()],
