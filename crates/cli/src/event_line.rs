@@ -20,7 +20,7 @@ const SHORT_ID: usize = "0199a1b2-c3d4".len();
 /// The width of the column for event and tool.
 const EVENT_AND_TOOL: usize = 20;
 /// The least width of a line.
-pub const NARROWEST: usize = 40;
+const NARROWEST: usize = 40;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineFormat {
@@ -39,14 +39,6 @@ pub struct EventPrinter {
     any: bool,
     /// True if the query asked for a part of the log only.
     pub has_filter: bool,
-}
-
-impl std::fmt::Debug for EventPrinter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EventPrinter")
-            .field("format", &self.format)
-            .finish_non_exhaustive()
-    }
 }
 
 impl EventPrinter {

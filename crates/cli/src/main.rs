@@ -31,7 +31,7 @@ mod world;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    failure::expect_closed_pipes();
+    signals::expect_closed_pipes();
     signals::survive_file_size_limit();
     if let Some(exit) = verb::hook::run_if_called() {
         return exit;
