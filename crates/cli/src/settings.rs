@@ -27,8 +27,7 @@ pub use install::{
 pub use record::{is_any_registered, record_folder, record_path, remove_record};
 pub use registration::{
     REGISTERED, Registration, SettingsFile, SettingsScope, StatusLine, Strict, files,
-    is_registered_here, named_hooks, refresh, registered_homes, synchronous_events,
-    with_registration,
+    is_registered_here, named_hooks, registered_homes, with_registration,
 };
 pub use splice::newline;
 pub use status_line::{StatusLineState, words};
