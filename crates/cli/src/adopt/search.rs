@@ -183,8 +183,7 @@ fn parse(world: &World, scope: SettingsScope, entry: &ForeignEntry) -> Result<Pa
             "a hook on WorktreeCreate replaces git, so becket does not take it over".to_owned(),
         );
     }
-    let mut registered = settings::REGISTERED.iter();
-    if !registered.any(|one| one.event == entry.event) {
+    if !settings::REGISTERED.contains(&&*entry.event) {
         return Err(format!("becket does not register {}", entry.event));
     }
     ParsedEntry::parse(entry)

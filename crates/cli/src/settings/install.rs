@@ -156,12 +156,14 @@ pub fn registration_for(
     strict: Strict,
     claude: Option<Numbers>,
 ) -> Result<Registration> {
+    let config = world.loader(None).current();
+    let refresh = config.config.statusline.refresh;
     Ok(Registration {
         program: utf8(&world.shim())?,
         home: utf8(world.place.home())?,
         strict,
         status_line: true,
-        refresh: registration::refresh(world),
+        refresh: refresh.map(|refresh| refresh.as_secs()),
         refresh_written: None,
         claude,
         synchronous: registration::synchronous_events(world),

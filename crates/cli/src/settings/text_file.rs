@@ -190,14 +190,8 @@ pub fn text_of(snapshot: &Snapshot) -> Result<Option<String>> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(Some(text.to_owned())),
         Err(error) => {
-            let good = &bytes[..error.valid_up_to()];
-            let line = good.split(|&byte| byte == b'\n');
-            let column = line.clone().next_back().map_or(0, <[u8]>::len) + 1;
-            let error = SettingsError {
-                line: line.count(),
-                column,
-                what: String::from("not UTF-8"),
-            };
+            let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+            let error = SettingsError::after(&before, "not UTF-8");
             Err(unreadable(snapshot.path(), &error))
         }
     }
