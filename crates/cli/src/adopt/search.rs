@@ -152,20 +152,14 @@ pub fn find_hooks(world: &World) -> Result<ForeignHooks> {
             found.hooks[nth].obstacle = found.unregistered_event(&found.hooks[nth]);
         }
     }
-    for ScopedEntry {
-        scope,
-        entry,
-        parsed,
-    } in all
-    {
-        if let Err(reason) = parsed {
-            found.unsupported.push(UnsupportedEntry {
-                scope,
-                entry,
-                reason,
-            });
-        }
-    }
+    let unsupported = all.into_iter().filter_map(|one| {
+        Some(UnsupportedEntry {
+            scope: one.scope,
+            entry: one.entry,
+            reason: one.parsed.err()?,
+        })
+    });
+    found.unsupported = unsupported.collect();
     Ok(found)
 }
 

@@ -31,11 +31,7 @@ pub struct UndoneAdoption {
 
 /// Undoes every adoption from the settings files that concern a session started here.
 pub fn undo(world: &World, dry_run: bool) -> Result<Vec<UndoneAdoption>> {
-    let lock = if dry_run {
-        None
-    } else {
-        Some(settings::take_lock(world)?)
-    };
+    let _lock = settings::take_lock(world, dry_run)?;
     let mut undone = Vec::new();
     // In reverse order, the adoption that made a folder finds it empty.
     for file in settings::files(world).into_iter().rev() {
@@ -52,7 +48,6 @@ pub fn undo(world: &World, dry_run: bool) -> Result<Vec<UndoneAdoption>> {
             }
         }
     }
-    drop(lock);
     Ok(undone)
 }
 
@@ -68,12 +63,7 @@ fn give_back(
         let before = settings::text_of(&snapshot)?;
         let (after, exact) = settings_before(before.as_deref(), records)
             .map_err(|error| unreadable(file, &error))?;
-        let mut change = FileChange {
-            file: snapshot.path().to_path_buf(),
-            before,
-            after,
-            backup: None,
-        };
+        let mut change = FileChange::new(&snapshot, before, after);
         // An error in the config is found before the settings are written.
         let mut config = give_back_config(&configs, scope, true)?;
         if !dry_run {
@@ -135,12 +125,7 @@ fn give_back_config(
         let text = snapshot.bytes().map(str::from_utf8).transpose();
         let before = text.with_context(failed)?.map(str::to_owned);
         let (after, left) = config_before(before.clone(), configs);
-        let mut change = FileChange {
-            file: snapshot.path().to_path_buf(),
-            before,
-            after,
-            backup: None,
-        };
+        let mut change = FileChange::new(&snapshot, before, after);
         if change.changed() {
             check_writable(&snapshot)?;
         }

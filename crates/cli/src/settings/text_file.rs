@@ -36,6 +36,16 @@ pub struct FileChange {
 }
 
 impl FileChange {
+    /// Returns a change of the file that `snapshot` read.
+    pub fn new(snapshot: &Snapshot, before: Option<String>, after: Option<String>) -> Self {
+        Self {
+            file: snapshot.path().to_path_buf(),
+            before,
+            after,
+            backup: None,
+        }
+    }
+
     pub fn changed(&self) -> bool {
         self.before != self.after
     }
@@ -157,10 +167,13 @@ pub fn edit_text(
     })
 }
 
-/// Takes the lock that every writer of settings files holds.
-pub fn take_lock(world: &World) -> Result<fs::File> {
+/// Takes the lock that every writer of settings files holds. A dry run needs none.
+pub fn take_lock(world: &World, dry_run: bool) -> Result<Option<fs::File>> {
+    if dry_run {
+        return Ok(None);
+    }
     let path = world.place.run().join("settings.lock");
-    replace::lock(&path, LOCK_WAIT).map_err(|error| {
+    replace::lock(&path, LOCK_WAIT).map(Some).map_err(|error| {
         let failure = if error.kind() == ErrorKind::TimedOut {
             let what = format!("another becket holds {}", path.display());
             Failure::new(Code::TimedOut, what)
