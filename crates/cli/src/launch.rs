@@ -29,7 +29,6 @@ use crate::tui::feed::{self, Message, QUEUE};
 use crate::ui::time::{self, clock};
 use crate::unhooked_processes::NO_SESSIONS;
 use crate::world::World;
-use arguments::InlineRegistration;
 pub use child::RestartPolicy;
 use child::{
     Ending, Exit, MAX_RESTARTS, NextStep, Process, Restarts, SavedTerminal, SignalForwarder,
@@ -71,13 +70,9 @@ impl Launch {
         let path = std::env::var_os("PATH");
         let program = claude::find(named.as_deref(), path.as_deref(), &self.cwd)?;
         let mut words: Vec<OsString> = self.options.iter().cloned().chain(words).collect();
-        let is_session = words
-            .first()
-            .is_none_or(|first| NO_SESSIONS.iter().all(|no| first != no));
-        if is_session {
+        if starts_session(&words) {
             let version = || claude::numbers(&claude::version_of(&program)?);
-            let registered = arguments::register(world, &mut words, version)?;
-            if let InlineRegistration::TooOld([a, b, c]) = registered {
+            if let Some([a, b, c]) = arguments::register(world, &mut words, version)? {
                 print_message(&format!(
                     "Claude Code {a}.{b}.{c} is too old to be followed; it starts without becket"
                 ));
@@ -88,20 +83,20 @@ impl Launch {
         if let Some((_, session)) = arguments::value(&words, "--resume") {
             must_be_closed(world, session)?;
         }
-        let me = std::process::id();
-        let launcher = Process {
-            pid: me,
-            start: launch_file::start_of(me).unwrap_or(0),
-        };
         let running = Running {
             launch: &self,
             world,
             program,
             words,
-            launcher,
+            launcher: Process::of(std::process::id()),
         };
         running.run_with_restarts(observer)
     }
+}
+
+fn starts_session(words: &[OsString]) -> bool {
+    let first = words.first();
+    first.is_none_or(|first| NO_SESSIONS.iter().all(|no| first != no))
 }
 
 /// Refuses a session that is open in another launch: two Claude Codes would write one transcript.
@@ -117,10 +112,8 @@ fn must_be_closed(world: &World, session: &str) -> Result<()> {
 /// Refuses an interactive Claude Code without a terminal.
 fn must_have_terminal(words: &[OsString]) -> Result<()> {
     let prints = arguments::has(words, &["-p", "--print", "-h", "--help", "-v", "--version"]);
-    let no_session = words
-        .first()
-        .is_some_and(|first| NO_SESSIONS.iter().any(|no| first == no));
-    if prints || no_session || std::io::stdin().is_terminal() || std::io::stdout().is_terminal() {
+    let has_terminal = std::io::stdin().is_terminal() || std::io::stdout().is_terminal();
+    if prints || has_terminal || !starts_session(words) {
         return Ok(());
     }
     let what = "Claude Code needs a terminal, and this is not one";

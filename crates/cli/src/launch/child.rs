@@ -38,6 +38,14 @@ pub struct Process {
     pub start: u64,
 }
 
+impl Process {
+    /// Returns the process that has this pid now.
+    pub fn of(pid: u32) -> Self {
+        let start = start_of(pid).unwrap_or(0);
+        Self { pid, start }
+    }
+}
+
 /// The end of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
@@ -65,19 +73,14 @@ pub fn spawn(
         .args(words)
         .current_dir(cwd)
         .envs(variables.iter().map(|(name, value)| (name, value)))
-        .spawn();
-    match child {
-        // Only `wait` reaps the child, so its pid is not reused before.
-        Ok(child) => Ok(Process {
-            pid: child.id(),
-            start: start_of(child.id()).unwrap_or(0),
-        }),
-        Err(why) => {
+        .spawn()
+        .map_err(|why| {
             let what = format!("could not start {}: {why}", program.display());
             let hint = "see whether it starts by itself; then: becket doctor";
-            Err(Failure::new(Code::Failed, what).hint(hint).into())
-        }
-    }
+            Failure::new(Code::Failed, what).hint(hint)
+        })?;
+    // Only `wait` reaps the child, so its pid is not reused before.
+    Ok(Process::of(child.id()))
 }
 
 /// Waits for the child's end. When it stops (Ctrl-Z), this process stops too, so that the shell

@@ -82,32 +82,28 @@ impl LaunchFile {
 
 /// Returns the rows of launches that have trouble and no session.
 pub fn without_session(place: &Place) -> Vec<SessionRow> {
-    let files = launchers(place).into_iter();
-    files
-        .filter_map(|launcher| LaunchFile::of(place, launcher)?.row(launcher))
+    let all = living(place);
+    all.filter_map(|(launcher, file)| file.row(launcher))
         .collect()
 }
 
 /// Finds the session of a launch, or the launch without one, by the pid of the launcher or of Claude
 /// Code.
 pub fn by_pid(place: &Place, pid: u32) -> Option<Result<String, SessionRow>> {
-    launchers(place).into_iter().find_map(|launcher| {
-        let file = LaunchFile::of(place, launcher)?;
-        if pid != launcher && pid != file.claude_pid {
-            return None;
-        }
-        match &file.session_id {
-            Some(session) => Some(Ok(session.clone())),
-            None => file.row(launcher).map(Err),
-        }
-    })
+    let mut all = living(place);
+    let (launcher, file) =
+        all.find(|(launcher, file)| pid == *launcher || pid == file.claude_pid)?;
+    match file.session_id {
+        Some(session) => Some(Ok(session)),
+        None => file.row(launcher).map(Err),
+    }
 }
 
 /// Returns the launcher that has this session now.
 pub fn launcher_of(place: &Place, session: &str) -> Option<u32> {
-    let has_it = |file: LaunchFile| file.session_id.as_deref() == Some(session);
-    let mut all = launchers(place).into_iter();
-    all.find(|launcher| LaunchFile::of(place, *launcher).is_some_and(has_it))
+    let mut all = living(place);
+    let (launcher, _) = all.find(|(_, file)| file.session_id.as_deref() == Some(session))?;
+    Some(launcher)
 }
 
 /// Removes the files of launchers that have ended.
@@ -119,22 +115,21 @@ pub fn sweep(place: &Place) {
     }
 }
 
+/// Returns the files of launchers that live, with their pids.
+fn living(place: &Place) -> impl Iterator<Item = (u32, LaunchFile)> {
+    let all = launchers(place).into_iter();
+    all.filter_map(|launcher| Some((launcher, LaunchFile::of(place, launcher)?)))
+}
+
 /// Returns the pids in the names of launch files.
 fn launchers(place: &Place) -> Vec<u32> {
     let entries = fs::read_dir(place.launches())
         .into_iter()
         .flatten()
         .flatten();
-    entries
-        .filter_map(|entry| {
-            entry
-                .file_name()
-                .to_str()?
-                .strip_suffix(".json")?
-                .parse()
-                .ok()
-        })
-        .collect()
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let pids = names.filter_map(|name| name.strip_suffix(".json")?.parse().ok());
+    pids.collect()
 }
 
 /// Returns the start time of a process, in clock ticks since boot.
