@@ -32,5 +32,6 @@ pub use registration::{
 pub use splice::newline;
 pub use status_line::{StatusLineState, words};
 pub use text_file::{
-    FileChange, check_writable, edit_text, read, retry, snapshot, take_lock, text_of, unreadable,
+    FileChange, check_writable, edit_text, read, real_path, retry, snapshot, take_lock, text_of,
+    unreadable,
 };

@@ -122,7 +122,7 @@ pub fn find_hooks(world: &World) -> Result<ForeignHooks> {
     let mut paths = BTreeSet::new();
     for SettingsFile { scope, path } in settings::files(world) {
         // Two paths may name one file.
-        if !paths.insert(replace::resolve(&path).unwrap_or_else(|_| path.clone())) {
+        if !paths.insert(settings::real_path(&path)) {
             continue;
         }
         let text = match settings::read(&path) {

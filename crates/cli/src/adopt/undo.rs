@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use becket_engine::replace::{self, Snapshot};
+use becket_engine::replace::Snapshot;
 
 use crate::adopt::adoption::MAX_CONFIG;
 use crate::adopt::config_table::{cut, names_hook};
@@ -35,8 +35,7 @@ pub fn undo(world: &World, dry_run: bool) -> Result<Vec<UndoneAdoption>> {
     let mut undone = Vec::new();
     // In reverse order, the adoption that made a folder finds it empty.
     for file in settings::files(world).into_iter().rev() {
-        let path = replace::resolve(&file.path).unwrap_or_else(|_| file.path.clone());
-        let records = records_of(&world.place, &path);
+        let records = records_of(&world.place, &settings::real_path(&file.path));
         if file.scope == SettingsScope::Managed || records.is_empty() {
             continue;
         }

@@ -192,6 +192,11 @@ pub fn read(file: &Path) -> Result<Option<String>> {
     text_of(&snapshot(file)?)
 }
 
+/// Returns the path of a file after all links.
+pub fn real_path(file: &Path) -> PathBuf {
+    replace::resolve(file).unwrap_or_else(|_| file.to_path_buf())
+}
+
 pub fn snapshot(file: &Path) -> Result<Snapshot> {
     Snapshot::read(file, MAX_SETTINGS).with_context(|| format!("could not read {}", file.display()))
 }
