@@ -304,7 +304,7 @@ pub fn last<'d, 'a>(object: &'d Object<'a>, name: &str) -> Option<&'d ObjectProp
     named(object, name).next_back()
 }
 
-fn is_last(object: &Object<'_>, property: &ObjectProp<'_>) -> bool {
+pub fn is_last(object: &Object<'_>, property: &ObjectProp<'_>) -> bool {
     last(object, property.name.as_str()).is_some_and(|last| last.range == property.range)
 }
 

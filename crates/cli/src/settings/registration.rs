@@ -194,11 +194,6 @@ impl Registration {
         entry.push('}');
         entry
     }
-
-    /// Returns the text of a matcher group that holds only one entry.
-    pub fn group(&self, registered: RegisteredEvent, strict: bool) -> String {
-        format!(r#"{{"hooks": [{}]}}"#, self.entry(registered, strict))
-    }
 }
 
 /// Returns the hooks of the plugin: the same events, with programs that are found in PATH.
