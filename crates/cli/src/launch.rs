@@ -26,7 +26,7 @@ use crate::claude;
 use crate::client::Client;
 use crate::failure::{Code, Failure};
 use crate::tui::feed::{self, Message, QUEUE};
-use crate::ui::time::{self, clock};
+use crate::ui::time::clock;
 use crate::unhooked_processes::NO_SESSIONS;
 use crate::world::World;
 pub use child::RestartPolicy;
@@ -145,15 +145,11 @@ impl Running<'_> {
             }
             let ending = Ending {
                 exit,
-                has_session: followed.session.is_some(),
-                reason: followed.reason.clone(),
+                followed,
                 was_told_to_end: signals.was_told_to_end(),
-                limit: followed.limit,
-                limit_over: followed.limit_over,
-                handover: followed.handover,
             };
             let next = restarts.next(self.launch.policy, &ending, Instant::now());
-            print_end(&followed, exit, &next);
+            print_end(&ending, &next);
             let (after, limit) = match next {
                 NextStep::Again { after, limit, .. } => (after, limit),
                 NextStep::Fresh => {
@@ -173,7 +169,7 @@ impl Running<'_> {
             if !goes_on {
                 return Ok(ExitCode::from(exit.code()));
             }
-            words = self.words_to_continue(&followed);
+            words = self.words_to_continue(&ending.followed);
         }
     }
 
@@ -232,12 +228,8 @@ impl Running<'_> {
     /// Writes a launch file for the wait, so that views list the launch.
     fn show_wait(&self, at: i64) {
         let file = LaunchFile {
-            started_at: time::timestamp(now_ms()),
-            last_updated: time::timestamp(now_ms()),
-            project_dir: self.launch.cwd.to_string_lossy().into_owned(),
-            launcher_start: self.launcher.start,
             trouble: Some(format!("goes on with its session at {}", local_time(at))),
-            ..LaunchFile::default()
+            ..LaunchFile::new(self.launcher, &self.launch.cwd)
         };
         drop(file.write(&self.world.place, self.launcher.pid));
     }
@@ -274,7 +266,8 @@ fn print_hint(what: &str) {
 }
 
 /// Prints the messages for the user after the end of Claude Code.
-fn print_end(followed: &Followed, exit: Exit, next: &NextStep) {
+fn print_end(ending: &Ending, next: &NextStep) {
+    let followed = &ending.followed;
     if let Some(trouble) = &followed.trouble {
         print_message(trouble);
         print_hint("becket doctor; a wrapper script called claude must exec the real one");
@@ -282,7 +275,7 @@ fn print_end(followed: &Followed, exit: Exit, next: &NextStep) {
     if let Some(at) = followed.limit {
         print_message(&format!("the rate limit ends at {}", local_time(at)));
     }
-    let how = match exit {
+    let how = match ending.exit {
         Exit::Code(code) => format!("exit code {code}"),
         Exit::Signal(signal) => format!("signal {signal}"),
     };

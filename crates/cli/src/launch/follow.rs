@@ -10,7 +10,7 @@ use becket_wire::Place;
 use becket_wire::session::{SessionRow, Status};
 
 use super::child::{self, Process};
-use crate::launch::launch_file::LaunchFile;
+use crate::launch::launch_file::{LaunchFile, rfc3339};
 use crate::tui::feed::Message;
 use crate::ui::time::lasted;
 
@@ -40,7 +40,7 @@ impl Observer for NoObserver {
 }
 
 /// The result of following a launch.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Followed {
     pub session: Option<String>,
     /// The reason that SessionEnd gave.
@@ -141,14 +141,10 @@ impl Follower<'_> {
 
     fn file(&self) -> LaunchFile {
         LaunchFile {
-            started_at: rfc3339(now_ms()),
-            last_updated: rfc3339(now_ms()),
-            project_dir: self.cwd.to_string_lossy().into_owned(),
-            launcher_start: self.launcher.start,
             claude_pid: self.child.pid,
             claude_start: self.child.start,
             agent_id: self.agent_id.clone(),
-            ..LaunchFile::default()
+            ..LaunchFile::new(self.launcher, self.cwd)
         }
     }
 
@@ -281,12 +277,6 @@ fn update_limit(row: &SessionRow, state: &mut FollowState) {
 /// Returns the time until `at`.
 pub fn until(at: i64) -> Duration {
     Duration::from_millis(u64::try_from(at - now_ms()).unwrap_or(0))
-}
-
-fn rfc3339(ms: i64) -> String {
-    jiff::Timestamp::from_second(ms.div_euclid(1000))
-        .unwrap_or_default()
-        .to_string()
 }
 
 #[cfg(test)]

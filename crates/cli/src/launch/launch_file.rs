@@ -6,11 +6,14 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use becket_daemon::lifecycle::now_ms;
 use becket_engine::replace::{Snapshot, make_folder};
 use becket_wire::Place;
 use becket_wire::process::{parent_and_start, process_state};
 use becket_wire::session::{Display, MAIN, SessionRow, Status};
 use serde::{Deserialize, Serialize};
+
+use super::child::Process;
 
 /// The bound of a launch file, which has a few hundred bytes.
 const LONGEST_FILE: u64 = 64 << 10;
@@ -34,6 +37,17 @@ pub struct LaunchFile {
 }
 
 impl LaunchFile {
+    /// Returns the file of a launch without a session.
+    pub fn new(launcher: Process, cwd: &Path) -> Self {
+        Self {
+            started_at: rfc3339(now_ms()),
+            last_updated: rfc3339(now_ms()),
+            project_dir: cwd.to_string_lossy().into_owned(),
+            launcher_start: launcher.start,
+            ..Self::default()
+        }
+    }
+
     pub fn write(&self, place: &Place, launcher: u32) -> io::Result<()> {
         make_folder(&place.launches(), 0o700)?;
         let text = serde_json::to_vec_pretty(self)?;
@@ -78,6 +92,12 @@ impl LaunchFile {
             ..SessionRow::default()
         })
     }
+}
+
+/// Formats a moment in seconds.
+pub fn rfc3339(ms: i64) -> String {
+    let moment = jiff::Timestamp::from_second(ms.div_euclid(1000));
+    moment.unwrap_or_default().to_string()
 }
 
 /// Returns the rows of launches that have trouble and no session.

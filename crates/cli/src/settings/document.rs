@@ -93,11 +93,8 @@ impl<'a> Document<'a> {
 
     /// Returns the `hooks` that Claude Code reads: of equal keys the last one.
     pub fn hooks(&self) -> Result<Option<&Object<'a>>, SettingsError> {
-        match self
-            .root()?
-            .and_then(|root| last(root, "hooks"))
-            .map(|hooks| &hooks.value)
-        {
+        let hooks = self.root()?.and_then(|root| last(root, "hooks"));
+        match hooks.map(|hooks| &hooks.value) {
             None => Ok(None),
             Some(Value::Object(object)) => Ok(Some(object)),
             Some(other) => Err(self.error_at(other, "\"hooks\" is not an object")),
@@ -106,11 +103,8 @@ impl<'a> Document<'a> {
 
     /// Returns the matcher groups of an event that Claude Code reads.
     pub fn groups(&self, event: &str) -> Result<Option<&Array<'a>>, SettingsError> {
-        match self
-            .hooks()?
-            .and_then(|hooks| last(hooks, event))
-            .map(|groups| &groups.value)
-        {
+        let groups = self.hooks()?.and_then(|hooks| last(hooks, event));
+        match groups.map(|groups| &groups.value) {
             None => Ok(None),
             Some(Value::Array(array)) => Ok(Some(array)),
             Some(other) => Err(self.error_at(other, &format!("\"hooks.{event}\" is not an array"))),
@@ -182,20 +176,13 @@ impl<'a> Document<'a> {
 
     /// Returns the first token at or after `at` that is not a comment, if it is a comma.
     pub fn comma_after(&self, at: usize) -> Option<Range<usize>> {
-        let code = self
-            .tokens_after(at)
-            .iter()
-            .find(|token| !is_comment(token))?;
+        let code = self.tokens_after(at).iter().find(is_code)?;
         matches!(code.token, Token::Comma).then(|| range_of(code))
     }
 
     /// Returns the last token at or before `at` that is not a comment.
     pub fn code_before(&self, at: usize) -> Option<Range<usize>> {
-        let code = self
-            .tokens_before(at)
-            .iter()
-            .rfind(|token| !is_comment(token));
-        code.map(range_of)
+        self.tokens_before(at).iter().rfind(is_code).map(range_of)
     }
 
     fn tokens_before(&self, at: usize) -> &[TokenAndRange<'a>] {
@@ -219,6 +206,10 @@ impl<'a> Document<'a> {
 
 pub fn is_comment(token: &TokenAndRange<'_>) -> bool {
     matches!(token.token, Token::CommentLine(_) | Token::CommentBlock(_))
+}
+
+fn is_code(token: &&TokenAndRange<'_>) -> bool {
+    !is_comment(token)
 }
 
 fn is_within(token: &TokenAndRange<'_>, node: &impl Ranged) -> bool {

@@ -122,10 +122,9 @@ fn put_one_back(document: &Document<'_>, entry: &ForeignEntry) -> Result<String,
         })?;
         last(group, "hooks")?.value.as_array()
     });
-    match list {
-        Some(list) => Ok(Container::from(list)
-            .append(document, entry.text.clone())
-            .apply(text)),
-        None => append_group(document, &entry.event, entry.group()),
-    }
+    let Some(list) = list else {
+        return append_group(document, &entry.event, entry.group());
+    };
+    let splices = Container::from(list).append(document, entry.text.clone());
+    Ok(splices.apply(text))
 }
