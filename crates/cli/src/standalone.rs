@@ -211,9 +211,8 @@ impl Standalone<'_> {
 
     /// Runs the hooks of the plan and merges their answers into the verdict.
     fn wait_for(&self, plan: HookPlan, verdict: Verdict) -> FinishedEvent {
-        let begun: Vec<RunRow> = (plan.hooks.iter())
-            .map(|hook| plan.background_row(hook))
-            .collect();
+        let begun = plan.hooks.iter().map(|hook| plan.background_row(hook));
+        let begun: Vec<RunRow> = begun.collect();
         let cancel = Cancel::new();
         let on_signal = cancel.clone();
         // Claude Code ends this process at its time limit. The hooks end with it.
@@ -240,7 +239,7 @@ impl Standalone<'_> {
             return FinishedEvent { verdict, runs };
         };
         for run in begun {
-            if (finished.runs.iter()).all(|ended| ended.hook != run.hook) {
+            if finished.runs.iter().all(|ended| ended.hook != run.hook) {
                 finished.runs.push(run);
             }
         }
@@ -285,12 +284,8 @@ impl Standalone<'_> {
             masked: event.secrets,
             ..SpoolDetails::with_runs(plan::masked(runs, &event.masker))
         };
-        report(spool::add(
-            self.place,
-            &event.envelope,
-            &event.masked,
-            &record,
-        ));
+        let kept = spool::add(self.place, &event.envelope, &event.masked, &record);
+        report(kept);
     }
 
     fn setup(&self) -> HookSetup {

@@ -114,12 +114,9 @@ impl<'a> Runs<'a> {
     pub fn last_begun(&self, session: Option<&str>) -> Option<EventId> {
         let of_session =
             |one: &&RunFile| session.is_none() || one.run.session_id.as_deref() == session;
-        let last = self
-            .current
-            .iter()
-            .filter(of_session)
-            .max_by_key(|one| one.run.at);
-        last.map(|one| one.run.event_id)
+        let current = self.current.iter().filter(of_session);
+        let last = current.max_by_key(|one| one.run.at)?;
+        Some(last.run.event_id)
     }
 
     pub fn event(&self, id: EventId) -> Result<Option<EventRow>> {

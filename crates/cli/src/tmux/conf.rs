@@ -129,13 +129,8 @@ pub fn unload(server: &TmuxServer) -> Result<(), TmuxError> {
     let status = server.run(&[tmux_command(&["show-options", "-gv", "status-right"])])?;
     let status = status.trim_end_matches('\n');
     if status.contains(IN_STATUS) {
-        let without = status.replace(IN_STATUS, "");
-        commands.push(tmux_command(&[
-            "set-option",
-            "-g",
-            "status-right",
-            &without,
-        ]));
+        let rest = status.replace(IN_STATUS, "");
+        commands.push(tmux_command(&["set-option", "-g", "status-right", &rest]));
     }
     // A key that is not bound is an error to tmux 3.3.
     let key = server.run(&[tmux_command(&["list-keys", "-T", "prefix", KEY])]);

@@ -36,7 +36,6 @@ impl HooksStats {
         let found = runs.find(&query)?;
         let hooks = hook_runs::stats(found.iter().map(|found| &found.run));
         if self.json {
-            let hooks: Vec<_> = hooks.iter().map(hook_runs::JsonHookStats::from).collect();
             println!("{}", crate::ui::text::json(&hooks)?);
         } else if hooks.is_empty() {
             println!(
