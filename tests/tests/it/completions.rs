@@ -43,6 +43,7 @@ const WORDS_OF_HOOKS: &str = r#"
     compopt() { [[ $1 == +o ]] || echo nospace; }
     offers becket config --set store.keep_d
     offers becket config --set store.keep_
+    COMPLETE=bash becket hooks speak --names
 "#;
 
 const WORDS_OF_SESSIONS: &str = r#"
@@ -152,6 +153,8 @@ fn bash_completes_names_of_hooks() {
         "store.keep_days=",
         "nospace",
         "store.keep_days= store.keep_bytes=",
+        // The variable alone, which a project may set for its hooks, changes no command.
+        "speak",
     ];
     assert_eq!(in_bash(&world, &bash, WORDS_OF_HOOKS), expected);
 }
