@@ -127,6 +127,7 @@ impl Names {
         command.mut_subcommands(|verb| self.add_to(verb))
     }
 
+    /// Adds the candidates that belong to the id of an argument.
     fn add_to_argument(&self, arg: Arg) -> Arg {
         let names = self.clone();
         match arg.get_id().as_str() {
