@@ -1,15 +1,12 @@
 //! The command line. The arguments of a verb are in its file in `verb/`.
 
-use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use becket_engine::config::KEYS;
 use becket_engine::hooks::slash;
-use clap::builder::{PossibleValue, TypedValueParser};
 use clap::error::ErrorKind;
-use clap::{Arg, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::failure::{Code, Failure};
 use crate::switch::SwitchArgs;
@@ -46,7 +43,7 @@ pub struct Args {
     #[arg(long, global = true, value_name = "FOLDER", display_order = LAST)]
     home: Option<PathBuf>,
     /// Set a key of the configuration for this command
-    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = PairParser, hide_possible_values = true, display_order = LAST)]
+    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = parse_pair, display_order = LAST)]
     set: Vec<(String, String)>,
     /// Append what every draw of the live view took: microseconds of the clock and of the processor
     #[arg(long, hide = true, value_name = "FILE")]
@@ -120,29 +117,6 @@ impl Verb {
 
 fn version() -> String {
     becket_wire::Version::current().to_string()
-}
-
-/// The parser of `KEY=VALUE`. Shells complete the key.
-#[derive(Clone)]
-struct PairParser;
-
-impl TypedValueParser for PairParser {
-    type Value = (String, String);
-
-    fn parse_ref(
-        &self,
-        command: &Command,
-        option: Option<&Arg>,
-        text: &OsStr,
-    ) -> Result<Self::Value, clap::Error> {
-        TypedValueParser::parse_ref(&parse_pair, command, option, text)
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let keys = KEYS.iter().filter(|key| !key.path.contains('*'));
-        let values = keys.map(|key| PossibleValue::new(format!("{}=", key.path)));
-        Some(Box::new(values))
-    }
 }
 
 fn parse_pair(text: &str) -> Result<(String, String), &'static str> {

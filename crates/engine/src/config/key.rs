@@ -63,6 +63,11 @@ pub(super) fn join(section: &str, name: &str) -> String {
 }
 
 impl Key {
+    /// Returns the description of the key, a sentence.
+    pub fn about(&self) -> &str {
+        self.schema["description"].as_str().unwrap_or_default()
+    }
+
     /// Finds the key with this name.
     pub fn find(path: &str) -> Option<&'static Self> {
         KEYS.iter().find(|key| match key.path.strip_suffix('*') {

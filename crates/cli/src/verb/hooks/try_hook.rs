@@ -16,7 +16,7 @@ pub struct HooksTry {
     #[arg(value_name = "NAME")]
     hook: String,
     /// The event: a file, or the id of a recorded one (default: the newest that the hook wants)
-    #[arg(long, value_name = "EVENT")]
+    #[arg(long, value_name = "EVENT", value_hint = clap::ValueHint::AnyPath)]
     event: Option<String>,
     /// Print JSON
     #[arg(long)]
