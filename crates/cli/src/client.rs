@@ -382,7 +382,7 @@ fn start_lock_error(world: &World) -> anyhow::Error {
     failure.hint("becket doctor").into()
 }
 
-/// Returns true if `becket uninit` took becket out of every settings file.
+/// Returns true if `becket down` took becket out of every settings file.
 pub fn is_unregistered(place: &Place) -> bool {
     wake::is_unregistered(place)
 }

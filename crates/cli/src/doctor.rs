@@ -24,6 +24,7 @@ use crate::hook_runs::query::Runs;
 use crate::ui::style::counts;
 use crate::ui::text;
 use crate::ui::time::timestamp;
+use crate::verb::gc;
 use crate::world::{World, project_of};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -92,6 +93,7 @@ pub fn examine(world: &World) -> Vec<DoctorCheck> {
             checks.extend(failing_hooks(world));
         }
         checks.extend(settings_checks::settings(world, answers));
+        checks.extend(leftovers(world));
         checks.extend(mod_checks::mods(world));
         // After doctor's own event: calls before the first event do not count.
         if answers || world.no_daemon {
@@ -99,6 +101,12 @@ pub fn examine(world: &World) -> Vec<DoctorCheck> {
         }
     }
     checks
+}
+
+/// Names the files that are not needed any more, if there are some.
+fn leftovers(world: &World) -> Option<DoctorCheck> {
+    let summary = gc::summary(world).ok()??;
+    Some(DoctorCheck::good("old files", summary))
 }
 
 /// Checks that both programs are in one folder and have one version.
@@ -477,11 +485,11 @@ fn coverage(world: &World) -> Option<DoctorCheck> {
         Ok((_, Some(what))) => Some(DoctorCheck::warning(
             name,
             what,
-            "becket coverage shows them",
+            "becket guard coverage shows them",
         )),
         Err(why) => {
             let what = format!("the calls could not be compared: {why:#}");
-            Some(DoctorCheck::warning(name, what, "becket coverage"))
+            Some(DoctorCheck::warning(name, what, "becket guard coverage"))
         }
     }
 }
@@ -522,7 +530,7 @@ fn failing_hooks(world: &World) -> Vec<DoctorCheck> {
         };
         let why = text::one_line(newest.note.as_deref().unwrap_or(newest.outcome.as_str()));
         let what = format!("{hook} failed in {often}: {why}");
-        let fix = format!("becket recent --hook {hook} shows them");
+        let fix = format!("becket hooks recent --hook {hook} shows them");
         failed.then(|| DoctorCheck::warning("hooks", what, fix))
     });
     failing.collect()

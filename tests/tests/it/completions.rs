@@ -32,8 +32,8 @@ const OFFERS: &str = r#"
 
 const WORDS_OF_HOOKS: &str = r#"
     offers becket disable lint
-    offers becket --home "$BECKET_HOME" try ''
-    offers becket recent --hook sp
+    offers becket --home "$BECKET_HOME" hooks try ''
+    offers becket hooks recent --hook sp
     offers becket disable --sl
     offers becket unin
     offers becket disable nothing
@@ -54,10 +54,10 @@ const WORDS_OF_SESSIONS: &str = r#"
     offers becket show '"Docs: a'
     offers becket --home "$BECKET_HOME" wait b2
     offers becket tmux jump a
-    offers becket recent --session b
-    offers becket recent --session = a
-    offers becket recent --session ''
-    offers becket recent --hook = sp
+    offers becket hooks recent --session b
+    offers becket hooks recent --session = a
+    offers becket hooks recent --session ''
+    offers becket hooks recent --hook = sp
     offers becket checkpoint show a
     offers becket name a1b2c3d4 a
     offers becket show unknown
@@ -152,7 +152,7 @@ fn bash_completes_names_of_hooks() {
         "nospace",
         "store.keep_days=",
         "nospace",
-        "store.keep_days= store.keep_bytes=",
+        "store.keep_bytes= store.keep_days=",
         // The variable alone, which a project may set for its hooks, changes no command.
         "speak",
     ];
@@ -229,7 +229,7 @@ fn fish_completes_hooks_and_sessions() {
         words.map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(offers("becket disable "), ["lint-css", "lint-sql", "speak"]);
-    assert_eq!(offers("becket recent --hook s"), ["speak"]);
+    assert_eq!(offers("becket hooks recent --hook s"), ["speak"]);
     let all = ["a1b2c3d4", "b2c3d4e5", "b2c3ffff"];
     let sorted = |line: &str| {
         let mut words = offers(line);
@@ -241,10 +241,10 @@ fn fish_completes_hooks_and_sessions() {
     assert_eq!(offers("becket wait F"), ["Fix the login"]);
     assert_eq!(offers("becket disable --session D"), ["Docs: all"]);
     // These options take an id only.
-    assert_eq!(sorted("becket recent --session "), all);
-    assert_eq!(offers("becket recent --session F"), [""; 0]);
+    assert_eq!(sorted("becket hooks recent --session "), all);
+    assert_eq!(offers("becket hooks recent --session F"), [""; 0]);
     assert_eq!(
-        offers("becket recent --session=b2c3d"),
+        offers("becket hooks recent --session=b2c3d"),
         ["--session=b2c3d4e5"]
     );
     assert_eq!(offers("becket tmux jump a"), ["a1b2c3d4"]);
@@ -304,8 +304,8 @@ fn bash_completes_in_a_terminal() {
     offers("becket show a", "becket show a1b2c3d4");
     offers("becket show Fix", "becket show a1b2c3d4");
     offers("becket show 'Docs: a", "becket show 'b2c3d4e5'");
-    offers("becket recent --session=b2c3d", "--session=b2c3d4e5");
-    offers("becket recent --hook=\t", "lint-css  lint-sql  speak");
+    offers("becket hooks recent --session=b2c3d", "--session=b2c3d4e5");
+    offers("becket hooks recent --hook=\t", "lint-css  lint-sql  speak");
     offers("becket --set store.keep_d", "--set store.keep_days=");
 }
 
@@ -331,11 +331,11 @@ fn zsh_completes_hooks_and_sessions() {
     };
     let offers = |line, shown| complete(&terminal, line, shown);
     offers("becket disable sp", "becket disable speak");
-    offers("becket recent --hook lint-c", "--hook lint-css");
+    offers("becket hooks recent --hook lint-c", "--hook lint-css");
     offers("becket show a", "becket show a1b2c3d4");
     offers("becket show Fix", r"becket show Fix\ the\ login");
     offers(r"becket show Docs\:\ a", r"becket show Docs:\ all");
-    offers("becket recent --session=b2c3d", "--session=b2c3d4e5");
+    offers("becket hooks recent --session=b2c3d", "--session=b2c3d4e5");
     offers("becket why --session b2c3f", "--session b2c3ffff");
     offers("becket tmux jump a", "becket tmux jump a1b2c3d4");
     offers("becket name ", "b2c3d4e5   -- Docs: all");

@@ -85,7 +85,7 @@ pub fn adopt(
             });
             adoptions.push(adoption.with_context(|| {
                 if adoptions.iter().any(Adoption::changed) {
-                    "some hooks were moved already; `becket adopt --undo` takes them back"
+                    "some hooks were moved already; `becket hooks adopt --undo` takes them back"
                 } else {
                     "no hook was moved"
                 }
@@ -203,7 +203,7 @@ fn changed_meanwhile(file: &Path, name: &str) -> anyhow::Error {
         "{} changed meanwhile: {name} is a different hook now",
         file.display()
     );
-    let hint = "look again with `becket adopt`";
+    let hint = "look again with `becket hooks adopt`";
     Failure::new(Code::Failed, what).hint(hint).into()
 }
 

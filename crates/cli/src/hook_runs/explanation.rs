@@ -67,10 +67,7 @@ pub fn explain(why: &Why, look: &Look) -> String {
     }
     out += &reason(event, width, look);
     if let Some(code) = &why.allow_once {
-        out += &format!(
-            "  {DIM}{:width$}{DIM:#}  becket guard allow-once {code}\n",
-            "allow"
-        );
+        out += &format!("  {DIM}{:width$}{DIM:#}  becket allow {code}\n", "allow");
     }
     let inside = look.inside();
     if why.runs.is_empty() {

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use becket_daemon::store::SessionFacts;
-use becket_wire::account;
-use becket_wire::rpc::EventRow;
+use becket_wire::Actor;
+use becket_wire::rpc::{AnswerWord, EventRow};
 use becket_wire::session::{Display, MAIN, SessionRow};
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
@@ -393,7 +393,7 @@ fn notes(turn: &Turn) -> String {
 }
 
 fn answer(answered: &RecordedDecision) -> String {
-    let by = answered.by.as_deref().map(account::in_words);
+    let by = answered.by.as_ref().map(Actor::in_words);
     let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
     let on = answered.tool.as_deref().unwrap_or(&answered.event);
     format!("{}{by} on {on}", answered.answer)
@@ -491,8 +491,8 @@ struct JsonAnswer<'a> {
     at: String,
     event: &'a str,
     tool: Option<&'a str>,
-    answer: &'a str,
-    by: Option<&'a str>,
+    answer: &'a AnswerWord,
+    by: Option<&'a Actor>,
     reason: Option<&'a str>,
 }
 
@@ -549,7 +549,7 @@ fn json_turn(turn: &Turn) -> JsonTurn<'_> {
                 event: &said.event,
                 tool: said.tool.as_deref(),
                 answer: &said.answer,
-                by: said.by.as_deref(),
+                by: said.by.as_ref(),
                 reason: said.reason.as_deref(),
             })
             .collect(),

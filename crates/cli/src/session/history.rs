@@ -8,8 +8,8 @@ use becket_daemon::store::{
     self, EventBrief, EventRecord, SessionFacts, TurnFigures, is_explainable, spool,
 };
 use becket_engine::status::is_machine_made;
-use becket_wire::Head;
-use becket_wire::rpc::{EventQuery, EventRow};
+use becket_wire::rpc::{AnswerWord, EventQuery, EventRow};
+use becket_wire::{Actor, Head};
 use rusqlite::Connection;
 use serde_json::Value;
 
@@ -183,13 +183,13 @@ pub struct Turn {
 }
 
 /// A decision of a hook or guard.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedDecision {
     pub at: i64,
     pub event: String,
     pub tool: Option<String>,
-    pub answer: String,
-    pub by: Option<String>,
+    pub answer: AnswerWord,
+    pub by: Option<Actor>,
     pub reason: Option<String>,
 }
 
@@ -300,7 +300,7 @@ impl Turn {
         }
         self.denied += u32::from(is_denial(event));
         if let Some(decision) = &event.decision
-            && is_explainable(&decision.answer, decision.by.as_deref())
+            && is_explainable(&decision.answer, decision.by.as_ref())
         {
             self.decisions.push(RecordedDecision {
                 at: event.at,
@@ -317,18 +317,18 @@ impl Turn {
 /// Returns true if this event is a prompt of the user. A blocked prompt does not count, nor does one
 /// that Claude Code made itself.
 pub fn begins_turn(event: &EventBrief<'_>) -> bool {
-    let answer = event.decision.as_ref().map(|decision| &*decision.answer);
+    let answer = event.decision.as_ref().map(|decision| &decision.answer);
     let head = event.payload.as_deref().and_then(|it| Head::read(it).ok());
     event.event == "UserPromptSubmit"
         && event.agent.is_none()
-        && !matches!(answer, Some("block" | "stop"))
+        && !matches!(answer, Some(AnswerWord::Block | AnswerWord::Stop))
         && !head.is_some_and(|head| is_machine_made(&head))
 }
 
 /// Returns true if a hook, a guard or auto mode denied a tool call.
 pub fn is_denial(event: &EventBrief<'_>) -> bool {
-    let answer = event.decision.as_ref().map(|decision| &*decision.answer);
-    answer == Some("deny") || event.event == "PermissionDenied"
+    let answer = event.decision.as_ref().map(|decision| &decision.answer);
+    answer == Some(&AnswerWord::Deny) || event.event == "PermissionDenied"
 }
 
 /// Computes the cost of each turn of one session. The figures have the cost of the whole session so
@@ -415,8 +415,8 @@ mod tests {
 
     fn answered(answer: &str, by: &str) -> Option<DecisionRow> {
         Some(DecisionRow {
-            answer: answer.to_owned(),
-            by: Some(by.to_owned()),
+            answer: answer.into(),
+            by: Some(by.to_owned().into()),
             reason: None,
             effort: None,
         })

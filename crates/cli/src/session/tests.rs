@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use becket_engine::session::json;
 use becket_wire::effort::EffortBrief;
-use becket_wire::rpc::{EventRow, Source};
+use becket_wire::rpc::{AnswerWord, EventRow, Source};
 use becket_wire::session::{AgentRow, Display, Figures, SessionRow, Status};
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
@@ -484,7 +484,14 @@ fn the_page_names_every_field_and_no_other() {
     let past = Timeline {
         turns: vec![Turn {
             tools: vec![("Bash".to_owned(), 1)],
-            decisions: vec![RecordedDecision::default()],
+            decisions: vec![RecordedDecision {
+                at: 0,
+                event: String::new(),
+                tool: None,
+                answer: AnswerWord::Deny,
+                by: None,
+                reason: None,
+            }],
             ..Turn::default()
         }],
         files: vec![TouchedFile::default()],

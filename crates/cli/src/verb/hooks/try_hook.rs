@@ -1,4 +1,4 @@
-//! `becket try`: runs one hook on one event, and shows its answer.
+//! `becket hooks try`: runs one hook on one event, and shows its answer.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use crate::world::World;
 
 /// Run one hook on one event, and show its answer
 #[derive(Debug, clap::Args)]
-pub struct TryArgs {
+pub struct HooksTry {
     /// The hook: its name, or a part that only it has
     #[arg(value_name = "NAME")]
     hook: String,
@@ -23,7 +23,7 @@ pub struct TryArgs {
     json: bool,
 }
 
-impl TryArgs {
+impl HooksTry {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         let bench = TrialSetup::new(world)?;
         let hook = bench.named(&self.hook)?;
