@@ -111,6 +111,21 @@ pub fn find_session(
     })
 }
 
+/// Returns the id of the session with this title. Other text may begin an id, and is returned as it is.
+pub fn id_of_title(world: &World, text: &str) -> Result<String> {
+    let everything = SessionQuery {
+        all: true,
+        ..SessionQuery::default()
+    };
+    // Only an id is all of hexadecimal digits.
+    let is_title = !text.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+    let mut found = None;
+    if is_title {
+        found = titled(sessions_without_daemon(world, &everything)?, text)?;
+    }
+    Ok(found.map_or_else(|| text.to_owned(), |row| row.session_id))
+}
+
 /// Finds the session with this title. A live session wins over ended ones.
 fn titled(rows: Vec<SessionRow>, title: &str) -> Result<Option<SessionRow>> {
     let named = rows
