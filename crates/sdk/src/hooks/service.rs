@@ -2,7 +2,6 @@
 //! its failure policy.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -40,16 +39,7 @@ pub(crate) struct Service {
 }
 
 /// The user's function for failed callbacks.
-#[derive(Clone)]
-pub(crate) struct FailureFunction(pub(crate) Arc<OnCallbackFailure>);
-
-type OnCallbackFailure = dyn Fn(&Context, &CallbackFailure) + Send + Sync;
-
-impl fmt::Debug for FailureFunction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("FailureFunction")
-    }
-}
+pub(crate) type FailureFunction = Arc<dyn Fn(&Context, &CallbackFailure) + Send + Sync>;
 
 /// The body of a `hook_callback` request.
 #[derive(Deserialize)]
@@ -125,7 +115,7 @@ impl Service {
     /// Logs a failure, and calls the user's function unless the call was cancelled.
     pub(crate) fn report(&self, context: &Context, failure: &CallbackFailure) {
         failure.log(&context.callback_id);
-        let Some(FailureFunction(function)) = self.on_failure.clone() else {
+        let Some(function) = self.on_failure.clone() else {
             return;
         };
         if !matches!(failure, CallbackFailure::Cancelled { .. }) {
