@@ -134,8 +134,8 @@ impl SessionInferences {
             .iter()
             .any(|finding| matches!(finding.fact, TranscriptFact::Usage(_)))
         {
-            self.figures = one.whole.then(|| followed.figures());
-            self.tokens = one.prompted_at.map(|_| followed.turn());
+            self.figures = one.whole.then(|| followed.tail.figures());
+            self.tokens = one.prompted_at.map(|_| followed.tail.turn());
         }
         if one.idle_since.is_some() {
             return;

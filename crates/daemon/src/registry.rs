@@ -64,7 +64,6 @@ pub(crate) struct Registry {
     room: usize,
     /// The figures of turns that are not written yet.
     ended_turns: Vec<TurnFigures>,
-    figures_due: bool,
     efforts: Efforts,
 }
 
@@ -137,7 +136,6 @@ impl Registry {
             changed: HashSet::new(),
             room: MAX_SESSIONS,
             ended_turns: Vec::new(),
-            figures_due: false,
             efforts: Efforts::open(database),
         }
     }
@@ -288,16 +286,11 @@ impl Registry {
         let live = self.sessions.values_mut();
         self.ended_turns
             .extend(live.filter_map(LiveSession::unwritten_figures));
-        self.figures_due = true;
     }
 
     /// Takes the figures of turns to write.
     pub(crate) fn take_figures(&mut self) -> Vec<TurnFigures> {
-        if std::mem::take(&mut self.figures_due) {
-            std::mem::take(&mut self.ended_turns)
-        } else {
-            Vec::new()
-        }
+        std::mem::take(&mut self.ended_turns)
     }
 
     /// Sends views the sessions that changed since the last time.

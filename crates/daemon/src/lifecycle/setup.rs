@@ -1,13 +1,14 @@
 //! The first steps of a daemon: it leaves the session and the descriptors of the process that started it, opens its
 //! log, and creates its socket. All its files are private to the owner.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Mutex;
 
+use becket_engine::replace;
 use becket_wire::Place;
 use rustix::fs::OFlags;
 
@@ -132,8 +133,8 @@ fn listen_in(place: &Place, folder: &Path, socket: &Path) -> io::Result<UnixList
 }
 
 pub(super) fn make_folder(path: &Path) -> Result<(), StartError> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|why| StartError::Folder {
+    let made = replace::make_folder(path, 0o700);
+    made.map(drop).map_err(|why| StartError::Folder {
         path: path.to_owned(),
         why,
     })

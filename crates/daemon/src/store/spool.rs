@@ -6,14 +6,15 @@
 //! Intake first renames it to `ID.1.ev`, so that it removes only the version that it has read. `ID.more-PID-N.ev`
 //! adds details to an event that another process may have left or stored.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use becket_engine::mask::Masker;
+use becket_engine::replace::make_folder;
 use becket_wire::frame::{self, Decoder, FrameKind, HEAD, MAX_BODY};
 use becket_wire::hook_run::RunRow;
 use becket_wire::rpc::{Envelope, Request, RpcError, Source, encode_event};
@@ -143,7 +144,7 @@ fn put(
     details: &SpoolDetails,
 ) -> Result<(), SpoolError> {
     let folder = place.spool();
-    private_folder(&folder).map_err(|why| SpoolError::write(&folder, why))?;
+    make_folder(&folder, 0o700).map_err(|why| SpoolError::write(&folder, why))?;
     check_room(&folder)?;
     let bytes = pack(envelope, payload, details).map_err(SpoolError::Pack)?;
     let temp = path.with_extension(format!("{}.tmp", std::process::id()));
@@ -163,10 +164,6 @@ fn write_and_rename(temp: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)?;
     drop(file);
     fs::rename(temp, path)
-}
-
-fn private_folder(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
 /// Encodes the two frames of a spool file.
@@ -399,7 +396,7 @@ fn insert(
 /// Moves away a file that is not a spool file, so that it is read only once.
 fn set_aside(place: &Place, id: EventId, path: &Path) {
     let folder = place.spool_bad();
-    drop(private_folder(&folder));
+    drop(make_folder(&folder, 0o700));
     drop(fs::rename(path, folder.join(format!("{id}.ev"))));
 }
 
