@@ -64,7 +64,7 @@ impl Connection {
     pub(crate) fn new(stream: UnixStream) -> Self {
         Self {
             stream: Arc::new(stream),
-            ahead: Vec::with_capacity(READ),
+            ahead: Vec::new(),
         }
     }
 
@@ -86,16 +86,9 @@ impl Connection {
         })
     }
 
-    /// Takes the body of the first frame. An ordinary body is copied, so that the buffer stays and no event
-    /// keeps more memory than its length.
+    /// Takes the body of the first frame.
     fn take(&mut self, len: usize) -> Vec<u8> {
-        let end = HEAD + len;
-        if end <= READ {
-            let body = self.ahead[HEAD..end].to_vec();
-            self.ahead.drain(..end);
-            return body;
-        }
-        let rest = self.ahead.split_off(end);
+        let rest = self.ahead.split_off(HEAD + len);
         let mut body = std::mem::replace(&mut self.ahead, rest);
         body.drain(..HEAD);
         body

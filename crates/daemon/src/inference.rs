@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use becket_engine::effort::{EXHAUSTED, is_exhausted};
 use becket_engine::session::Inference;
@@ -20,6 +20,7 @@ use crate::core::Message;
 use crate::lifecycle::now_ms;
 use crate::registry::RegistryRequest;
 use crate::serve::Server;
+use crate::transcript_calls::modified_ms;
 use followed::FollowedTranscript;
 
 /// The time between two looks.
@@ -180,7 +181,9 @@ fn infer_from_finding(finding: TranscriptFinding) -> Option<(Inference, Option<i
 /// the one before.
 fn infer_from_session_file(one: &ActiveSession, now: i64) -> Option<(Inference, Option<i64>)> {
     let path = session_file::path_of(&one.transcript, one.pid?)?;
-    if one.idle_since.is_some_and(|idle| !is_newer(&path, idle)) {
+    if let Some(idle) = one.idle_since
+        && modified_ms(std::fs::metadata(&path)).is_none_or(|written| written <= idle)
+    {
         return None;
     }
     let file = session_file::read(&read_bounded(&path).ok()?)?;
@@ -198,15 +201,6 @@ fn infer_from_session_file(one: &ActiveSession, now: i64) -> Option<(Inference, 
         }
         _ => None,
     }
-}
-
-/// Returns true if the file was written after a time.
-fn is_newer(path: &Path, than: i64) -> bool {
-    let written = std::fs::metadata(path).and_then(|file| file.modified());
-    let written = written
-        .ok()
-        .and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-    written.is_some_and(|at| at.as_millis() > u128::from(than.unsigned_abs()))
 }
 
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {

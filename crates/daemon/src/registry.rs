@@ -158,8 +158,6 @@ impl Registry {
             return None;
         }
         let name = EventName::from(name);
-        // An event of unknown name makes no session.
-        let may_create = !matches!(name, EventName::Other(_) | EventName::SessionEnd);
         let happened = EventTime {
             at: envelope.at,
             id: envelope.id,
@@ -175,7 +173,7 @@ impl Registry {
             project,
         };
         if !self.sessions.contains_key(id) {
-            self.add_session(database, id, &event, may_create)?;
+            self.add_session(database, id, &event)?;
         }
         let mut chained = self.chain(database, id, &event);
         if event.name == EventName::UserPromptSubmit {
@@ -448,12 +446,12 @@ impl Registry {
         database: &Connection,
         id: &str,
         event: &SessionEvent<'_>,
-        may_create: bool,
     ) -> Option<()> {
-        let session = match load_session(database, id) {
-            Some(session) => session,
-            None if may_create => Session::new(id, event.at),
-            None => return None,
+        let session = match (load_session(database, id), &event.name) {
+            (Some(session), _) => session,
+            // An event of unknown name makes no session.
+            (None, EventName::Other(_) | EventName::SessionEnd) => return None,
+            (None, _) => Session::new(id, event.at),
         };
         if self.sessions.len() >= self.room {
             self.make_room()?;

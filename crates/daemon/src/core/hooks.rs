@@ -57,7 +57,6 @@ pub(crate) struct HookRunner {
 #[derive(Debug)]
 struct OpenDecision {
     for_ms: u32,
-    until: Instant,
     clients: Arc<PendingClients>,
     /// The doubles that wait for this decision.
     doubles: Vec<WaitingShim>,
@@ -101,7 +100,6 @@ impl HookRunner {
         let clients = PendingClients::one(cancel);
         let decision = OpenDecision {
             for_ms,
-            until: Instant::now() + within + SLOT_WAIT,
             clients: Arc::clone(&clients),
             doubles: Vec::new(),
         };
@@ -112,11 +110,6 @@ impl HookRunner {
     /// Closes a decision that will not be made. Its doubles go standalone.
     pub(super) fn give_up(&mut self, seq: i64) {
         self.open.remove(&seq);
-    }
-
-    pub(super) fn tick(&mut self) {
-        let now = Instant::now();
-        self.open.retain(|_, decision| decision.until > now);
     }
 
     /// Returns the decision about an earlier event; none if it was made at once, or long ago.

@@ -104,10 +104,7 @@ const BACKLOG: i32 = 4096;
 pub(super) fn listen(place: &Place, socket: &Path) -> Result<UnixListener, StartError> {
     let folder = socket.parent().unwrap_or(Path::new("/"));
     make_folder(folder)?;
-    listen_in(place, folder, socket).map_err(|why| StartError::Listen {
-        path: socket.to_owned(),
-        why,
-    })
+    listen_in(place, folder, socket).map_err(|why| StartError::at("listen on", socket, why))
 }
 
 fn listen_in(place: &Place, folder: &Path, socket: &Path) -> io::Result<UnixListener> {
@@ -133,19 +130,11 @@ fn listen_in(place: &Place, folder: &Path, socket: &Path) -> io::Result<UnixList
 }
 
 pub(super) fn make_folder(path: &Path) -> Result<(), StartError> {
-    let made = replace::make_folder(path, 0o700);
-    made.map(drop).map_err(|why| StartError::Folder {
-        path: path.to_owned(),
-        why,
-    })
+    let made = replace::make_folder(path, 0o700).map(drop);
+    made.map_err(|why| StartError::at("make the folder", path, why))
 }
 
 /// Makes a file readable and writable for its owner only.
 pub(super) fn private(path: &Path) {
     drop(fs::set_permissions(path, fs::Permissions::from_mode(0o600)));
-}
-
-/// Returns the inode of the file at this path.
-pub(super) fn inode(path: &Path) -> Option<u64> {
-    fs::symlink_metadata(path).ok().map(|meta| meta.ino())
 }

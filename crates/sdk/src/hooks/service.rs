@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::execute::CallbackCall;
 use super::registry::{RegisteredHook, Registry};
 use super::{Answer, CallbackFailure, Context};
-use crate::becket::{BecketHook, Gate};
+use crate::becket::BecketHook;
 use crate::permission::PermissionCallback;
 use crate::protocol::writer::Reply;
 
@@ -137,15 +137,10 @@ impl Service {
         let Some(becket) = self.becket.as_ref().filter(|_| !wait.is_zero()) else {
             return Ok(Some(input));
         };
-        let id = hook.id.clone();
-        let mut context = Context::new(&id, Instant::now() + wait);
+        let mut context = Context::new(&hook.id, Instant::now() + wait);
         describe_event(&mut context, &input);
         let gate = becket.gate(&hook.event, input, &context, &limits.token);
-        match gate.await {
-            Gate::Passed(input) => Ok(Some(input)),
-            Gate::Refused => Ok(None),
-            Gate::Cancelled => Err(CallbackFailure::Cancelled { id }),
-        }
+        gate.await
     }
 
     /// Returns the limits of a call that begins now.
