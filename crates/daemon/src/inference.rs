@@ -75,8 +75,7 @@ pub(crate) async fn run(server: Arc<Server>) {
     let mut transcripts = Transcripts::default();
     loop {
         tokio::time::sleep(INTERVAL).await;
-        let list = |reply| Message::Registry(RegistryRequest::Active(reply));
-        let Some(active) = server.ask(list).await else {
+        let Some(active) = server.ask_registry(RegistryRequest::Active).await else {
             return;
         };
         if active.is_empty() && transcripts.0.is_empty() {

@@ -167,6 +167,7 @@ impl Core {
         };
         self.record_outcome(&open, EventOutcome::Pending);
         open.record.hooks_pending = true;
+        self.hooks.running.lock().insert(seq, cancel.clone());
         let record = open.record.clone();
         let hooks = Box::new(QueuedHooks {
             plan,
@@ -176,7 +177,13 @@ impl Core {
             setup: self.hooks.setup.clone(),
             place: self.place.clone(),
             slots: Arc::clone(&self.hooks.slots),
-            entry: RunningHooks::enter(&self.hooks.running, seq, cancel, self.messages.clone()),
+            entry: RunningEntry {
+                seq,
+                cancel,
+                messages: self.messages.clone(),
+                running: Arc::clone(&self.hooks.running),
+                answered: false,
+            },
         });
         self.group.push((
             record,
@@ -274,22 +281,6 @@ fn hold_frame(for_ms: u32, need_env: bool) -> Result<Vec<u8>, RpcError> {
 pub(crate) struct RunningHooks(Mutex<HashMap<i64, Cancel>>);
 
 impl RunningHooks {
-    fn enter(
-        running: &Arc<Self>,
-        seq: i64,
-        cancel: Cancel,
-        messages: mpsc::WeakSender<Message>,
-    ) -> RunningEntry {
-        running.lock().insert(seq, cancel.clone());
-        RunningEntry {
-            seq,
-            cancel,
-            messages,
-            running: Arc::clone(running),
-            answered: false,
-        }
-    }
-
     pub(crate) fn any(&self) -> bool {
         !self.lock().is_empty()
     }

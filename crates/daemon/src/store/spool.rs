@@ -309,8 +309,9 @@ pub(super) fn take_in(
     let mut done = Intake::default();
     let mut waiting = waiting(place).into_iter().peekable();
     let (files, records) = next_group(place, masker, &mut waiting, &mut done.bad);
-    if let Err(why) = insert(connection, records, denied, next_seq, apply, &mut done) {
-        return (done, Err(why));
+    match insert(connection, records, denied, next_seq, apply) {
+        Ok(group) => (done.new, done.completed) = (group.new, group.completed),
+        Err(why) => return (done, Err(why)),
     }
     for path in files {
         drop(fs::remove_file(path));
@@ -361,13 +362,12 @@ fn insert(
     denied: &mut DeniedCalls,
     next_seq: &mut i64,
     apply: &mut ApplyIntake<'_>,
-    done: &mut Intake,
-) -> rusqlite::Result<()> {
+) -> rusqlite::Result<Intake> {
+    let mut group = Intake::default();
     if records.is_empty() {
-        return Ok(());
+        return Ok(group);
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let mut group = Intake::default();
     for mut record in records {
         record.seq = *next_seq;
         *next_seq += 1;
@@ -388,9 +388,7 @@ fn insert(
     sessions::write(&transaction, &changed.sessions)?;
     effort::write(&transaction, &changed.efforts)?;
     transaction.commit()?;
-    done.new.extend(group.new);
-    done.completed.extend(group.completed);
-    Ok(())
+    Ok(group)
 }
 
 /// Moves away a file that is not a spool file, so that it is read only once.
