@@ -32,7 +32,7 @@ pub(super) struct DeniedCalls {
     place: Place,
     calls: VecDeque<(ToolCall, EventId)>,
     /// Denied calls that ran and that the core has not taken yet.
-    found: Vec<RanDenied>,
+    pub(super) found: Vec<RanDenied>,
 }
 
 impl DeniedCalls {
@@ -132,11 +132,6 @@ impl DeniedCalls {
         }
         self.remember(call, record.id());
         Ok(())
-    }
-
-    /// Takes the denied calls that ran since the last time.
-    pub(super) fn take_found(&mut self) -> Vec<RanDenied> {
-        std::mem::take(&mut self.found)
     }
 }
 
