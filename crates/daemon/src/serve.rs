@@ -88,6 +88,14 @@ impl Server {
         answer.await.ok()
     }
 
+    /// Sends the registry a request, and waits for its reply. Returns none if the daemon ends.
+    pub(crate) async fn ask_registry<T>(
+        &self,
+        request: impl FnOnce(oneshot::Sender<T>) -> RegistryRequest,
+    ) -> Option<T> {
+        self.ask(|reply| Message::Registry(request(reply))).await
+    }
+
     /// Reads the database beside the core. Returns nothing if it cannot be read.
     pub(crate) async fn read<T: Default + Send + 'static>(
         &self,
@@ -326,15 +334,16 @@ async fn answer(connection: &Connection, ask: Ask, server: &Server) -> bool {
         }
         Ask::Watch => return session_feed::send_changes(connection, server).await,
         Ask::Name { session, title } => {
-            let name = |done| RegistryRequest::Name {
+            let named = server.ask_registry(|done| RegistryRequest::Name {
                 session,
                 title,
                 done,
-            };
-            session_feed::ask_registry(server, name).await
+            });
+            named.await.unwrap_or_else(ending)
         }
         Ask::Seen(at) => {
-            session_feed::ask_registry(server, |done| RegistryRequest::Seen(at, done)).await
+            let seen = server.ask_registry(|done| RegistryRequest::Seen(at, done));
+            seen.await.unwrap_or_else(ending)
         }
         Ask::Paint { tmux_socket, on } => session_feed::paint(server, tmux_socket, on).await,
         Ask::Effort(ask) => crate::effort::answer(*ask, server).await,
@@ -345,6 +354,11 @@ async fn answer(connection: &Connection, ask: Ask, server: &Server) -> bool {
         }
     };
     connection.reply(reply).await
+}
+
+/// Makes the answer to a question that the core does not answer any more.
+pub(crate) fn ending() -> AskReply {
+    AskReply::No("the daemon ends".to_owned())
 }
 
 /// Lets the core take in the spool. Returns the numbers of the events whose hooks still run.
