@@ -156,11 +156,6 @@ pub struct PendingQuestion {
 }
 
 impl PendingQuestion {
-    pub(super) fn interactive(event: &SessionEvent<'_>) -> Self {
-        let call = event.tool_use_id().map(str::to_owned);
-        Self::permission(event, call)
-    }
-
     pub(super) fn permission(event: &SessionEvent<'_>, call: Option<String>) -> Self {
         let tool = event.tool().to_owned();
         let input = hash(event.head);
@@ -285,10 +280,9 @@ impl Questions {
         self.0.len() < before
     }
 
-    /// Returns the questions of other agents, which go on when this one stops.
-    pub(super) fn of_other_agents(&self) -> Self {
-        let theirs = self.0.iter().filter(|one| one.other_agent().is_some());
-        Self(theirs.cloned().collect())
+    /// Removes this agent's own questions. Other agents go on when it stops.
+    pub(super) fn end_own(&mut self) {
+        self.0.retain(|one| one.other_agent().is_some());
     }
 
     pub(super) fn are_of_other_agents(&self) -> bool {
