@@ -179,11 +179,8 @@ impl Agent {
     /// Returns the reason why the last turn failed, in words.
     pub fn failed(&self) -> Option<String> {
         let error = self.error.as_deref()?;
-        Some(
-            self.failure
-                .clone()
-                .unwrap_or_else(|| words::failure(error, None)),
-        )
+        let known = self.failure.clone();
+        Some(known.unwrap_or_else(|| words::failure(error, None)))
     }
 
     /// Applies the row of the table for the event. Returns false if the event has no row: it does not count as

@@ -2,12 +2,12 @@
 //! by these files, and the next daemon ends the hooks that a killed process left behind.
 
 use std::collections::HashSet;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use becket_wire::hook_run::{RunOutcome, RunRow};
 use jiff::Timestamp;
@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::clock::ClockAction;
 use super::proc::{self, GroupState, look_at};
+use crate::replace::make_folder;
 
 /// A file that cannot be read and is older than this is removed.
 const UNREADABLE: Duration = Duration::from_secs(60);
@@ -83,11 +84,7 @@ impl Listed {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
         let mut file = options.open(&self.path).or_else(|_| {
-            let folder = self.path.parent().unwrap_or(&self.path);
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(folder)?;
+            make_folder(self.path.parent().unwrap_or(&self.path), 0o700)?;
             options.open(&self.path)
         })?;
         file.write_all(&bytes)
@@ -219,8 +216,7 @@ fn read(path: &Path) -> Option<RunFile> {
 
 fn remove_if_old(path: &Path) {
     let written = fs::metadata(path).and_then(|meta| meta.modified());
-    let age = written.map(|at| SystemTime::now().duration_since(at).unwrap_or_default());
-    if age.is_ok_and(|age| age > UNREADABLE) {
+    if written.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > UNREADABLE)) {
         drop(fs::remove_file(path));
     }
 }
