@@ -153,23 +153,18 @@ impl Orphans {
 
 impl RunFile {
     fn orphaned(self, timed_out: bool) -> RunRow {
-        let (outcome, note) = match (self.run.is_under_way(), timed_out) {
-            (false, false) => (
-                RunOutcome::Orphaned,
-                "becket was killed; the hook ended by itself",
-            ),
-            (false, true) => (
-                RunOutcome::Orphaned,
-                "becket was killed; the hook's time was up",
-            ),
-            (true, false) => (
-                RunOutcome::Async,
-                "it went on after the answer; its end was not seen",
-            ),
-            (true, true) => (
-                RunOutcome::TimedOut,
-                "it went on after the answer; its time was up",
-            ),
+        let outcome = if !self.run.is_under_way() {
+            RunOutcome::Orphaned
+        } else if timed_out {
+            RunOutcome::TimedOut
+        } else {
+            RunOutcome::Async
+        };
+        let note = match outcome {
+            RunOutcome::TimedOut => "it went on after the answer; its time was up",
+            RunOutcome::Async => "it went on after the answer; its end was not seen",
+            _ if timed_out => "becket was killed; the hook's time was up",
+            _ => "becket was killed; the hook ended by itself",
         };
         let took = now().saturating_sub(self.run.at).max(0);
         RunRow {

@@ -4,8 +4,7 @@ use becket_wire::Head;
 use serde::{Deserialize, Serialize};
 
 use super::notifications::asking_agent;
-use super::words::{self, CallWords};
-use super::{INTERACTIVE, SessionEvent};
+use super::{INTERACTIVE, SessionEvent, words};
 use crate::is_default;
 
 /// The most open calls, and the most open questions: more than there ever are. Past it the oldest call and the
@@ -47,7 +46,7 @@ impl OpenCalls {
             prompt_id: event.prompt_id().map(str::to_owned),
             input: hash(event.head),
             at: event.at,
-            doing: CallWords::of(event).map(|deed| deed.ongoing()),
+            doing: words::ongoing(event),
         });
     }
 
