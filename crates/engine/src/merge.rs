@@ -30,9 +30,9 @@ type Voice<'a> = (Option<&'a str>, &'a Answer);
 /// agree are quoted. Of several changes the one that is declared last is used, and becket's own after all
 /// others; but paths to watch are added up, and a flag that one hook sets stays set. Where an agent may not stop,
 /// only the answers that stop it reach the terminal. Changes that the event does not take are dropped.
-pub fn merge(event: &EventName, own: Answer, answers: &[HookAnswer]) -> MergedAnswer {
+pub fn merge(event: &EventName, own: &Answer, answers: &[HookAnswer]) -> MergedAnswer {
     let hooks = answers.iter().map(|one| (Some(&*one.hook), &one.answer));
-    let voices: Vec<Voice<'_>> = std::iter::once((None, &own))
+    let voices: Vec<Voice<'_>> = std::iter::once((None, own))
         .chain(hooks)
         .filter(|(_, answer)| answer.event() == event)
         .collect();
