@@ -315,11 +315,11 @@ impl AwaitedResults<'_> {
             let hook = result.hook;
             answers.extend(answer.ok().map(|answer| HookAnswer { hook, answer }));
         }
-        let mut merged = merge(&plan.event, own.answer().clone(), &answers);
+        let mut merged = merge(&plan.event, own.answer(), &answers);
         if let Some(input) = changed_input(&merged.answer) {
             if let Some(payload) = with_input(&plan.payload, input) {
                 own = own.judge_result(judge(&payload));
-                merged = merge(&plan.event, own.answer().clone(), &answers);
+                merged = merge(&plan.event, own.answer(), &answers);
             } else {
                 // An input that cannot be judged does not go out.
                 merged
