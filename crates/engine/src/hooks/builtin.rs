@@ -67,6 +67,25 @@ pub struct BuiltinCall<'a> {
 
 type Run = fn(&BuiltinCall<'_>) -> Output;
 
+/// The defaults of a hook that looks at the edits of source files.
+const ON_EDIT: BuiltIn = BuiltIn {
+    name: "",
+    description: "",
+    on: &[EventName::PostToolUse],
+    tools: "Write|Edit|MultiEdit",
+    timeout: Duration::from_secs(10),
+    starts_project_tools: false,
+    keys: &[],
+    run: |_| Output::silence(),
+};
+
+/// The defaults of a hook at the end of a turn.
+const ON_STOP: BuiltIn = BuiltIn {
+    on: &[EventName::Stop],
+    tools: "",
+    ..ON_EDIT
+};
+
 /// Makes a hook that checks the files that were just written.
 const fn of_edits(
     name: &'static str,
@@ -77,12 +96,12 @@ const fn of_edits(
     BuiltIn {
         name,
         description,
-        on: &[EventName::PostToolUse],
         tools: on_edit::EDITS,
         timeout: Duration::from_secs(seconds),
         starts_project_tools: true,
         keys: &["command"],
         run,
+        ..ON_EDIT
     }
 }
 

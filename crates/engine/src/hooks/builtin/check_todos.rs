@@ -5,27 +5,21 @@ use std::fmt::Write;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
-use std::time::Duration;
 
 use becket_wire::Output;
-use becket_wire::event::EventName;
 use memchr::memmem;
 use serde_json::Value;
 
 use super::memory::{read_text, write_text};
 use super::turn::EndedTurn;
-use super::{BuiltIn, BuiltinCall};
+use super::{BuiltIn, BuiltinCall, ON_STOP};
 use crate::transcript::LONGEST_LINE;
 
 pub const HOOK: BuiltIn = BuiltIn {
     name: "check-todos",
     description: "Keeps Claude from stopping while its todo list has open items",
-    on: &[EventName::Stop],
-    tools: "",
-    timeout: Duration::from_secs(10),
-    starts_project_tools: false,
-    keys: &[],
     run,
+    ..ON_STOP
 };
 
 /// The number of bytes at the end of a transcript that are read. A list that was last changed before is ignored.

@@ -3,10 +3,9 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use becket_wire::Output;
-use becket_wire::event::EventName;
 use becket_wire::head::Head;
 
-use super::{BuiltIn, BuiltinCall};
+use super::{BuiltIn, BuiltinCall, ON_STOP};
 use crate::checkpoint::{
     CheckpointRequest, Git, GitError, KEEP, LARGEST_MB, WorkTreeSnapshot, make,
 };
@@ -14,13 +13,12 @@ use crate::checkpoint::{
 pub const HOOK: BuiltIn = BuiltIn {
     name: "create-checkpoint",
     description: "Keeps a snapshot of the work tree in git, for `becket checkpoint restore`",
-    on: &[EventName::Stop],
-    tools: "",
     timeout: Duration::from_secs(60),
     // git runs filters that the repository can name.
     starts_project_tools: true,
     keys: &["keep", "largest_mb"],
     run,
+    ..ON_STOP
 };
 
 fn run(call: &BuiltinCall<'_>) -> Output {

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use becket_wire::Output;
-use becket_wire::event::EventName;
 use becket_wire::text::is_hidden;
 use globset::{GlobBuilder, GlobMatcher};
 
@@ -12,19 +11,18 @@ use super::changed::{self, Baseline, ProjectState};
 use super::memory::{read_text, write_text};
 use super::source::Syntax;
 use super::turn::EndedTurn;
-use super::{BuiltIn, BuiltinCall};
+use super::{BuiltIn, BuiltinCall, ON_STOP};
 use crate::join_first;
 
 pub const HOOK: BuiltIn = BuiltIn {
     name: "self-review",
     description: "Asks Claude a few questions about the code that it changed",
-    on: &[EventName::Stop],
-    tools: "",
     timeout: Duration::from_secs(30),
     // git status runs filters that the repository may name.
     starts_project_tools: true,
     keys: &["questions", "files"],
     run,
+    ..ON_STOP
 };
 
 /// The number of questions that are asked at a time.
