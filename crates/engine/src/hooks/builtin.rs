@@ -24,7 +24,7 @@ mod tests;
 mod tool;
 mod turn;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use becket_wire::Output;
@@ -156,10 +156,10 @@ impl BuiltIn {
     }
 }
 
-/// Returns the hooks on edits that have work to do in a project: a tool for its languages, found in it or in these
-/// folders, or TypeScript.
-pub fn fitting(project: &Path, path: &[PathBuf]) -> Vec<&'static BuiltIn> {
-    let search = ToolSearch { project, path };
+/// Returns the hooks on edits that have work to do in a project: a tool for its languages, found in it or on PATH, or
+/// TypeScript.
+pub fn fitting(project: &Path) -> Vec<&'static BuiltIn> {
+    let search = ToolSearch::new(project);
     let fitting = BUILT_INS.iter().filter(|hook| fits(hook, &search));
     fitting.collect()
 }

@@ -1,14 +1,18 @@
 //! One run of one tool, from the table of languages or from the user's own `command`.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use becket_wire::event::{Event, EventName};
 use becket_wire::place::fnv1a;
+use becket_wire::{Answer, Output};
 
 use super::capture::{Captured, capture};
 use super::language::{CheckKind, Format, Language};
+use super::memory::claim;
 use super::report::{self, Problem, Severity};
 use super::tool::{FoundTool, ToolSearch};
 use super::{BuiltinCall, arguments};
@@ -115,8 +119,8 @@ pub fn of_files(
     files: &[PathBuf],
     call: &BuiltinCall<'_>,
     kind: CheckKind,
-    search: &ToolSearch<'_>,
 ) -> (Vec<Check>, Vec<String>) {
+    let search = ToolSearch::new(call.project);
     let mut groups: Vec<(FoundTool, &str, Vec<PathBuf>)> = Vec::new();
     let mut missing = Vec::new();
     for file in files {
@@ -258,6 +262,84 @@ impl Check {
         }
         by_file
     }
+}
+
+/// The feedback of all checks at one event.
+#[derive(Debug)]
+pub struct CheckFeedback<'a> {
+    pub call: &'a BuiltinCall<'a>,
+    pub event: &'a Event,
+    pub text: String,
+    /// The reasons why checks could not be made. Claude is not told.
+    pub troubles: Vec<String>,
+    /// The hashes of the problems that earlier checks reported.
+    hashes: BTreeSet<u64>,
+}
+
+impl<'a> CheckFeedback<'a> {
+    pub fn new(call: &'a BuiltinCall<'a>, event: &'a Event, troubles: Vec<String>) -> Self {
+        Self {
+            call,
+            event,
+            text: String::new(),
+            troubles,
+            hashes: BTreeSet::new(),
+        }
+    }
+
+    /// Runs a check. Returns none if the tool could not do its work.
+    pub fn run(&mut self, check: &Check) -> Option<Vec<Problem>> {
+        let result = check.run(self.call);
+        result.map_err(|why| self.troubles.push(why)).ok()
+    }
+
+    /// Keeps the problems that neither an earlier check nor another hook reports at this event: crates of one
+    /// workspace report the same.
+    pub fn unreported<const N: usize>(&mut self, lists: [Vec<Problem>; N]) -> [Vec<Problem>; N] {
+        let lists = lists.map(|mut list| {
+            list.retain(|problem| !self.hashes.contains(&problem.hash()));
+            list
+        });
+        self.hashes
+            .extend(lists.iter().flatten().map(Problem::hash));
+        lists.map(|list| claim(self.call, self.event, list))
+    }
+
+    /// Makes the output. A block after PostToolUse is only feedback; a batch gets it as context, because a block
+    /// there would end the turn.
+    pub fn output(self) -> Output {
+        if self.text.is_empty() {
+            return failed(&self.troubles);
+        }
+        let (event, text) = (self.event.name(), self.text.trim_end());
+        let is_batch = event == EventName::PostToolBatch;
+        let refusal = (!is_batch).then(|| Answer::refusal(event.clone(), text));
+        let answer = refusal.flatten().unwrap_or_else(|| {
+            let mut answer = Answer::silent(event);
+            let _ = answer.add_context(text);
+            answer
+        });
+        Output {
+            stderr: lines(&self.troubles),
+            ..answer.render()
+        }
+    }
+}
+
+/// Makes the output of a hook that could not check, if there were troubles. The model is not told, and the run is
+/// recorded as failed.
+pub fn failed(troubles: &[String]) -> Output {
+    Output {
+        stderr: lines(troubles),
+        exit: u8::from(!troubles.is_empty()),
+        ..Output::silence()
+    }
+}
+
+/// Formats lines for the log. Claude Code does not show the stderr of a hook that exits with 0.
+fn lines(troubles: &[String]) -> Vec<u8> {
+    let lines: String = troubles.iter().map(|why| format!("{why}\n")).collect();
+    lines.into_bytes()
 }
 
 /// Returns the root of the cargo workspace of a crate: rustc prints paths relative to it.
