@@ -36,24 +36,17 @@ pub struct Check {
 
 /// Reads the `command` of a hook's config, which replaces the table.
 pub fn own_command(options: &toml::Table) -> Result<Option<Program>, String> {
-    match options.get("command") {
-        None => Ok(None),
-        Some(toml::Value::String(line)) => Ok(Some(Program::Shell(line.clone()))),
-        Some(toml::Value::Array(words)) if !words.is_empty() => {
-            let words: Option<Vec<_>> = words
-                .iter()
-                .map(|word| word.as_str().map(str::to_owned))
-                .collect();
-            words
-                .map(|words| Some(Program::List(words)))
-                .ok_or_else(wrong_command)
+    let program = match options.get("command") {
+        None => return Ok(None),
+        Some(toml::Value::String(line)) => Some(Program::Shell(line.clone())),
+        Some(words) => {
+            let words = words.clone().try_into().ok();
+            let words = words.filter(|words: &Vec<String>| !words.is_empty());
+            words.map(Program::List)
         }
-        Some(_) => Err(wrong_command()),
-    }
-}
-
-fn wrong_command() -> String {
-    "`command` is neither a text nor a list of texts".to_owned()
+    };
+    let wrong = "`command` is neither a text nor a list of texts";
+    program.map(Some).ok_or_else(|| wrong.to_owned())
 }
 
 /// Makes the checks that the user's own command makes of these files: one for each if it contains `{file}`.
@@ -121,7 +114,7 @@ pub fn of_files(
     kind: CheckKind,
 ) -> (Vec<Check>, Vec<String>) {
     let search = ToolSearch::new(call.project);
-    let mut groups: Vec<(FoundTool, &str, Vec<PathBuf>)> = Vec::new();
+    let mut groups: Vec<(FoundTool, Vec<PathBuf>)> = Vec::new();
     let mut missing = Vec::new();
     for file in files {
         let (Some(language), Some(folder)) = (Language::of(file), file.parent()) else {
@@ -130,44 +123,43 @@ pub fn of_files(
         let found = search.find(language, kind, folder, |tool| {
             tool.changed.is_some() && tool.takes(file)
         });
-        let (found, args) = match found {
+        let found = match found {
             None => continue,
             Some(Err(why)) => {
                 missing.push(why);
                 continue;
             }
-            Some(Ok(found)) => {
-                let args = found.tool.changed.as_deref().unwrap_or_default();
-                (found, args)
-            }
+            Some(Ok(found)) => found,
         };
+        let is_for_each = found.tool.changed.as_deref();
+        let is_for_each = is_for_each.is_some_and(arguments::is_for_each);
         let same = groups
             .iter_mut()
-            .find(|(other, ..)| other.program == found.program && other.folder == found.folder);
+            .find(|(other, _)| other.program == found.program && other.folder == found.folder);
         match same {
-            Some((_, args, files)) if !arguments::is_for_each(args) => files.push(file.clone()),
-            _ => groups.push((found, args, vec![file.clone()])),
+            Some((_, files)) if !is_for_each => files.push(file.clone()),
+            _ => groups.push((found, vec![file.clone()])),
         }
     }
     let checks = groups
         .into_iter()
-        .filter_map(|(found, args, files)| by_tool(found, args, files, call, kind));
+        .filter_map(|(found, files)| by_tool(found, files, call, kind));
     (checks.collect(), missing)
 }
 
-/// Returns the check of the table for a whole project of a language.
-pub fn of_project(found: FoundTool, call: &BuiltinCall<'_>, kind: CheckKind) -> Option<Check> {
-    let args = &found.tool.project;
-    by_tool(found, args, Vec::new(), call, kind)
-}
-
-fn by_tool(
+/// Returns the check of the table for changed files, or without files for a whole project. Returns none if there is
+/// nothing for the tool to do.
+pub fn by_tool(
     found: FoundTool,
-    args: &str,
     files: Vec<PathBuf>,
     call: &BuiltinCall<'_>,
     kind: CheckKind,
 ) -> Option<Check> {
+    let args = if files.is_empty() {
+        &found.tool.project
+    } else {
+        found.tool.changed.as_ref()?
+    };
     let name = fnv1a(found.folder.as_os_str().as_bytes());
     let scratch = call.memory.join(format!("scratch-{name:016x}"));
     let args = arguments::fill(args, &files, &found.folder, &scratch)?;

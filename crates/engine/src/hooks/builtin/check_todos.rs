@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
-use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
 use std::path::Path;
 
@@ -13,6 +12,7 @@ use serde_json::Value;
 use super::memory::{read_text, write_text};
 use super::turn::EndedTurn;
 use super::{BuiltIn, BuiltinCall, ON_STOP};
+use crate::stamp::open_regular;
 use crate::transcript::LONGEST_LINE;
 
 pub const HOOK: BuiltIn = BuiltIn {
@@ -79,13 +79,8 @@ fn reason(open: &[TodoItem]) -> String {
 
 /// Reads the list at the end of a transcript.
 fn read(transcript: &Path) -> io::Result<TodoList> {
-    // Opening a pipe would wait for its writer.
-    let about = fs::metadata(transcript)?;
-    if !about.is_file() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let mut file = File::open(transcript)?;
-    let start = about.len().saturating_sub(TAIL);
+    let mut file = open_regular(transcript)?;
+    let start = file.metadata()?.len().saturating_sub(TAIL);
     file.seek(SeekFrom::Start(start))?;
     let mut list = TodoList::default();
     list.read(BufReader::with_capacity(1 << 18, file))?;
@@ -257,6 +252,8 @@ fn key(id: &Value) -> Option<(u64, String)> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use serde_json::{Value, json};
 
     use super::super::tests::{blocked, ran_in, stop};

@@ -100,7 +100,7 @@ fn checks(
             match found {
                 None => {}
                 Some(Err(why)) => missing.push(why),
-                Some(Ok(found)) => checks.extend(check::of_project(found, call, kind)),
+                Some(Ok(found)) => checks.extend(check::by_tool(found, Vec::new(), call, kind)),
             }
         }
     }
