@@ -66,19 +66,19 @@ pub(super) struct GuardTable {
     env: Words,
     /// Flags that are all given, each by its names with bars between them; `!` is one that is not given
     flags: Words,
-    /// What the program reads: `network`, `text`, `opaque` (cannot be known) or `nothing`
+    /// The input of the program: `network`, `text`, `opaque` (cannot be known) or `nothing`
     fed: Words,
-    /// Whether it runs through sudo or the like
+    /// `true` if it runs through sudo or the like
     elevated: Option<bool>,
-    /// Whether a part of it cannot be known before it runs
+    /// `true` if a part of it cannot be known before it runs
     opaque: Option<bool>,
     /// Globs of what the call touches: a name at any depth, `~/…`, `/…`, else relative to the project; `!` takes away again
     paths: Words,
-    /// How it is touched: `read`, `write`, `delete`, `list`; without it, in any way
+    /// The access to it: `read`, `write`, `delete`, `list`; without it, any
     access: Words,
     /// Where it lies: `vital`, `git`, `device`, `system`, `home`, `project`, `build`, `temp`, `remote`, `unknown`, `elsewhere`
     zones: Words,
-    /// Whether all below it is touched too
+    /// `true` if all below it is touched too
     recursive: Option<bool>,
     /// Texts; the guard matches if the command as written contains one of them
     patterns: Words,

@@ -49,7 +49,7 @@ pub(super) struct HookTable {
     #[serde(deserialize_with = "program")]
     #[schemars(schema_with = "program_schema")]
     run: Option<Program>,
-    /// How long it may take; without it, as long as Claude Code waits
+    /// The longest time that it may take; without it, as long as Claude Code waits
     #[serde(deserialize_with = "timeout")]
     #[schemars(schema_with = "time_schema::<1>")]
     timeout: Option<Duration>,
