@@ -103,7 +103,6 @@ pub struct RawTable {
     pub level: Level,
     /// The file; none on the command line, which has no lines either.
     pub file: Option<PathBuf>,
-    pub line: usize,
     /// The position of its name.
     pub at: Position,
     /// Its known keys, in the order of the file.
@@ -170,7 +169,7 @@ pub fn parse_layer(source: &Source, text: &str) -> Result<Layer, ConfigError> {
         ..
     } = reader;
     layer.entries.sort_by_key(|entry| entry.line);
-    layer.tables.sort_by_key(|table| table.line);
+    layer.tables.sort_by_key(|table| table.at.line);
     if errors.is_empty() && table_errors.is_empty() {
         return Ok(layer);
     }
@@ -263,15 +262,13 @@ impl Reader<'_> {
                 continue;
             };
             let table = plain(value).ok().and_then(|table| table.try_into().ok());
-            let at = self.lines.position(name.span());
             let table = RawTable {
                 section,
                 name: name.get_ref().to_string(),
                 table: table.unwrap_or_default(),
                 level: self.source.level,
                 file: Some(self.source.file.clone()),
-                line: at.line,
-                at,
+                at: self.lines.position(name.span()),
                 keys: Vec::new(),
                 last_good: false,
                 broken: None,

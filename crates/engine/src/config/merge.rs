@@ -71,7 +71,7 @@ impl Origin {
 impl RawTable {
     /// Returns the origin of the table.
     pub fn origin(&self) -> Origin {
-        Origin::of(self, self.line)
+        Origin::of(self, self.at.line)
     }
 
     /// Returns its keys with their full names.
@@ -85,6 +85,23 @@ impl RawTable {
             (path, setting)
         })
     }
+}
+
+/// Groups tables by name, in the order of their names' first tables. Those of a name come lowest level first.
+pub(super) fn by_name<'a>(
+    tables: impl IntoIterator<Item = &'a RawTable>,
+) -> Vec<(&'a str, Vec<&'a RawTable>)> {
+    let mut groups: Vec<(&str, Vec<&RawTable>)> = Vec::new();
+    for table in tables {
+        match groups.iter_mut().find(|(name, _)| *name == table.name) {
+            Some((_, group)) => group.push(table),
+            None => groups.push((&table.name, vec![table])),
+        }
+    }
+    for (_, group) in &mut groups {
+        group.sort_by_key(|table| table.level);
+    }
+    groups
 }
 
 impl fmt::Display for Origin {
