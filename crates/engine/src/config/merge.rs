@@ -10,6 +10,7 @@ use super::Config;
 use super::key::{KEYS, Key, read_table};
 use super::layer::{Entry, Layer, Level, RawTable};
 use super::problem::Problem;
+use super::value::words;
 
 /// The config in force, and the origins of its values.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,8 +32,13 @@ pub struct Setting {
 impl Setting {
     /// Returns the value as people read it: a text without quotes.
     pub fn text(&self) -> String {
-        let text = self.value.as_str().map(str::to_owned);
-        text.unwrap_or_else(|| self.value.to_string())
+        match &self.value {
+            Value::String(text) => text.clone(),
+            Value::Array(values) if values.iter().all(Value::is_str) => {
+                format!("{:?}", words(&self.value))
+            }
+            other => other.to_string(),
+        }
     }
 }
 
