@@ -145,7 +145,7 @@ fn bash_completes_names_of_hooks() {
         // A key is completed without a space, since its value follows.
         "-o nospace",
         "store.keep_days=",
-        "store.keep_days= store.keep_bytes=",
+        "store.keep_bytes= store.keep_days=",
     ];
     assert_eq!(in_bash(&world, &bash, WORDS_OF_HOOKS), expected);
 }
