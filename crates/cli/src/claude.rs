@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -18,19 +18,23 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The three numbers of a version.
 pub type Numbers = [u32; 3];
 
-/// The versions that becket needs: a version, true if becket is of no use with older ones, and the reason.
-const NEEDS: [(Numbers, bool, &str); 2] = [
+/// The versions that becket needs, and what older ones lack.
+const NEEDS: [(Numbers, &str); 3] = [
     (
-        [2, 1, 101],
-        true,
+        WORKS,
         "it drops every hook of a settings file that names an event it does not know, yours too",
     ),
     (
         [2, 1, 139],
-        false,
         "it gives hooks no arguments, so only the home ~/.becket works",
     ),
+    (
+        STRICT,
+        "it does not know `onFailure`, so --strict changes nothing",
+    ),
 ];
+/// The first version with which becket is of any use.
+const WORKS: Numbers = [2, 1, 101];
 /// The first version with `onFailure`, which `--strict` needs.
 const STRICT: Numbers = [2, 1, 325];
 
@@ -45,25 +49,19 @@ pub struct TooOld {
 /// Returns the reason why a version, as `claude --version` prints it, is too old. Returns none if it is not.
 pub fn too_old(printed: &str, strict: bool) -> Option<TooOld> {
     let version = numbers(printed)?;
-    let strict = strict.then_some((
-        STRICT,
-        false,
-        "it does not know `onFailure`, so --strict changes nothing",
-    ));
-    let mut needs = NEEDS.into_iter().chain(strict);
-    let (needed, is_useless, why) = needs.find(|(needed, ..)| version < *needed)?;
-    let needed = needed.map(|number| number.to_string()).join(".");
-    let why = format!("Claude Code {printed} is too old: {why}; take {needed} or newer");
-    Some(TooOld { why, is_useless })
+    let mut needs = NEEDS.into_iter().filter(|need| strict || need.0 != STRICT);
+    let ([a, b, c], why) = needs.find(|need| version < need.0)?;
+    Some(TooOld {
+        why: format!("Claude Code {printed} is too old: {why}; take {a}.{b}.{c} or newer"),
+        is_useless: version < WORKS,
+    })
 }
 
 /// Returns the output of `claude --version`, none if no `claude` is on PATH. Asks once: an answer takes a tenth of
 /// a second.
 pub fn printed_version() -> Option<String> {
-    static PRINTED: OnceLock<Option<String>> = OnceLock::new();
-    PRINTED
-        .get_or_init(|| version_of(Path::new("claude")))
-        .clone()
+    static PRINTED: LazyLock<Option<String>> = LazyLock::new(|| version_of(Path::new("claude")));
+    PRINTED.clone()
 }
 
 /// Returns the version of the `claude` on PATH.
@@ -73,11 +71,8 @@ pub fn version() -> Option<Numbers> {
 
 /// Parses the three numbers that a version begins with.
 pub fn numbers(version: &str) -> Option<Numbers> {
-    let mut parts = version
-        .split_whitespace()
-        .next()?
-        .split('.')
-        .map(|part| part.parse().ok());
+    let version = version.split_whitespace().next()?;
+    let mut parts = version.split('.').map(|part| part.parse().ok());
     Some([parts.next()??, parts.next()??, parts.next()??])
 }
 
@@ -117,10 +112,8 @@ pub fn find(named: Option<&Path>, path: Option<&OsStr>, cwd: &Path) -> Result<Pa
     };
     if !is_executable(&found) {
         let what = format!("{} is not a program that can be run", found.display());
-        let hint = format!(
-            "chmod +x {}, or name another: becket run -- /path/to/claude",
-            found.display()
-        );
+        let found = found.display();
+        let hint = format!("chmod +x {found}, or name another: becket run -- /path/to/claude");
         return Err(Failure::new(Code::Failed, what).hint(hint).into());
     }
     Ok(found)

@@ -36,17 +36,11 @@ impl CommandFile {
 /// Returns the commands whose files were changed and the folder that they are in, or `None` if no file
 /// was changed.
 pub fn changed(commands: &[CommandFile]) -> Option<(String, &Path)> {
-    let changed: Vec<_> = commands
-        .iter()
-        .filter(|file| file.change.changed())
-        .collect();
-    let first = changed.first()?;
-    let folder = first
-        .change
-        .file
-        .ancestors()
-        .nth(first.name.split('/').count())?;
-    let names: Vec<String> = changed.iter().map(|file| file.slash()).collect();
+    let changed = || commands.iter().filter(|file| file.change.changed());
+    let first = changed().next()?;
+    let depth = first.name.split('/').count();
+    let folder = first.change.file.ancestors().nth(depth)?;
+    let names: Vec<String> = changed().map(CommandFile::slash).collect();
     Some((names.join(", "), folder))
 }
 
@@ -77,8 +71,8 @@ pub fn take_back(world: &World, scope: SettingsScope, dry_run: bool) -> Result<V
     if is_needed(world, scope) {
         return Ok(Vec::new());
     }
-    let stamps = stamps(&folder);
-    let made_folders = stamps.iter().map(|stamp| stamp.made_folders).max();
+    let stamps = stamps(&folder).into_iter();
+    let made_folders = stamps.map(|stamp| stamp.made_folders).max().unwrap_or(0);
     let mut commands = Vec::new();
     for (name, _) in TEMPLATES {
         let path = folder.join(name);
@@ -88,7 +82,6 @@ pub fn take_back(world: &World, scope: SettingsScope, dry_run: bool) -> Result<V
         commands.push(command);
     }
     if !dry_run {
-        let made_folders = made_folders.unwrap_or(0);
         for folder in folder.join(HOOK).ancestors().take(made_folders) {
             // The folder stays if anything is in it.
             if fs::remove_dir(folder).is_err() {
@@ -139,11 +132,8 @@ fn stamps(folder: &Path) -> Vec<Stamp> {
 
 /// Returns the number of folders that `install` has to make.
 fn count_missing(folder: &Path) -> usize {
-    folder
-        .ancestors()
-        .take(3)
-        .take_while(|folder| !folder.exists())
-        .count()
+    let folders = folder.ancestors().take(3);
+    folders.take_while(|folder| !folder.exists()).count()
 }
 
 /// Changes a file to the text that `plan` returns for the old text: `Some(None)` removes the file,
@@ -177,10 +167,8 @@ fn edit(
         let (folder_mode, mode) = scope.modes();
         make_folder(snapshot.folder(), folder_mode).with_context(failed)?;
         let after = command.change.after.as_deref().map(str::as_bytes);
-        let attempt = snapshot
-            .replace_or_remove(after, mode)
-            .with_context(failed)?;
-        Ok((attempt == Attempt::Done).then_some(command))
+        let attempt = snapshot.replace_or_remove(after, mode);
+        Ok((attempt.with_context(failed)? == Attempt::Done).then_some(command))
     })
 }
 
@@ -214,8 +202,7 @@ pub const TEMPLATES: [(&str, &str); 7] = [
 pub const PLUGIN_DELIMITER: &str = "END_OF_ARGUMENTS_8c1f0d5e7ab94263";
 
 const OPENING: &str = "---\n";
-const MARK: &str =
-    "# Written by `becket init`; `becket uninit` takes it away, unless it was changed: ";
+const MARK: &str = "# Written by `becket up`; `becket down` takes it away, unless it was changed: ";
 
 /// The program and the home in the command line of a command file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -231,10 +218,9 @@ impl Invocation {
         let program = rule_path(world.programs.join("becket"));
         let home = rule_path(world.place.home().to_path_buf());
         let is_shared = scope == SettingsScope::Project;
+        let program = program.filter(|_| !is_shared);
         Self {
-            program: program
-                .filter(|_| !is_shared)
-                .unwrap_or_else(|| "becket".to_owned()),
+            program: program.unwrap_or_else(|| "becket".to_owned()),
             home: home.filter(|_| !is_shared),
         }
     }

@@ -38,11 +38,9 @@ impl Stage {
         let home = tempfile::Builder::new().prefix("becket-demo-").tempdir();
         let home = home.context("could not make a throw-away home")?;
         // If the demo is killed, its daemon ends by itself.
-        std::fs::write(
-            home.path().join("config.toml"),
-            "[daemon]\nidle = \"30m\"\n",
-        )
-        .context("could not write its configuration")?;
+        let config = home.path().join("config.toml");
+        std::fs::write(config, "[daemon]\nidle = \"30m\"\n")
+            .context("could not write its configuration")?;
         let world = World {
             place: Place::new(home.path()),
             // The demo does not read the settings of Claude Code.
@@ -137,43 +135,23 @@ impl<'a> Player<'a> {
 
     fn send(&mut self, scripted: &ScriptedEvent, at: i64) -> Result<Option<EventRow>> {
         self.sent += 1;
-        match &scripted.payload {
-            ScriptedPayload::Event(name, payload) => {
-                let request = EventRequest {
-                    envelope: self.envelope(scripted, Some(name), at),
-                    sent: now_ms(),
-                    payload: serde_json::to_vec(payload)?,
-                };
-                let row = row(&request, payload, self.sent);
-                let mut client = Client::connect_or_start(self.world)?;
-                client
-                    .send(&Request::Event(request))
-                    .with_context(|| format!("could not play {name}"))?;
-                Ok(Some(row))
-            }
-            ScriptedPayload::StatusLine(payload) => {
-                let line = EventRequest {
-                    envelope: self.envelope(scripted, None, at),
-                    sent: now_ms(),
-                    payload: serde_json::to_vec(payload)?,
-                };
-                let mut client = Client::connect_or_start(self.world)?;
-                client
-                    .send(&Request::StatusLine(line))
-                    .context("could not play a status line")?;
-                Ok(None)
-            }
-        }
-    }
-}
-
-impl Player<'_> {
-    fn envelope(&self, scripted: &ScriptedEvent, event: Option<&str>, at: i64) -> Envelope {
-        let envelope = envelope(&self.world.place, scripted, event, at, self.sent);
-        Envelope {
-            from: Some(self.from.to_owned()),
-            ..envelope
-        }
+        let (event, payload) = scripted.event_and_payload();
+        let mut envelope = envelope(&self.world.place, scripted, event, at, self.sent);
+        envelope.from = Some(self.from.to_owned());
+        let request = EventRequest {
+            envelope,
+            sent: now_ms(),
+            payload: serde_json::to_vec(payload)?,
+        };
+        let row = event.map(|_| row(&request, payload, self.sent));
+        let request = match event {
+            Some(_) => Request::Event(request),
+            None => Request::StatusLine(request),
+        };
+        let mut client = Client::connect_or_start(self.world)?;
+        let played = client.send(&request);
+        played.with_context(|| format!("could not play {}", event.unwrap_or("a status line")))?;
+        Ok(row)
     }
 }
 
@@ -241,12 +219,9 @@ pub fn picture() -> Result<String> {
     let script = day()?;
     let now = PICTURE_START + PICTURE_SECONDS * 1_000;
     let (events, rows) = apply_script(&script, now)?;
-    let waiting = rows
-        .iter()
-        .find(|row| row.title.as_deref() == Some("Idempotent checkout"));
-    let selected = waiting
-        .map(|row| row.session_id.clone())
-        .unwrap_or_default();
+    let is_waiting = |row: &&SessionRow| row.title.as_deref() == Some("Idempotent checkout");
+    let waiting = rows.iter().find(is_waiting);
+    let selected = waiting.map_or_else(String::new, |row| row.session_id.clone());
     let buffer = render_snapshot(ViewSnapshot {
         rows,
         events: &events,
@@ -255,10 +230,8 @@ pub fn picture() -> Result<String> {
         home: HOME,
         size: SIZE,
     });
-    Ok(svg(
-        &buffer,
-        "becket: the live view at the end of the demo's day",
-    ))
+    let title = "becket: the live view at the end of the demo's day";
+    Ok(svg(&buffer, title))
 }
 
 /// Returns the events as the log would have them, and the live sessions that follow from them.
@@ -268,10 +241,7 @@ fn apply_script(script: &[ScriptedEvent], now: i64) -> Result<(Vec<EventRow>, Ve
     let mut sessions: BTreeMap<String, Session> = BTreeMap::new();
     for (number, scripted) in (1..).zip(script) {
         let at = PICTURE_START + scripted.at;
-        let (event, payload) = match &scripted.payload {
-            ScriptedPayload::Event(event, payload) => (Some(event.as_str()), payload),
-            ScriptedPayload::StatusLine(line) => (None, line),
-        };
+        let (event, payload) = scripted.event_and_payload();
         let id = payload["session_id"].as_str().unwrap_or_default();
         let session = sessions.entry(id.to_owned());
         let session = session.or_insert_with(|| Session::new(id, at));
@@ -289,10 +259,9 @@ fn apply_script(script: &[ScriptedEvent], now: i64) -> Result<(Vec<EventRow>, Ve
         session.apply(&session_event.in_project(head.cwd.as_deref()));
         events.push(row(&request, payload, number));
     }
-    let live = sessions
-        .values()
-        .filter(|session| session.ended_at.is_none());
-    Ok((events, live.map(|session| session.row(now)).collect()))
+    sessions.retain(|_, session| session.ended_at.is_none());
+    let rows = sessions.values().map(|session| session.row(now));
+    Ok((events, rows.collect()))
 }
 
 fn figures(line: &Value) -> Figures {

@@ -4,6 +4,7 @@ mod mod_checks;
 pub mod settings_checks;
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -24,6 +25,7 @@ use crate::hook_runs::query::Runs;
 use crate::ui::style::counts;
 use crate::ui::text;
 use crate::ui::time::timestamp;
+use crate::verb::gc;
 use crate::world::{World, project_of};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -57,10 +59,9 @@ impl DoctorCheck {
 
     fn warning(name: &str, what: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
-            name: name.to_owned(),
             state: CheckState::Warning,
-            what: what.into(),
             fix: Some(fix.into()),
+            ..Self::good(name, what)
         }
     }
 
@@ -74,69 +75,65 @@ impl DoctorCheck {
 
 /// Runs all checks, in the order in which one part depends on another.
 pub fn examine(world: &World) -> Vec<DoctorCheck> {
-    let mut checks = programs(world);
-    checks.push(claude());
+    let mut checks = vec![becket(world), shim(world), claude()];
     checks.extend(folders(world));
     // Without a home the other checks have no object, and doctor makes none.
-    if world.place.home().exists() {
-        let snapshot = world.loader(None).current();
-        checks.push(config(&snapshot));
-        checks.extend(trust(world));
-        let (answers, daemon) = daemon(world, &snapshot);
-        checks.extend(daemon);
-        checks.extend(database(world));
-        checks.extend(lost_events(world));
-        checks.push(spool(world));
-        // Without an answer each of these would wait for the daemon again.
-        if answers || world.no_daemon {
-            checks.extend(failing_hooks(world));
-        }
-        checks.extend(settings_checks::settings(world, answers));
-        checks.extend(mod_checks::mods(world));
-        // After doctor's own event: calls before the first event do not count.
-        if answers || world.no_daemon {
-            checks.extend(coverage(world));
-        }
+    if !world.place.home().exists() {
+        return checks;
+    }
+    let snapshot = world.loader(None).current();
+    checks.push(config(&snapshot));
+    checks.extend(trust(world));
+    let (answers, daemon) = daemon(world, &snapshot);
+    checks.extend(daemon);
+    checks.extend(masking(world));
+    checks.extend(database(world));
+    checks.extend(lost_events(world));
+    checks.push(spool(world));
+    // Without an answer each of these would wait for the daemon again.
+    if answers || world.no_daemon {
+        checks.extend(failing_hooks(world));
+    }
+    checks.extend(settings_checks::settings(world, answers));
+    checks.extend(leftovers(world));
+    checks.extend(mod_checks::mods(world));
+    // After doctor's own event: calls before the first event do not count.
+    if answers || world.no_daemon {
+        checks.extend(coverage(world));
     }
     checks
 }
 
-/// Checks that both programs are in one folder and have one version.
-pub(super) fn programs(world: &World) -> Vec<DoctorCheck> {
+/// Names the files that are not needed any more, if there are some.
+fn leftovers(world: &World) -> Option<DoctorCheck> {
+    let summary = gc::summary(world).ok()??;
+    Some(DoctorCheck::good("old files", summary))
+}
+
+fn becket(world: &World) -> DoctorCheck {
+    let program = world.programs.join("becket");
+    let what = format!("{}, {}", Version::current(), program.display());
+    DoctorCheck::good("becket", what)
+}
+
+/// Checks that the shim is in becket's folder and has becket's version.
+fn shim(world: &World) -> DoctorCheck {
     let ours = Version::current();
     let shim = world.shim();
-    let check = match version_of(&shim) {
-        None if !shim.exists() => DoctorCheck::broken(
-            "shim",
-            format!("{} is missing", shim.display()),
-            "./install (in becket's source)",
-        ),
-        None => DoctorCheck::broken(
-            "shim",
-            format!("{} does not run", shim.display()),
-            "./install (in becket's source)",
-        ),
-        Some(said) if said != format!("becket-hook {ours}") => DoctorCheck::broken(
-            "shim",
-            format!(
-                "{} says `{said}`, and this is becket {ours}",
-                shim.display()
-            ),
-            "./install (in becket's source)",
-        ),
-        Some(said) => DoctorCheck::good("shim", format!("{said}, {}", shim.display())),
+    let path = shim.display();
+    let what = match version_of(&shim) {
+        Some(said) if said == format!("becket-hook {ours}") => {
+            return DoctorCheck::good("shim", format!("{said}, {path}"));
+        }
+        Some(said) => format!("{path} says `{said}`, and this is becket {ours}"),
+        None if shim.exists() => format!("{path} does not run"),
+        None => format!("{path} is missing"),
     };
-    vec![
-        DoctorCheck::good(
-            "becket",
-            format!("{ours}, {}", world.programs.join("becket").display()),
-        ),
-        check,
-    ]
+    DoctorCheck::broken("shim", what, "./install (in becket's source)")
 }
 
 /// Checks Claude Code. A missing one is only a warning: becket can be set up first.
-pub(super) fn claude() -> DoctorCheck {
+fn claude() -> DoctorCheck {
     let name = "Claude Code";
     let Some(said) = claude::printed_version() else {
         let what = "`claude` is not on PATH";
@@ -150,7 +147,7 @@ pub(super) fn claude() -> DoctorCheck {
 }
 
 fn mode_of(path: &Path) -> u32 {
-    std::fs::metadata(path).map_or(0, |meta| meta.mode())
+    fs::metadata(path).map_or(0, |meta| meta.mode())
 }
 
 /// Returns true if the real folder of a file is closed to other users.
@@ -162,46 +159,31 @@ fn is_out_of_reach(file: &Path) -> bool {
 
 /// Checks that the home and its content exist, belong to the user, are closed to others, and can be
 /// written.
-pub(super) fn folders(world: &World) -> Vec<DoctorCheck> {
+fn folders(world: &World) -> Vec<DoctorCheck> {
     let place = &world.place;
-    let home = place.home();
+    let home = place.home().display();
     let name = "home";
-    let Ok(meta) = std::fs::metadata(home) else {
-        return vec![DoctorCheck::broken(
-            name,
-            format!("{} does not exist", home.display()),
-            "becket up",
-        )];
+    let Ok(meta) = fs::metadata(place.home()) else {
+        let what = format!("{home} does not exist");
+        return vec![DoctorCheck::broken(name, what, "becket up")];
     };
-    let uid = rustix::process::getuid().as_raw();
-    if meta.uid() != uid {
-        let what = format!(
-            "{} belongs to user {}, not to you",
-            home.display(),
-            meta.uid()
-        );
-        return vec![DoctorCheck::broken(
-            name,
-            what,
-            format!("sudo chown -R {uid} {}", home.display()),
-        )];
+    let (uid, owner) = (rustix::process::getuid().as_raw(), meta.uid());
+    if owner != uid {
+        let what = format!("{home} belongs to user {owner}, not to you");
+        let fix = format!("sudo chown -R {uid} {home}");
+        return vec![DoctorCheck::broken(name, what, fix)];
     }
     let mut checks = Vec::new();
-    let folders = [
-        home.to_owned(),
-        place.run(),
-        place.spool(),
-        place.log(),
-        place.sessions(),
-    ];
-    let files = [place.database(), place.config(), place.mask_key()];
-    let folders = folders
-        .into_iter()
-        .map(|path| (path, 0o700, CheckState::Broken));
-    let files = files
-        .into_iter()
-        .map(|path| (path, 0o600, CheckState::Warning));
-    for (path, wanted, state) in folders.chain(files) {
+    for (path, wanted, state) in [
+        (place.home().to_owned(), 0o700, CheckState::Broken),
+        (place.run(), 0o700, CheckState::Broken),
+        (place.spool(), 0o700, CheckState::Broken),
+        (place.log(), 0o700, CheckState::Broken),
+        (place.sessions(), 0o700, CheckState::Broken),
+        (place.database(), 0o600, CheckState::Warning),
+        (place.config(), 0o600, CheckState::Warning),
+        (place.mask_key(), 0o600, CheckState::Warning),
+    ] {
         let mode = mode_of(&path);
         // Editors make files readable for all. In a closed folder that does no harm.
         let out_of_reach = path == place.config() && is_out_of_reach(&path);
@@ -219,38 +201,29 @@ pub(super) fn folders(world: &World) -> Vec<DoctorCheck> {
     let written = tempfile::NamedTempFile::new_in(place.home())
         .and_then(|mut file| file.write_all(&[0; 4096]));
     if let Err(why) = written {
-        let what = format!("nothing can be written to {}: {why}", home.display());
-        checks.push(DoctorCheck::broken(
-            name,
-            what,
-            "make room on the disk, or make the folder writable",
-        ));
+        let what = format!("nothing can be written to {home}: {why}");
+        let fix = "make room on the disk, or make the folder writable";
+        checks.push(DoctorCheck::broken(name, what, fix));
     }
     if checks.is_empty() {
-        checks.push(DoctorCheck::good(
-            name,
-            format!("{}, yours alone", home.display()),
-        ));
+        checks.push(DoctorCheck::good(name, format!("{home}, yours alone")));
     }
     checks
 }
 
-/// The age of the faults that count, in milliseconds: 7 days.
-const FAULTS_OF: i64 = 7 * 24 * 60 * 60 * 1000;
-
-pub(super) fn config(snapshot: &Snapshot) -> DoctorCheck {
-    let errors: Vec<String> = snapshot.errors().map(ToString::to_string).collect();
-    match (errors.first(), snapshot.problems.first()) {
-        (Some(first), _) => DoctorCheck::broken("config", first.clone(), "becket config check"),
-        (None, Some(first)) => {
-            DoctorCheck::warning("config", first.to_string(), "becket config check")
-        }
-        (None, None) => DoctorCheck::good("config", "in order"),
+fn config(snapshot: &Snapshot) -> DoctorCheck {
+    let fix = "becket config check";
+    if let Some(first) = snapshot.errors().next() {
+        return DoctorCheck::broken("config", first.to_string(), fix);
+    }
+    match snapshot.problems.first() {
+        Some(first) => DoctorCheck::warning("config", first.to_string(), fix),
+        None => DoctorCheck::good("config", "in order"),
     }
 }
 
 /// Checks the trust of the current project. Returns None if the project needs no trust.
-pub(super) fn trust(world: &World) -> Option<DoctorCheck> {
+fn trust(world: &World) -> Option<DoctorCheck> {
     let snapshot = world.loader(Some(project_of(&world.cwd))).current();
     let project = snapshot.project.as_ref()?;
     if let Some(says) = project.message() {
@@ -277,140 +250,105 @@ fn masking(world: &World) -> Option<DoctorCheck> {
     }
     let setting = config.settings.get("mask.enabled");
     let origin = setting.map(|setting| setting.origin.to_string());
-    let what = format!(
-        "off in {}: secrets are stored unmasked",
-        origin.unwrap_or_default()
-    );
-    Some(DoctorCheck::warning(
-        "masking",
-        what,
-        "set mask.enabled = true there",
-    ))
+    let origin = origin.unwrap_or_default();
+    let what = format!("off in {origin}: secrets are stored unmasked");
+    let fix = "set mask.enabled = true there";
+    Some(DoctorCheck::warning("masking", what, fix))
 }
 
 /// Checks the daemon, which is started if needed. Returns true if it answered.
-pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<DoctorCheck>) {
+fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<DoctorCheck>) {
     if world.no_daemon {
         let what = "not used: BECKET_NO_DAEMON is set, so every event is judged without it";
-        let unused = DoctorCheck::warning("daemon", what, "unset BECKET_NO_DAEMON");
-        let mut checks = vec![unused];
-        checks.extend(masking(world));
-        return (false, checks);
+        let fix = "unset BECKET_NO_DAEMON";
+        return (false, vec![DoctorCheck::warning("daemon", what, fix)]);
     }
-    let status = Client::connect_or_start(world).and_then(|mut client| client.status());
-    let status = match status {
+    let status = match Client::connect_or_start(world).and_then(|mut client| client.status()) {
         Ok(status) => status,
         Err(error) => {
-            let broken =
-                DoctorCheck::broken("daemon", format!("{error:#}"), daemon_fix(world, &error));
-            let mut checks = vec![broken];
-            checks.extend(masking(world));
-            return (false, checks);
+            let fix = daemon_fix(world, &error);
+            let check = DoctorCheck::broken("daemon", format!("{error:#}"), fix);
+            return (false, vec![check]);
         }
     };
-    let mut checks = Vec::new();
-    let what = format!(
-        "{}, pid {}, since {}",
-        status.version,
-        status.pid,
-        timestamp(status.started_at)
-    );
-    checks.push(if status.version < Version::current() {
-        DoctorCheck::warning(
-            "daemon",
-            format!("{what}; older than this becket"),
-            "becket daemon stop && becket daemon start",
-        )
+    let since = timestamp(status.started_at);
+    let what = format!("{}, pid {}, since {since}", status.version, status.pid);
+    let mut checks = vec![if status.version < Version::current() {
+        let what = format!("{what}; older than this becket");
+        DoctorCheck::warning("daemon", what, RESTART)
     } else {
         DoctorCheck::good("daemon", what)
-    });
-    checks.push(DoctorCheck::good("socket", status.socket.clone()));
-    checks.extend(masking(world));
-    let told: Vec<String> = config.problems.iter().map(ToString::to_string).collect();
-    for trouble in status
-        .troubles
-        .iter()
-        .filter(|trouble| !told.contains(trouble))
-    {
-        checks.push(DoctorCheck::warning(
-            "trouble",
-            trouble.clone(),
-            format!("look into {}", world.place.daemon_log().display()),
-        ));
+    }];
+    checks.push(DoctorCheck::good("socket", status.socket));
+    let known: Vec<String> = config.problems.iter().map(ToString::to_string).collect();
+    for trouble in status.troubles {
+        if !known.contains(&trouble) {
+            checks.push(DoctorCheck::warning(
+                "trouble",
+                trouble,
+                look_into_log(world),
+            ));
+        }
     }
-    let passed = ["taken in from the spool", "lost"];
-    let odd = counts(&status.counts)
+    let normal = ["taken in from the spool", "lost"];
+    let odd: Vec<String> = counts(&status.counts)
         .into_iter()
-        .filter(|(name, count)| *count > 0 && !passed.contains(name));
-    let odd: Vec<String> = odd
+        .filter(|(name, count)| *count > 0 && !normal.contains(name))
         .map(|(name, count)| format!("{name}: {count}"))
         .collect();
     if !odd.is_empty() {
-        checks.push(DoctorCheck::warning(
-            "since its start",
-            odd.join(", "),
-            "becket events shows what came",
-        ));
+        let fix = "becket events shows what came";
+        checks.push(DoctorCheck::warning("since its start", odd.join(", "), fix));
     }
     (true, checks)
+}
+
+const RESTART: &str = "becket daemon stop && becket daemon start";
+
+fn look_into_log(world: &World) -> String {
+    format!("look into {}", world.place.daemon_log().display())
 }
 
 /// Returns the fix for a daemon that does not answer. A hung one may be killed: everything that it
 /// answered is stored.
 fn daemon_fix(world: &World, error: &anyhow::Error) -> String {
     let failure = error.downcast_ref::<Failure>();
-    if let Some(hint) = failure
-        .and_then(Failure::hinted)
-        .filter(|hint| hint.starts_with("kill"))
-    {
+    let hint = failure.and_then(Failure::hinted);
+    if let Some(hint) = hint.filter(|hint| hint.starts_with("kill")) {
         return hint.to_owned();
     }
     let hung = failure.is_some_and(Failure::is_late);
-    match std::fs::read_to_string(world.place.life_lock()) {
+    match fs::read_to_string(world.place.life_lock()) {
         Ok(pid) if hung => format!("kill -9 {}; then: becket daemon start", pid.trim()),
-        _ => format!("look into {}", world.place.daemon_log().display()),
+        _ => look_into_log(world),
     }
 }
 
-pub(super) fn database(world: &World) -> Vec<DoctorCheck> {
+/// The age of the faults that count, in milliseconds: 7 days.
+const FAULTS_OF: i64 = 7 * 24 * 60 * 60 * 1000;
+
+fn database(world: &World) -> Vec<DoctorCheck> {
     let path = world.place.database();
+    let shown = path.display();
+    let name = "database";
     let opened = match store::open_to_read(&path) {
         Ok(Some(connection)) => connection,
         Ok(None) => {
-            return vec![DoctorCheck::warning(
-                "database",
-                format!("{} does not exist yet", path.display()),
-                "becket up",
-            )];
+            let what = format!("{shown} does not exist yet");
+            return vec![DoctorCheck::warning(name, what, "becket up")];
         }
         Err(why) => {
-            return vec![DoctorCheck::broken(
-                "database",
-                why.to_string(),
-                "becket daemon start",
-            )];
+            let check = DoctorCheck::broken(name, why.to_string(), "becket daemon start");
+            return vec![check];
         }
     };
-    let size = std::fs::metadata(&path).map_or(0, |meta| meta.len());
     let mut checks = vec![match store::count_events(&opened) {
-        Ok(events) => DoctorCheck::good(
-            "database",
-            format!(
-                "{}, {:.1} MB, {}",
-                text::count(
-                    usize::try_from(events).unwrap_or(usize::MAX),
-                    "event",
-                    "events"
-                ),
-                size as f64 / 1e6,
-                path.display()
-            ),
-        ),
-        Err(why) => DoctorCheck::broken(
-            "database",
-            format!("{}: {why}", path.display()),
-            "becket daemon stop && becket daemon start",
-        ),
+        Ok(events) => {
+            let events = text::count(events as usize, "event", "events");
+            let megabytes = fs::metadata(&path).map_or(0, |meta| meta.len()) as f64 / 1e6;
+            DoctorCheck::good(name, format!("{events}, {megabytes:.1} MB, {shown}"))
+        }
+        Err(why) => DoctorCheck::broken(name, format!("{shown}: {why}"), RESTART),
     }];
     if let Ok(ran) = store::ran_denied(&opened, now_ms() - FAULTS_OF)
         && let Some(newest) = ran.last()
@@ -422,11 +360,8 @@ pub(super) fn database(world: &World) -> Vec<DoctorCheck> {
             text::one_line(&newest.tool),
             newest.session
         );
-        checks.push(DoctorCheck::broken(
-            "denials",
-            what,
-            "look at the mods below",
-        ));
+        let fix = "look at the mods below";
+        checks.push(DoctorCheck::broken("denials", what, fix));
     }
     if let Ok(Some(faults)) = store::faults(&opened, now_ms() - FAULTS_OF) {
         let what = format!(
@@ -435,31 +370,22 @@ pub(super) fn database(world: &World) -> Vec<DoctorCheck> {
             timestamp(faults.at),
             faults.fault
         );
-        checks.push(DoctorCheck::warning(
-            "events",
-            what,
-            "becket events --limit 500 shows it",
-        ));
+        let fix = "becket events --limit 500 shows it";
+        checks.push(DoctorCheck::warning("events", what, fix));
     }
-    let damaged = std::fs::read_dir(world.place.home())
+    for entry in fs::read_dir(world.place.home())
         .into_iter()
         .flatten()
-        .flatten();
-    let damaged = damaged.filter(|entry| {
-        entry
-            .file_name()
-            .to_string_lossy()
-            .starts_with("becket.db.damaged-")
-    });
-    for entry in damaged.filter(|entry| !entry.file_name().to_string_lossy().ends_with(['l', 'm']))
+        .flatten()
     {
-        let file = entry.path();
-        let what = format!("a damaged database was set aside as {}", file.display());
-        checks.push(DoctorCheck::warning(
-            "database",
-            what,
-            format!("rm {}* once you do not need it", file.display()),
-        ));
+        let file_name = entry.file_name().to_string_lossy().into_owned();
+        // The files `-wal` and `-shm` belong to the database beside them.
+        if file_name.starts_with("becket.db.damaged-") && !file_name.ends_with(['l', 'm']) {
+            let file = entry.path();
+            let what = format!("a damaged database was set aside as {}", file.display());
+            let fix = format!("rm {}* once you do not need it", file.display());
+            checks.push(DoctorCheck::warning(name, what, fix));
+        }
     }
     checks
 }
@@ -467,29 +393,34 @@ pub(super) fn database(world: &World) -> Vec<DoctorCheck> {
 /// Checks that guards saw the tool calls of the last day. Returns None if there were none.
 fn coverage(world: &World) -> Option<DoctorCheck> {
     let name = "coverage";
-    match last_day(world) {
-        Ok((0, _)) => None,
+    Some(match last_day(world) {
+        Ok((0, _)) => return None,
         Ok((calls, None)) => {
             let calls = text::count(calls as usize, "tool call", "tool calls");
             let what = format!("guards saw every call of the last 24 hours: {calls}");
-            Some(DoctorCheck::good(name, what))
+            DoctorCheck::good(name, what)
         }
-        Ok((_, Some(what))) => Some(DoctorCheck::warning(
-            name,
-            what,
-            "becket coverage shows them",
-        )),
+        Ok((_, Some(what))) => DoctorCheck::warning(name, what, "becket guard coverage shows them"),
         Err(why) => {
             let what = format!("the calls could not be compared: {why:#}");
-            Some(DoctorCheck::warning(name, what, "becket coverage"))
+            DoctorCheck::warning(name, what, "becket guard coverage")
         }
-    }
+    })
 }
 
 /// The number of last runs of a hook that are checked.
 const LAST_RUNS: usize = 5;
 /// The age of the runs that are checked, in milliseconds: a day.
 const RUNS_OF: i64 = 24 * 60 * 60 * 1000;
+
+/// The outcomes of runs that were ended or go on. They say nothing about the hook.
+const UNFINISHED: [RunOutcome; 5] = [
+    RunOutcome::Cancelled,
+    RunOutcome::Running,
+    RunOutcome::Async,
+    RunOutcome::CutOff,
+    RunOutcome::Orphaned,
+];
 
 /// Warns of hooks that failed in all of their last runs.
 fn failing_hooks(world: &World) -> Vec<DoctorCheck> {
@@ -499,74 +430,60 @@ fn failing_hooks(world: &World) -> Vec<DoctorCheck> {
     };
     let found = Runs::open(world).and_then(|runs| runs.find(&query));
     let mut by_hook: BTreeMap<String, Vec<RunRow>> = BTreeMap::new();
-    // Runs with these outcomes were ended or go on. They say nothing about the hook.
-    let unfinished = [
-        RunOutcome::Cancelled,
-        RunOutcome::Running,
-        RunOutcome::Async,
-        RunOutcome::CutOff,
-        RunOutcome::Orphaned,
-    ];
     for LoggedRun { run, .. } in found.unwrap_or_default() {
         let last = by_hook.entry(run.hook.clone()).or_default();
-        if last.len() < LAST_RUNS && !unfinished.contains(&run.outcome) {
+        if last.len() < LAST_RUNS && !UNFINISHED.contains(&run.outcome) {
             last.push(run);
         }
     }
-    let failing = by_hook.into_iter().filter_map(|(hook, last)| {
-        let newest = last.first()?;
-        let failed = last.iter().all(|run| run.outcome != RunOutcome::Ok);
+    let mut checks = Vec::new();
+    for (hook, last) in by_hook {
+        let Some(newest) = last.first() else { continue };
+        if last.iter().any(|run| run.outcome == RunOutcome::Ok) {
+            continue;
+        }
         let often = match last.len() {
             1 => "its last run".to_owned(),
             many => format!("all of its last {many} runs"),
         };
         let why = text::one_line(newest.note.as_deref().unwrap_or(newest.outcome.as_str()));
         let what = format!("{hook} failed in {often}: {why}");
-        let fix = format!("becket recent --hook {hook} shows them");
-        failed.then(|| DoctorCheck::warning("hooks", what, fix))
-    });
-    failing.collect()
+        let fix = format!("becket hooks recent --hook {hook} shows them");
+        checks.push(DoctorCheck::warning("hooks", what, fix));
+    }
+    checks
 }
 
 /// Warns of events that could be written neither to the database nor to the spool.
 fn lost_events(world: &World) -> Option<DoctorCheck> {
-    let place = &world.place;
-    let lost = lost::total(place);
-    let what = text::count(
-        usize::try_from(lost).unwrap_or(usize::MAX),
-        "event",
-        "events",
+    let lost = lost::total(&world.place);
+    if lost == 0 {
+        return None;
+    }
+    let what = format!(
+        "{} could not be kept anywhere: the disk or the spool was full, or read-only",
+        text::count(lost as usize, "event", "events")
     );
-    let files = lost::files_to_delete(place).into_iter();
+    let files = lost::files_to_delete(&world.place).into_iter();
     let files: Vec<String> = files.map(|file| file.display().to_string()).collect();
-    let what =
-        format!("{what} could not be kept anywhere: the disk or the spool was full, or read-only");
     let fix = format!("make room on the disk; then: rm {}", files.join(" "));
-    (lost > 0).then(|| DoctorCheck::broken("events", what, fix))
+    Some(DoctorCheck::broken("events", what, fix))
 }
 
-pub(super) fn spool(world: &World) -> DoctorCheck {
+fn spool(world: &World) -> DoctorCheck {
     let place = &world.place;
-    let (files, bytes) = spool::usage(&place.spool());
-    let bad = std::fs::read_dir(place.spool_bad()).map_or(0, Iterator::count);
+    let spool_bad = place.spool_bad();
+    let bad = fs::read_dir(&spool_bad).map_or(0, Iterator::count);
     if bad > 0 {
-        let what = format!(
-            "{} without an event, put into {}",
-            text::count(bad, "file", "files"),
-            place.spool_bad().display()
-        );
-        return DoctorCheck::warning(
-            "spool",
-            what,
-            format!("look at them, then rm -r {}", place.spool_bad().display()),
-        );
+        let (bad, folder) = (text::count(bad, "file", "files"), spool_bad.display());
+        let what = format!("{bad} without an event, put into {folder}");
+        let fix = format!("look at them, then rm -r {folder}");
+        return DoctorCheck::warning("spool", what, fix);
     }
+    let (files, bytes) = spool::usage(&place.spool());
     if files > 0 {
-        let what = format!(
-            "not taken in yet: {} ({:.1} MB)",
-            text::count(files, "file", "files"),
-            bytes as f64 / 1e6
-        );
+        let files = text::count(files, "file", "files");
+        let what = format!("not taken in yet: {files} ({:.1} MB)", bytes as f64 / 1e6);
         return DoctorCheck::warning("spool", what, "becket daemon start");
     }
     DoctorCheck::good("spool", "empty")

@@ -2,7 +2,6 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use becket_wire::account;
 use becket_wire::rpc::{DecisionRow, EventRow, Source};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -180,8 +179,8 @@ fn one_line(text: &str) -> Option<Box<RawValue>> {
 /// Formats a decision: the answer, and the guard or hook that gave it.
 pub fn decision(decision: &DecisionRow) -> String {
     match &decision.by {
-        Some(by) => format!("{} by {}", decision.answer, account::in_words(by)),
-        None => decision.answer.clone(),
+        Some(by) => format!("{} by {}", decision.answer, by.in_words()),
+        None => decision.answer.to_string(),
     }
 }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use anstyle::Style;
 use becket_daemon::store::LoggedRun;
 use becket_wire::hook_run::{RunOutcome, RunRow};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::ui::style::{BAD, BOLD, DIM, GOOD, Look, WARN};
 use crate::ui::table::{Cell, Column, grid};
@@ -32,7 +32,7 @@ pub fn tokens(characters: u64) -> u64 {
 }
 
 /// The statistics of one hook.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HookStats {
     pub hook: String,
     pub runs: usize,
@@ -43,20 +43,18 @@ pub struct HookStats {
     pub denied: usize,
     /// The number of prompts, results and stops that the hook blocked.
     pub blocked: usize,
+    /// The percentage of runs that succeeded, or None if all of them were cancelled.
+    pub success_pct: Option<f64>,
     pub mean_us: i64,
     pub p95_us: i64,
     pub max_us: i64,
+    #[serde(serialize_with = "as_timestamp")]
     pub last_at: i64,
     pub last_outcome: RunOutcome,
 }
 
-impl HookStats {
-    /// Returns the percentage of runs that succeeded, or None if all of them were cancelled.
-    pub fn success_pct(&self) -> Option<f64> {
-        let finished = self.runs - self.cancelled;
-        let succeeded = finished - self.failed;
-        (finished > 0).then(|| (succeeded as f64 / finished as f64 * 1000.0).round() / 10.0)
-    }
+fn as_timestamp<S: Serializer>(at: &i64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&timestamp(*at))
 }
 
 /// Computes the statistics of each hook, sorted by name.
@@ -75,13 +73,18 @@ fn of_one((hook, runs): (&str, Vec<&RunRow>)) -> Option<HookStats> {
         let said = runs.iter().filter_map(|run| run.decision.as_deref());
         said.filter(|word| words.contains(word)).count()
     };
+    let failed = runs.iter().filter(|run| run.has_failed()).count();
+    let cancelled = runs.iter().filter(|run| run.was_cancelled()).count();
+    let finished = runs.len() - cancelled;
+    let succeeded = (finished - failed) as f64 / finished as f64;
     Some(HookStats {
         hook: hook.to_owned(),
         runs: runs.len(),
-        failed: runs.iter().filter(|run| run.has_failed()).count(),
-        cancelled: runs.iter().filter(|run| run.was_cancelled()).count(),
+        failed,
+        cancelled,
         denied: said(&["deny", "decline"]),
         blocked: said(&["block", "stop"]),
+        success_pct: (finished > 0).then_some((succeeded * 1000.0).round() / 10.0),
         mean_us: times.mean(),
         p95_us: times.at(95),
         max_us: times.at(100),
@@ -138,6 +141,15 @@ pub fn ended(run: &RunRow) -> Style {
     }
 }
 
+/// Returns the styles of the hook's name and of the note of a run.
+pub fn name_and_note(run: &RunRow) -> (Style, Style) {
+    if run.has_failed() {
+        (BAD.bold(), BAD)
+    } else {
+        (BOLD, DIM)
+    }
+}
+
 /// Formats the reason of a failure, or the deadline of a running hook.
 pub fn note(found: &LoggedRun, now_ms: i64) -> String {
     match found.until {
@@ -157,9 +169,9 @@ pub fn outcome(run: &RunRow) -> String {
     }
 }
 
-/// Formats the event of a run and its tool.
-pub fn event(run: &RunRow, tool: Option<&str>) -> String {
-    let words = [Some(&*run.event), tool].into_iter().flatten();
+/// Formats the name of an event and its tool.
+pub fn event(name: Option<&str>, tool: Option<&str>) -> String {
+    let words = [name, tool].into_iter().flatten();
     words.collect::<Vec<_>>().join(" ")
 }
 
@@ -208,41 +220,6 @@ impl<'a> From<&'a LoggedRun> for JsonRun<'a> {
     }
 }
 
-#[derive(Debug, Serialize)]
-pub struct JsonHookStats<'a> {
-    hook: &'a str,
-    runs: usize,
-    failed: usize,
-    cancelled: usize,
-    denied: usize,
-    blocked: usize,
-    success_pct: Option<f64>,
-    mean_us: i64,
-    p95_us: i64,
-    max_us: i64,
-    last_at: String,
-    last_outcome: &'a str,
-}
-
-impl<'a> From<&'a HookStats> for JsonHookStats<'a> {
-    fn from(stats: &'a HookStats) -> Self {
-        Self {
-            hook: &stats.hook,
-            runs: stats.runs,
-            failed: stats.failed,
-            cancelled: stats.cancelled,
-            denied: stats.denied,
-            blocked: stats.blocked,
-            success_pct: stats.success_pct(),
-            mean_us: stats.mean_us,
-            p95_us: stats.p95_us,
-            max_us: stats.max_us,
-            last_at: timestamp(stats.last_at),
-            last_outcome: stats.last_outcome.as_str(),
-        }
-    }
-}
-
 const STATS: [Column; 10] = [
     Column::left("HOOK", 0).cut_to(12),
     Column::right("RUNS", 0),
@@ -271,7 +248,7 @@ pub fn stats_table(hooks: &[HookStats], look: &Look) -> String {
         total += &format!(", {cancelled} cancelled");
     }
     if failed > 0 {
-        total += &format!(", {failed} failed: becket recent shows them");
+        total += &format!(", {failed} failed: becket hooks recent shows them");
     }
     let total = crate::ui::text::fit(&total, look.width, look.glyphs);
     grid(STATS, &rows, look) + &format!("{DIM}{total}{DIM:#}\n")
@@ -284,9 +261,10 @@ fn stats_row(hook: &HookStats, look: &Look) -> [Cell; STATS.len()] {
         _ => WARN,
     };
     let ago = look.now_ms().saturating_sub(hook.last_at);
-    let last = match !hook.last_outcome.is_failure() {
-        true => DIM,
-        false => BAD,
+    let last = if hook.last_outcome.is_failure() {
+        BAD
+    } else {
+        DIM
     };
     [
         Cell::new(&hook.hook, BOLD),
@@ -304,14 +282,11 @@ fn stats_row(hook: &HookStats, look: &Look) -> [Cell; STATS.len()] {
 
 /// Formats the success rate. It rounds to 100% only if no run failed.
 fn percent(hook: &HookStats) -> String {
-    let Some(percent) = hook.success_pct() else {
+    let Some(percent) = hook.success_pct else {
         return "-".to_owned();
     };
-    let shown = if hook.failed > 0 {
-        percent.min(99.9)
-    } else {
-        percent
-    };
+    let most = if hook.failed > 0 { 99.9 } else { 100.0 };
+    let shown = percent.min(most);
     if shown.fract() == 0.0 {
         format!("{shown:.0}%")
     } else {
@@ -346,14 +321,12 @@ pub fn recent_table(runs: &[LoggedRun], look: &Look) -> String {
 
 fn recent_row(found: &LoggedRun, look: &Look) -> [Cell; RECENT.len()] {
     let run = &found.run;
-    let failed = run.has_failed();
-    let name = if failed { BAD.bold() } else { BOLD };
-    let noted = if failed { BAD } else { DIM };
+    let (name, noted) = name_and_note(run);
     let ago = span(look.now_ms().saturating_sub(run.at));
     [
         Cell::new(format!("{ago} ago"), DIM),
         Cell::new(&run.hook, name),
-        Cell::plain(event(run, found.tool.as_deref())),
+        Cell::plain(event(Some(&run.event), found.tool.as_deref())),
         Cell::new(short(run.session_id.as_deref()), DIM),
         Cell::new(time::took(run.took_us), pace(run.took_us)),
         Cell::new(outcome(run), ended(run)),

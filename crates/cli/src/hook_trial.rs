@@ -30,7 +30,7 @@ use tempfile::TempDir;
 
 use crate::failure::{Code, Failure};
 use crate::world::{World, project_of};
-use crate::{log, signals, switch};
+use crate::{hook_runs, log, signals, switch};
 
 /// The setup of trials: the current project, its hooks, and a temporary home for the memory of
 /// built-in hooks, so that no session's memory changes.
@@ -83,25 +83,25 @@ impl<'a> TrialSetup<'a> {
     /// Finds a hook by its name or an unambiguous part of it.
     pub fn named(&self, typed: &str) -> Result<&Arc<Hook>> {
         let names = self.hooks.iter().map(|hook| &*hook.name);
-        let failure = match name::find(typed, names) {
+        let (code, what, hint) = match name::find(typed, names) {
             Match::One(name) => {
                 let found = self.hooks.iter().find(|hook| hook.name == name);
                 return found.context("a hook that was there is gone");
             }
-            Match::Several(several) => Failure::new(
-                Code::Usage,
-                format!("several hooks have `{typed}` in their name"),
-            )
-            .hint(format!("one of: {}", several.join(", "))),
+            Match::Several(several) => {
+                let what = format!("several hooks have `{typed}` in their name");
+                (Code::Usage, what, format!("one of: {}", several.join(", ")))
+            }
             Match::None { nearest } => {
                 let what = format!("this project has no hook `{typed}`");
-                Failure::new(Code::Missing, what).hint(nearest.map_or_else(
-                    || "becket hooks lists them; becket adopt takes over hooks of Claude Code's settings files".to_owned(),
+                let hint = nearest.map_or_else(
+                    || "becket hooks lists them; becket hooks adopt takes over hooks of Claude Code's settings files".to_owned(),
                     |near| format!("did you mean {near}? becket hooks lists them"),
-                ))
+                );
+                (Code::Missing, what, hint)
             }
         };
-        Err(failure.into())
+        Err(Failure::new(code, what).hint(hint).into())
     }
 
     /// Refuses a hook of a project that is not trusted.
@@ -109,14 +109,10 @@ impl<'a> TrialSetup<'a> {
         if !hook.untrusted {
             return Ok(());
         }
-        let what = format!(
-            "the hook {} belongs to a project that is not trusted",
-            hook.name
-        );
-        let failure = Failure::new(Code::Failed, what);
-        Err(failure
-            .hint("becket trust shows what it would run, and lets it")
-            .into())
+        let name = &hook.name;
+        let what = format!("the hook {name} belongs to a project that is not trusted");
+        let hint = "becket trust shows what it would run, and lets it";
+        Err(Failure::new(Code::Failed, what).hint(hint).into())
     }
 
     /// Returns the reason why the hook would not run on this event in its session.
@@ -316,9 +312,7 @@ impl Sample {
 
     /// Formats the event and its tool.
     pub fn name(&self) -> String {
-        let tool = self.tool();
-        let words = [Some(self.event.as_str()), tool.as_deref()];
-        words.into_iter().flatten().collect::<Vec<_>>().join(" ")
+        hook_runs::event(Some(self.event.as_str()), self.tool().as_deref())
     }
 }
 

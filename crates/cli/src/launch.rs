@@ -26,10 +26,9 @@ use crate::claude;
 use crate::client::Client;
 use crate::failure::{Code, Failure};
 use crate::tui::feed::{self, Message, QUEUE};
-use crate::ui::time::{self, clock};
+use crate::ui::time::clock;
 use crate::unhooked_processes::NO_SESSIONS;
 use crate::world::World;
-use arguments::InlineRegistration;
 pub use child::RestartPolicy;
 use child::{
     Ending, Exit, MAX_RESTARTS, NextStep, Process, Restarts, SavedTerminal, SignalForwarder,
@@ -71,13 +70,9 @@ impl Launch {
         let path = std::env::var_os("PATH");
         let program = claude::find(named.as_deref(), path.as_deref(), &self.cwd)?;
         let mut words: Vec<OsString> = self.options.iter().cloned().chain(words).collect();
-        let is_session = words
-            .first()
-            .is_none_or(|first| NO_SESSIONS.iter().all(|no| first != no));
-        if is_session {
+        if starts_session(&words) {
             let version = || claude::numbers(&claude::version_of(&program)?);
-            let registered = arguments::register(world, &mut words, version)?;
-            if let InlineRegistration::TooOld([a, b, c]) = registered {
+            if let Some([a, b, c]) = arguments::register(world, &mut words, version)? {
                 print_message(&format!(
                     "Claude Code {a}.{b}.{c} is too old to be followed; it starts without becket"
                 ));
@@ -88,20 +83,20 @@ impl Launch {
         if let Some((_, session)) = arguments::value(&words, "--resume") {
             must_be_closed(world, session)?;
         }
-        let me = std::process::id();
-        let launcher = Process {
-            pid: me,
-            start: launch_file::start_of(me).unwrap_or(0),
-        };
         let running = Running {
             launch: &self,
             world,
             program,
             words,
-            launcher,
+            launcher: Process::of(std::process::id()),
         };
         running.run_with_restarts(observer)
     }
+}
+
+fn starts_session(words: &[OsString]) -> bool {
+    let first = words.first();
+    first.is_none_or(|first| NO_SESSIONS.iter().all(|no| first != no))
 }
 
 /// Refuses a session that is open in another launch: two Claude Codes would write one transcript.
@@ -117,10 +112,8 @@ fn must_be_closed(world: &World, session: &str) -> Result<()> {
 /// Refuses an interactive Claude Code without a terminal.
 fn must_have_terminal(words: &[OsString]) -> Result<()> {
     let prints = arguments::has(words, &["-p", "--print", "-h", "--help", "-v", "--version"]);
-    let no_session = words
-        .first()
-        .is_some_and(|first| NO_SESSIONS.iter().any(|no| first == no));
-    if prints || no_session || std::io::stdin().is_terminal() || std::io::stdout().is_terminal() {
+    let has_terminal = std::io::stdin().is_terminal() || std::io::stdout().is_terminal();
+    if prints || has_terminal || !starts_session(words) {
         return Ok(());
     }
     let what = "Claude Code needs a terminal, and this is not one";
@@ -152,15 +145,11 @@ impl Running<'_> {
             }
             let ending = Ending {
                 exit,
-                has_session: followed.session.is_some(),
-                reason: followed.reason.clone(),
+                followed,
                 was_told_to_end: signals.was_told_to_end(),
-                limit: followed.limit,
-                limit_over: followed.limit_over,
-                handover: followed.handover,
             };
             let next = restarts.next(self.launch.policy, &ending, Instant::now());
-            print_end(&followed, exit, &next);
+            print_end(&ending, &next);
             let (after, limit) = match next {
                 NextStep::Again { after, limit, .. } => (after, limit),
                 NextStep::Fresh => {
@@ -180,7 +169,7 @@ impl Running<'_> {
             if !goes_on {
                 return Ok(ExitCode::from(exit.code()));
             }
-            words = self.words_to_continue(&followed);
+            words = self.words_to_continue(&ending.followed);
         }
     }
 
@@ -239,12 +228,8 @@ impl Running<'_> {
     /// Writes a launch file for the wait, so that views list the launch.
     fn show_wait(&self, at: i64) {
         let file = LaunchFile {
-            started_at: time::timestamp(now_ms()),
-            last_updated: time::timestamp(now_ms()),
-            project_dir: self.launch.cwd.to_string_lossy().into_owned(),
-            launcher_start: self.launcher.start,
             trouble: Some(format!("goes on with its session at {}", local_time(at))),
-            ..LaunchFile::default()
+            ..LaunchFile::new(self.launcher, &self.launch.cwd)
         };
         drop(file.write(&self.world.place, self.launcher.pid));
     }
@@ -281,7 +266,8 @@ fn print_hint(what: &str) {
 }
 
 /// Prints the messages for the user after the end of Claude Code.
-fn print_end(followed: &Followed, exit: Exit, next: &NextStep) {
+fn print_end(ending: &Ending, next: &NextStep) {
+    let followed = &ending.followed;
     if let Some(trouble) = &followed.trouble {
         print_message(trouble);
         print_hint("becket doctor; a wrapper script called claude must exec the real one");
@@ -289,7 +275,7 @@ fn print_end(followed: &Followed, exit: Exit, next: &NextStep) {
     if let Some(at) = followed.limit {
         print_message(&format!("the rate limit ends at {}", local_time(at)));
     }
-    let how = match exit {
+    let how = match ending.exit {
         Exit::Code(code) => format!("exit code {code}"),
         Exit::Signal(signal) => format!("signal {signal}"),
     };

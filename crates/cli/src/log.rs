@@ -27,8 +27,7 @@ pub fn read(world: &World, mut query: EventQuery) -> Result<Vec<EventRow>> {
         })
         .context("could not read the log")?;
     }
-    let positions = rows.iter().enumerate().map(|(at, row)| (row.id, at));
-    let positions: HashMap<EventId, usize> = positions.collect();
+    let positions: HashMap<EventId, usize> = rows.iter().map(|row| row.id).zip(0..).collect();
     for record in &spooled {
         if let Some(at) = positions.get(&record.id()) {
             record.complete_row(&mut rows[*at]);
@@ -42,10 +41,8 @@ pub fn read(world: &World, mut query: EventQuery) -> Result<Vec<EventRow>> {
         rows.extend(Some(row).filter(|row| query.wants(row)));
     }
     rows.sort_by_key(|row| (row.at, row.seq));
-    let skip = query
-        .limit
-        .map_or(0, |limit| rows.len().saturating_sub(limit as usize));
-    rows.drain(..skip);
+    let most = query.limit.map_or(usize::MAX, |limit| limit as usize);
+    rows.drain(..rows.len().saturating_sub(most));
     Ok(rows)
 }
 
@@ -66,11 +63,8 @@ pub fn complete(
         Some(connection) => store::sessions_like(connection, prefix)?,
         None => Vec::new(),
     };
-    found.extend(
-        spooled
-            .iter()
-            .filter_map(|record| record.to_row().session_id),
-    );
+    let rows = spooled.iter().map(EventRecord::to_row);
+    found.extend(rows.filter_map(|row| row.session_id));
     complete_session(prefix, found.iter().map(String::as_str)).map_err(client::refusal)
 }
 

@@ -36,6 +36,9 @@ fn main() -> ExitCode {
     if let Some(exit) = verb::hook::run_if_called() {
         return exit;
     }
+    if let Some(exit) = verb::completions::complete_if_called() {
+        return exit;
+    }
     match args::Args::read() {
         Ok(args) => args.run().unwrap_or_else(|error| failure::report(&error)),
         Err(error) => {

@@ -27,11 +27,11 @@ pub use install::{
 pub use record::{is_any_registered, record_folder, record_path, remove_record};
 pub use registration::{
     REGISTERED, Registration, SettingsFile, SettingsScope, StatusLine, Strict, files,
-    is_registered_here, named_hooks, refresh, registered_homes, synchronous_events,
-    with_registration,
+    is_registered_here, named_hooks, registered_homes, with_registration,
 };
 pub use splice::newline;
 pub use status_line::{StatusLineState, words};
 pub use text_file::{
-    FileChange, check_writable, edit_text, read, retry, snapshot, take_lock, text_of, unreadable,
+    FileChange, check_writable, edit_text, read, real_path, retry, snapshot, take_lock, text_of,
+    unreadable,
 };

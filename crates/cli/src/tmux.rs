@@ -88,9 +88,8 @@ pub fn may_take_a_line(row: &SessionRow) -> Result<()> {
         Some(question) => {
             let what =
                 format!("it waits for an answer ({question}): a line would be taken for one");
-            Err(Failure::new(Code::Failed, what)
-                .hint("answer it in its pane first")
-                .into())
+            let hint = "answer it in its pane first";
+            Err(Failure::new(Code::Failed, what).hint(hint).into())
         }
     }
 }
@@ -108,11 +107,6 @@ pub fn send_line(row: &SessionRow, text: &str) -> Result<()> {
     pane.wait_for(text, before)?;
     pane.must_be_in_front(row)?;
     pane.run(&[pane.keys(&["Enter"])]).map(drop)
-}
-
-/// Asks the session's Claude Code to end. It still sends its SessionEnd.
-pub fn end(row: &SessionRow) -> Result<()> {
-    ask_to_end(row)
 }
 
 fn jump_from(here: &CurrentTmux, row: &SessionRow) -> Result<()> {
@@ -158,9 +152,8 @@ impl Pane {
         let id = row.tmux_pane.as_ref().filter(|id| is_pane(id));
         let (Some(id), Some(socket)) = (id, &row.tmux_socket) else {
             let what = "no tmux pane is known for this session";
-            return Err(Failure::new(Code::Missing, what)
-                .hint("start Claude Code inside tmux")
-                .into());
+            let hint = "start Claude Code inside tmux";
+            return Err(Failure::new(Code::Missing, what).hint(hint).into());
         };
         Ok(Self {
             server: TmuxServer::inside(socket),
@@ -175,12 +168,7 @@ impl Pane {
     }
 
     fn keys(&self, keys: &[&str]) -> TmuxCommand {
-        let target = ["send-keys", "-t", self.id.as_str()];
-        target
-            .iter()
-            .chain(keys)
-            .map(|word| (*word).to_owned())
-            .collect()
+        tmux_command(&[&["send-keys", "-t", &self.id], keys].concat())
     }
 
     fn run(&self, commands: &[TmuxCommand]) -> Result<String> {
@@ -209,19 +197,17 @@ impl Pane {
         let (_, stat) = process(row)?;
         let answer = self.ask("#{pane_dead} #{pane_synchronized} #{pane_in_mode} #{pane_tty}")?;
         let mut fields = answer.splitn(4, ' ');
-        let mut next = || fields.next().unwrap_or_default();
-        let (dead, synchronized, in_mode, tty) = (next(), next(), next(), next());
+        let [dead, synchronized, in_mode, tty] =
+            std::array::from_fn(|_| fields.next().unwrap_or_default());
         if dead == "1" || !stat.is_in_front_of(Path::new(tty)) {
             let what = format!("Claude Code is not in front in the pane {}", self.id);
-            return Err(Failure::new(Code::Failed, what)
-                .hint("keys would reach another program now; `becket tmux jump` shows the pane")
-                .into());
+            let hint = "keys would reach another program now; `becket tmux jump` shows the pane";
+            return Err(Failure::new(Code::Failed, what).hint(hint).into());
         }
         if synchronized == "1" {
             let what = format!("the pane {} is synchronized with others", self.id);
-            return Err(Failure::new(Code::Failed, what)
-                .hint("tmux set-option -w synchronize-panes off")
-                .into());
+            let hint = "tmux set-option -w synchronize-panes off";
+            return Err(Failure::new(Code::Failed, what).hint(hint).into());
         }
         if in_mode != "0" {
             // In copy mode the keys would scroll.
@@ -245,13 +231,11 @@ impl Pane {
         let until = Instant::now() + ECHO;
         while self.count_on_screen(text)? <= before {
             if Instant::now() >= until {
-                let what = format!(
-                    "the text did not appear in the pane {}; Enter was not pressed",
-                    self.id
-                );
-                return Err(Failure::new(Code::TimedOut, what)
-                    .hint("look at the pane: something else may have the input there")
-                    .into());
+                let id = &self.id;
+                let what =
+                    format!("the text did not appear in the pane {id}; Enter was not pressed");
+                let hint = "look at the pane: something else may have the input there";
+                return Err(Failure::new(Code::TimedOut, what).hint(hint).into());
             }
             pause();
         }
@@ -260,9 +244,8 @@ impl Pane {
 
     fn gone(&self) -> anyhow::Error {
         let what = format!("the pane {} is gone", self.id);
-        Failure::new(Code::Missing, what)
-            .hint("its window was closed; `becket sessions` lists the live sessions")
-            .into()
+        let hint = "its window was closed; `becket sessions` lists the live sessions";
+        Failure::new(Code::Missing, what).hint(hint).into()
     }
 
     fn failure(&self, why: &TmuxError) -> anyhow::Error {
@@ -273,9 +256,7 @@ impl Pane {
                 "its terminal is closed; `becket sessions` lists the live sessions",
             ),
             TmuxError::Hangs(_) => (Code::TimedOut, "look at that tmux server: is it stopped?"),
-            TmuxError::Refused(why) if why.starts_with("can't find pane") => {
-                return self.gone();
-            }
+            TmuxError::Refused(why) if why.starts_with("can't find pane") => return self.gone(),
             TmuxError::Refused(why) if why.contains("no current client") => (
                 Code::Failed,
                 "no terminal is attached to that tmux server: tmux attach, then again",
@@ -327,12 +308,11 @@ impl ProcessStat {
 
     /// Returns true if keys that are typed into this terminal reach the process.
     pub fn is_in_front_of(&self, terminal: &Path) -> bool {
-        let Ok(metadata) = fs::metadata(terminal) else {
-            return false;
-        };
-        let device = metadata.rdev();
-        let numbers = (rustix::fs::major(device), rustix::fs::minor(device));
-        unpacked(self.terminal) == numbers && self.group == self.in_front
+        fs::metadata(terminal).is_ok_and(|metadata| {
+            let device = metadata.rdev();
+            let numbers = (rustix::fs::major(device), rustix::fs::minor(device));
+            unpacked(self.terminal) == numbers && self.group == self.in_front
+        })
     }
 }
 
@@ -356,8 +336,8 @@ pub fn process(row: &SessionRow) -> Result<(u32, ProcessStat)> {
     }
 }
 
-/// Sends the session's process SIGTERM.
-pub fn ask_to_end(row: &SessionRow) -> Result<()> {
+/// Asks the session's Claude Code to end, with SIGTERM. It still sends its SessionEnd.
+pub fn end(row: &SessionRow) -> Result<()> {
     let (pid, _) = process(row)?;
     let pid = Pid::from_raw(pid.cast_signed()).ok_or_else(|| gone(row))?;
     #[cfg(target_os = "linux")]
@@ -373,10 +353,8 @@ pub fn ask_to_end(row: &SessionRow) -> Result<()> {
 
 fn gone(row: &SessionRow) -> anyhow::Error {
     let pid = row.pid.unwrap_or_default();
-    Failure::new(
-        Code::Missing,
-        format!("the Claude Code of this session (process {pid}) has ended"),
-    )
-    .hint("becket sessions --all")
-    .into()
+    let what = format!("the Claude Code of this session (process {pid}) has ended");
+    Failure::new(Code::Missing, what)
+        .hint("becket sessions --all")
+        .into()
 }

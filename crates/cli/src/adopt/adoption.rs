@@ -60,11 +60,7 @@ pub fn adopt(
     hooks: &[&HookCandidate],
     dry_run: bool,
 ) -> Result<Vec<Adoption>> {
-    let lock = if dry_run {
-        None
-    } else {
-        Some(settings::take_lock(world)?)
-    };
+    let _lock = settings::take_lock(world, dry_run)?;
     let mut registration = settings::registration_of(world, Strict::Keep)?;
     registration.synchronous.extend(answered_late_events(hooks));
     let plans = plans(found, hooks);
@@ -85,14 +81,13 @@ pub fn adopt(
             });
             adoptions.push(adoption.with_context(|| {
                 if adoptions.iter().any(Adoption::changed) {
-                    "some hooks were moved already; `becket adopt --undo` takes them back"
+                    "some hooks were moved already; `becket hooks adopt --undo` takes them back"
                 } else {
                     "no hook was moved"
                 }
             })?);
         }
     }
-    drop(lock);
     adoptions.retain(Adoption::changed);
     Ok(adoptions)
 }
@@ -154,18 +149,10 @@ pub(super) fn prepare(
     let snapshot = settings::snapshot(&plan.file)?;
     let before = settings::text_of(&snapshot)?.unwrap_or_default();
     let (after, entries) = settings_after(plan, &before, registration)?;
-    let config = if plan.hooks.is_empty() {
-        None
-    } else {
-        Some(prepare_config(world, plan)?)
-    };
+    let moves = !plan.hooks.is_empty();
+    let config = moves.then(|| prepare_config(world, plan)).transpose()?;
     Ok(PreparedAdoption {
-        change: FileChange {
-            file: snapshot.path().to_path_buf(),
-            before: Some(before),
-            after: Some(after),
-            backup: None,
-        },
+        change: FileChange::new(&snapshot, Some(before), Some(after)),
         snapshot,
         entries,
         config,
@@ -203,7 +190,7 @@ fn changed_meanwhile(file: &Path, name: &str) -> anyhow::Error {
         "{} changed meanwhile: {name} is a different hook now",
         file.display()
     );
-    let hint = "look again with `becket adopt`";
+    let hint = "look again with `becket hooks adopt`";
     Failure::new(Code::Failed, what).hint(hint).into()
 }
 
@@ -224,13 +211,9 @@ fn prepare_config(world: &World, plan: &AdoptionPlan<'_>) -> Result<PreparedConf
         .map(|hook| HookTable::of(hook, &from, newline))
         .collect();
     let after = append(text, &tables).map_err(|error| broken_config(&asked, &error))?;
+    let before = snapshot.bytes().is_some().then(|| text.to_owned());
     Ok(PreparedConfig {
-        change: FileChange {
-            file: snapshot.path().to_path_buf(),
-            before: snapshot.bytes().is_some().then(|| text.to_owned()),
-            after: Some(after),
-            backup: None,
-        },
+        change: FileChange::new(&snapshot, before, Some(after)),
         snapshot,
         asked,
         tables,

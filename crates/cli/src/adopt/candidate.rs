@@ -97,10 +97,11 @@ impl HookCandidate {
     /// Returns the reason why the hook runs only in trusted projects, if it does.
     pub fn trust_note(&self, project: &Path) -> Option<&'static str> {
         match self.scope {
-            SettingsScope::User if self.takes_built_in => self
-                .built_in
-                .filter(|built_in| built_in.starts_project_tools)
-                .map(|_| "starts the project's own tools, so it runs only where you trust the project"),
+            SettingsScope::User if self.takes_built_in => {
+                self.built_in
+                    .filter(|built_in| built_in.starts_project_tools)?;
+                Some("starts the project's own tools, so it runs only where you trust the project")
+            }
             SettingsScope::User if names_project_file(&self.program, project) => Some(
                 "starts a file of the session's project, so it runs only where you trust the project",
             ),
@@ -137,13 +138,11 @@ pub fn candidates(entries: &[ScopedEntry]) -> Vec<HookCandidate> {
         hook.entries.extend(entries);
         add_notes(&mut hook.notes, &parsed.notes);
     }
-    let twice: Vec<bool> = hooks
-        .iter()
-        .map(|hook| runs_twice(hook, &hooks, entries))
-        .collect();
-    for (hook, _) in hooks.iter_mut().zip(twice).filter(|(_, twice)| *twice) {
-        let reason = "the same command is registered twice, with different options: Claude Code runs it once, becket would run it twice";
-        hook.obstacle = Some(Obstacle::Unsupported(reason.to_owned()));
+    for nth in 0..hooks.len() {
+        if runs_twice(&hooks[nth], &hooks, entries) {
+            let reason = "the same command is registered twice, with different options: Claude Code runs it once, becket would run it twice";
+            hooks[nth].obstacle = Some(Obstacle::Unsupported(reason.to_owned()));
+        }
     }
     hooks
 }
@@ -161,10 +160,8 @@ fn merge_events(entries: &[ScopedEntry]) -> Vec<(ParsedEntry, SettingsScope, Vec
             continue;
         };
         known.tools = union(known.tools.as_deref(), parsed.tools.as_deref());
-        known.timeout = known
-            .timeout
-            .zip(parsed.timeout)
-            .map(|(one, other)| one.max(other));
+        let timeouts = known.timeout.zip(parsed.timeout);
+        known.timeout = timeouts.map(|(one, other)| one.max(other));
         known.is_async &= parsed.is_async;
         add_notes(&mut known.notes, &parsed.notes);
         entries.push(one.entry.clone());
@@ -199,9 +196,5 @@ fn runs_twice(hook: &HookCandidate, hooks: &[HookCandidate], entries: &[ScopedEn
 
 /// Returns the fields by which Claude Code tells commands apart.
 fn command_of(entry: &ForeignEntry) -> (Option<&str>, Option<&serde_json::Value>) {
-    let command = entry.value.get("command");
-    (
-        command.and_then(|command| command.as_str()),
-        entry.value.get("args"),
-    )
+    (entry.value["command"].as_str(), entry.value.get("args"))
 }

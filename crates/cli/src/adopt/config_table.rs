@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use becket_engine::process::Program;
-use toml_edit::{Array, Value};
+use toml_edit::Value;
 
 use crate::adopt::candidate::HookCandidate;
-use crate::settings::newline;
+use crate::settings::{SettingsError, newline};
 use crate::ui::text::one_line;
 
 /// The table of a hook, as it is written.
@@ -66,23 +66,12 @@ fn string(text: &str) -> String {
     if !text.contains(char::is_control) {
         return Value::from(text).to_string();
     }
-    let mut quoted = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            '\n' => quoted.push_str("\\n"),
-            '\t' => quoted.push_str("\\t"),
-            c if c.is_control() => quoted.push_str(&format!("\\u{:04X}", c as u32)),
-            c => quoted.push(c),
-        }
-    }
-    quoted + "\""
+    // The escapes of JSON are among those of TOML. JSON does not escape the character DEL.
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted.replace('\u{7f}', "\\u007F")
 }
 
 fn list(words: &[String]) -> String {
-    if words.iter().all(|word| !word.contains(char::is_control)) {
-        return words.iter().collect::<Array>().to_string();
-    }
     let words: Vec<String> = words.iter().map(|word| string(word)).collect();
     format!("[{}]", words.join(", "))
 }
@@ -98,15 +87,9 @@ fn span(time: Duration) -> String {
 fn parse(text: &str) -> Result<toml::Table, String> {
     let body = text.strip_prefix('\u{feff}').unwrap_or(text);
     body.parse().map_err(|error: toml::de::Error| {
-        let at = error.span().map_or(0, |span| span.start.min(body.len()));
-        let before = &body.as_bytes()[..at];
-        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-        let start = before
-            .iter()
-            .rposition(|byte| *byte == b'\n')
-            .map_or(0, |newline| newline + 1);
-        let column = String::from_utf8_lossy(&before[start..]).chars().count() + 1;
-        format!("{line}:{column}: {}", error.message().replace('\n', ", "))
+        let at = error.span().map_or(0, |span| span.start);
+        let before = body.get(..at).unwrap_or(body);
+        SettingsError::after(before, &error.message().replace('\n', ", ")).to_string()
     })
 }
 

@@ -1,4 +1,4 @@
-//! Shows the hooks that `becket adopt` found, and reads which ones the user chose.
+//! Shows the hooks that `becket hooks adopt` found, and reads which ones the user chose.
 
 use std::collections::BTreeSet;
 
@@ -25,10 +25,7 @@ const COLUMNS: [Column; 6] = [
 /// Lists the hooks that could be moved, with numbers, and then those that stay.
 pub fn list_table(found: &ForeignHooks, look: &Look) -> String {
     let movable = || found.hooks.iter().filter(|hook| !hook.is_unsupported());
-    let rows: Vec<[Cell; 6]> = (1..)
-        .zip(movable())
-        .map(|(number, hook)| row(number, hook))
-        .collect();
+    let rows: Vec<_> = movable().zip(1..).map(row).collect();
     let mut out = String::new();
     if !rows.is_empty() {
         out += &grid(COLUMNS, &rows, look);
@@ -44,7 +41,7 @@ pub fn list_table(found: &ForeignHooks, look: &Look) -> String {
     out + &staying(found, look)
 }
 
-fn row(number: usize, hook: &HookCandidate) -> [Cell; 6] {
+fn row((hook, number): (&HookCandidate, usize)) -> [Cell; 6] {
     [
         Cell::new(number.to_string(), DIM),
         Cell::new(&hook.name, BOLD),
@@ -71,19 +68,14 @@ fn staying(found: &ForeignHooks, look: &Look) -> String {
     if all.is_empty() {
         return String::new();
     }
-    let gap = if all.len() == found.hooks.len() + found.unsupported.len() {
-        ""
-    } else {
-        "\n"
-    };
-    let mut out = format!(
-        "{gap}{}:\n",
-        count(
-            all.len(),
-            "hook stays where it is",
-            "hooks stay where they are"
-        )
+    let is_alone = all.len() == found.hooks.len() + found.unsupported.len();
+    let gap = if is_alone { "" } else { "\n" };
+    let stay = count(
+        all.len(),
+        "hook stays where it is",
+        "hooks stay where they are",
     );
+    let mut out = format!("{gap}{stay}:\n");
     for (what, scope, reason) in all {
         let what = one_line(&format!("{what}  ({scope})"));
         let what = fit(&what, look.width.saturating_sub(2), look.glyphs);
@@ -105,21 +97,17 @@ fn command_text(entry: &ForeignEntry) -> String {
 pub fn json(world: &World, found: &ForeignHooks) -> Value {
     let hooks = found.hooks.iter();
     let hooks: Vec<Value> = hooks.map(|hook| hook_json(world, found, hook)).collect();
-    let others: Vec<Value> = found
-        .unsupported
-        .iter()
-        .map(|unsupported| {
-            json!({
-                "scope": unsupported.scope.to_string(),
-                "file": found.file(unsupported.scope),
-                "event": unsupported.entry.event,
-                "matcher": unsupported.entry.matcher,
-                "entry": unsupported.entry.value,
-                "why": unsupported.reason,
-            })
+    let others = found.unsupported.iter().map(|one| {
+        json!({
+            "scope": one.scope.to_string(),
+            "file": found.file(one.scope),
+            "event": one.entry.event,
+            "matcher": one.entry.matcher,
+            "entry": one.entry.value,
+            "why": one.reason,
         })
-        .collect();
-    json!({"hooks": hooks, "others": others})
+    });
+    json!({"hooks": hooks, "others": others.collect::<Value>()})
 }
 
 fn hook_json(world: &World, found: &ForeignHooks, hook: &HookCandidate) -> Value {
@@ -134,7 +122,7 @@ fn hook_json(world: &World, found: &ForeignHooks, hook: &HookCandidate) -> Value
             Program::Shell(line) => json!(line),
             Program::List(words) => json!(words),
         },
-        "timeout_ms": hook.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+        "timeout_ms": hook.timeout.map(|time| time.as_millis() as u64),
         "async": hook.is_async,
         "adoptable": hook.obstacle.is_none(),
         "why": hook.obstacle.as_ref().map(Obstacle::text),

@@ -147,11 +147,9 @@ fn split(line: &str) -> Vec<String> {
     if let Some(words) = words(line) {
         return words;
     }
-    let end = line
-        .find(['|', ';', '&', '\n', '>', '<'])
-        .unwrap_or(line.len());
-    line[..end]
-        .split_whitespace()
+    let command = line.split(['|', ';', '&', '\n', '>', '<']).next();
+    let words = command.unwrap_or_default().split_whitespace();
+    words
         .map(|word| word.replace(['"', '\'', '(', ')', '{', '}', '`'], ""))
         .collect()
 }
@@ -199,11 +197,8 @@ pub fn is_assignment(word: &str) -> bool {
 
 /// Returns the last part of a path, without the extension of a script.
 fn base(path: &str) -> &str {
-    let name = path
-        .trim_end_matches('/')
-        .rsplit('/')
-        .next()
-        .unwrap_or_default();
+    let path = path.trim_end_matches('/');
+    let name = path.rsplit('/').next().unwrap_or_default();
     let bare = EXTENSIONS.iter().find_map(|end| name.strip_suffix(end));
     bare.filter(|bare| !bare.is_empty()).unwrap_or(name)
 }

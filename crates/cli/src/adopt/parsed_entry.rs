@@ -104,15 +104,11 @@ fn tools(entry: &ForeignEntry, event: &EventName) -> Result<Option<String>, Stri
         Some(_) => return Err("its matcher is not a string".to_owned()),
     };
     // Claude Code reads no matcher on such an event.
-    if !event.has_matcher() || is_everything(tools) {
+    if !event.has_matcher() || matches!(&**tools, "" | "*") {
         return Ok(None);
     }
     Matcher::parse(tools).map_err(|why| format!("its matcher: {why}"))?;
     Ok(Some(tools.clone()))
-}
-
-fn is_everything(tools: &str) -> bool {
-    matches!(tools, "" | "*")
 }
 
 /// Returns true if a matcher is a list of names and not a regular expression.
@@ -129,9 +125,11 @@ pub fn union(one: Option<&str>, other: Option<&str>) -> Option<String> {
     }
     if is_name_list(one) && is_name_list(other) {
         let mut all = tool_names(one);
-        let new = tool_names(other).into_iter();
-        let new: Vec<_> = new.filter(|name| !all.contains(name)).collect();
-        all.extend(new);
+        for name in tool_names(other) {
+            if !all.contains(&name) {
+                all.push(name);
+            }
+        }
         return Some(all.join("|"));
     }
     Some(format!("{}|{}", expression(one), expression(other)))
@@ -153,29 +151,24 @@ fn expression(tools: &str) -> String {
 
 fn program(fields: &Map<String, Value>, command: &str) -> Result<Program, String> {
     let shell = text(fields, "shell")?;
-    let args = match fields.get("args") {
-        None => None,
-        Some(Value::Array(args)) => {
-            Some(args.iter().map(Value::as_str).collect::<Option<Vec<_>>>())
-        }
-        Some(_) => Some(None),
+    let Some(args) = fields.get("args") else {
+        return match shell {
+            None => Ok(Program::Shell(command.to_owned())),
+            Some("bash") => Ok(Program::List(
+                ["bash", "-c", command].map(str::to_owned).into(),
+            )),
+            Some(shell) => Err(format!("becket does not run the shell `{shell}`")),
+        };
     };
-    match (args, shell) {
-        (Some(None), _) => Err("its `args` are not a list of strings".to_owned()),
-        (Some(Some(args)), _) => {
-            let words = std::iter::once(command).chain(args);
-            let program = Program::List(words.map(str::to_owned).collect());
-            match program.unexpanded() {
-                Some(word) => Err(format!("`{word}` in its `args` is not expanded")),
-                None => Ok(program),
-            }
-        }
-        (None, None) => Ok(Program::Shell(command.to_owned())),
-        (None, Some("bash")) => {
-            let words = ["bash", "-c", command].map(str::to_owned);
-            Ok(Program::List(words.to_vec()))
-        }
-        (None, Some(shell)) => Err(format!("becket does not run the shell `{shell}`")),
+    let mut words = vec![command.to_owned()];
+    for arg in args.as_array().unwrap_or(&vec![Value::Null]) {
+        let arg = arg.as_str().ok_or("its `args` are not a list of strings")?;
+        words.push(arg.to_owned());
+    }
+    let program = Program::List(words);
+    match program.unexpanded() {
+        Some(word) => Err(format!("`{word}` in its `args` is not expanded")),
+        None => Ok(program),
     }
 }
 

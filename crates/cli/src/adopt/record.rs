@@ -1,4 +1,4 @@
-//! Keeps both files of every adoption as they were, so that `becket adopt --undo` can restore them
+//! Keeps both files of every adoption as they were, so that `becket hooks adopt --undo` can restore them
 //! byte for byte.
 
 use std::fs;
@@ -12,7 +12,7 @@ use becket_wire::place::fnv1a;
 use serde::{Deserialize, Serialize};
 
 use crate::adopt::config_table::HookTable;
-use crate::settings::{ForeignEntry, record_folder};
+use crate::settings::{ForeignEntry, real_path, record_folder};
 
 /// The size limit of a record, which holds six files.
 const MAX_RECORD: u64 = 128 << 20;
@@ -69,29 +69,27 @@ impl AdoptionRecord {
 /// Returns the records of a settings file, oldest first. A damaged record is skipped.
 pub fn records_of(place: &Place, file: &Path) -> Vec<(PathBuf, AdoptionRecord)> {
     let prefix = prefix(file);
-    let entries = fs::read_dir(record_folder(place)).into_iter().flatten();
-    let mut paths: Vec<PathBuf> = entries
-        .flatten()
-        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
-        .map(|entry| entry.path())
-        .collect();
-    paths.sort_by_key(|path| number(path));
     let mut records = Vec::new();
-    for path in paths {
-        let bytes = fs::read(&path).unwrap_or_default();
-        if let Ok(record) = serde_json::from_slice::<AdoptionRecord>(&bytes)
+    for entry in fs::read_dir(record_folder(place))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        if entry.file_name().to_string_lossy().starts_with(&prefix)
+            && let Ok(bytes) = fs::read(entry.path())
+            && let Ok(record) = serde_json::from_slice::<AdoptionRecord>(&bytes)
             && record.file == file.to_string_lossy()
         {
-            records.push((path, record));
+            records.push((entry.path(), record));
         }
     }
+    records.sort_by_key(|(path, _)| number(path));
     records
 }
 
 /// Returns true if hooks of a settings file are adopted and were not given back.
 pub fn is_any_adopted(place: &Place, file: &Path) -> bool {
-    let file = replace::resolve(file).unwrap_or_else(|_| file.to_path_buf());
-    let records = records_of(place, &file);
+    let records = records_of(place, &real_path(file));
     records.iter().any(|(_, record)| !record.entries.is_empty())
 }
 

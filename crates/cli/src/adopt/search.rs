@@ -122,7 +122,7 @@ pub fn find_hooks(world: &World) -> Result<ForeignHooks> {
     let mut paths = BTreeSet::new();
     for SettingsFile { scope, path } in settings::files(world) {
         // Two paths may name one file.
-        if !paths.insert(replace::resolve(&path).unwrap_or_else(|_| path.clone())) {
+        if !paths.insert(settings::real_path(&path)) {
             continue;
         }
         let text = match settings::read(&path) {
@@ -152,20 +152,14 @@ pub fn find_hooks(world: &World) -> Result<ForeignHooks> {
             found.hooks[nth].obstacle = found.unregistered_event(&found.hooks[nth]);
         }
     }
-    for ScopedEntry {
-        scope,
-        entry,
-        parsed,
-    } in all
-    {
-        if let Err(reason) = parsed {
-            found.unsupported.push(UnsupportedEntry {
-                scope,
-                entry,
-                reason,
-            });
-        }
-    }
+    let unsupported = all.into_iter().filter_map(|one| {
+        Some(UnsupportedEntry {
+            scope: one.scope,
+            entry: one.entry,
+            reason: one.parsed.err()?,
+        })
+    });
+    found.unsupported = unsupported.collect();
     Ok(found)
 }
 
@@ -183,8 +177,7 @@ fn parse(world: &World, scope: SettingsScope, entry: &ForeignEntry) -> Result<Pa
             "a hook on WorktreeCreate replaces git, so becket does not take it over".to_owned(),
         );
     }
-    let mut registered = settings::REGISTERED.iter();
-    if !registered.any(|one| one.event == entry.event) {
+    if !settings::REGISTERED.contains(&&*entry.event) {
         return Err(format!("becket does not register {}", entry.event));
     }
     ParsedEntry::parse(entry)

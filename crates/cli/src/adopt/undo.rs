@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use becket_engine::replace::{self, Snapshot};
+use becket_engine::replace::Snapshot;
 
 use crate::adopt::adoption::MAX_CONFIG;
 use crate::adopt::config_table::{cut, names_hook};
@@ -31,16 +31,11 @@ pub struct UndoneAdoption {
 
 /// Undoes every adoption from the settings files that concern a session started here.
 pub fn undo(world: &World, dry_run: bool) -> Result<Vec<UndoneAdoption>> {
-    let lock = if dry_run {
-        None
-    } else {
-        Some(settings::take_lock(world)?)
-    };
+    let _lock = settings::take_lock(world, dry_run)?;
     let mut undone = Vec::new();
     // In reverse order, the adoption that made a folder finds it empty.
     for file in settings::files(world).into_iter().rev() {
-        let path = replace::resolve(&file.path).unwrap_or_else(|_| file.path.clone());
-        let records = records_of(&world.place, &path);
+        let records = records_of(&world.place, &settings::real_path(&file.path));
         if file.scope == SettingsScope::Managed || records.is_empty() {
             continue;
         }
@@ -52,7 +47,6 @@ pub fn undo(world: &World, dry_run: bool) -> Result<Vec<UndoneAdoption>> {
             }
         }
     }
-    drop(lock);
     Ok(undone)
 }
 
@@ -68,12 +62,7 @@ fn give_back(
         let before = settings::text_of(&snapshot)?;
         let (after, exact) = settings_before(before.as_deref(), records)
             .map_err(|error| unreadable(file, &error))?;
-        let mut change = FileChange {
-            file: snapshot.path().to_path_buf(),
-            before,
-            after,
-            backup: None,
-        };
+        let mut change = FileChange::new(&snapshot, before, after);
         // An error in the config is found before the settings are written.
         let mut config = give_back_config(&configs, scope, true)?;
         if !dry_run {
@@ -135,12 +124,7 @@ fn give_back_config(
         let text = snapshot.bytes().map(str::from_utf8).transpose();
         let before = text.with_context(failed)?.map(str::to_owned);
         let (after, left) = config_before(before.clone(), configs);
-        let mut change = FileChange {
-            file: snapshot.path().to_path_buf(),
-            before,
-            after,
-            backup: None,
-        };
+        let mut change = FileChange::new(&snapshot, before, after);
         if change.changed() {
             check_writable(&snapshot)?;
         }

@@ -30,15 +30,11 @@ struct Ink {
 impl Ink {
     fn of(cell: &Cell) -> Self {
         let has = |modifier| cell.modifier.contains(modifier);
-        let (text, paper) = (
-            colour(cell.fg),
-            (cell.bg != Color::Reset).then(|| colour(cell.bg)),
-        );
-        let (text, paper) = if has(Modifier::REVERSED) {
-            (paper.unwrap_or(PAPER), Some(text))
-        } else {
-            (text, paper)
-        };
+        let mut text = colour(cell.fg);
+        let mut paper = (cell.bg != Color::Reset).then(|| colour(cell.bg));
+        if has(Modifier::REVERSED) {
+            (text, paper) = (paper.unwrap_or(PAPER), Some(text));
+        }
         Self {
             text,
             paper,

@@ -21,7 +21,15 @@ pub struct ScriptedEvent {
 impl ScriptedEvent {
     /// Returns true if this is the event of this name.
     pub fn is(&self, event: &str) -> bool {
-        matches!(&self.payload, ScriptedPayload::Event(name, _) if name == event)
+        self.event_and_payload().0 == Some(event)
+    }
+
+    /// Returns the name of the event, or None for a status line, and the payload.
+    pub fn event_and_payload(&self) -> (Option<&str>, &Value) {
+        match &self.payload {
+            ScriptedPayload::Event(name, payload) => (Some(name), payload),
+            ScriptedPayload::StatusLine(payload) => (None, payload),
+        }
     }
 }
 
@@ -146,10 +154,8 @@ impl StepContext<'_> {
         let mut fields = Map::new();
         fields.insert("tool_name".into(), json!(tool));
         fields.insert("tool_input".into(), step.input.clone().unwrap_or_default());
-        fields.insert(
-            "tool_use_id".into(),
-            json!(format!("toolu_demo_{:04}", self.number)),
-        );
+        let id = format!("toolu_demo_{:04}", self.number);
+        fields.insert("tool_use_id".into(), json!(id));
         fields.extend(own.as_object().cloned().unwrap_or_default());
         self.event(event, step, fields)
     }
@@ -161,26 +167,16 @@ impl StepContext<'_> {
         let mut payload = Map::new();
         let mut put = |name: &str, value: Value| payload.insert(name.to_owned(), value);
         put("session_id", json!(actor.id));
-        put(
-            "transcript_path",
-            json!(format!(
-                "/home/you/.claude/projects/{folder}/{}.jsonl",
-                actor.id
-            )),
-        );
+        let transcript = format!("/home/you/.claude/projects/{folder}/{}.jsonl", actor.id);
+        put("transcript_path", json!(transcript));
         put("cwd", json!(actor.cwd));
         put("hook_event_name", json!(event));
         if self.prompt > 0 {
-            let tail = &actor.id[24..];
-            put(
-                "prompt_id",
-                json!(format!("{:08x}-0000-4000-8000-{tail}", self.prompt)),
-            );
+            let prompt = format!("{:08x}-0000-4000-8000-{}", self.prompt, &actor.id[24..]);
+            put("prompt_id", json!(prompt));
         }
-        put(
-            "permission_mode",
-            json!(actor.mode.as_deref().unwrap_or("default")),
-        );
+        let mode = actor.mode.as_deref().unwrap_or("default");
+        put("permission_mode", json!(mode));
         if event == "SessionStart" {
             put("model", json!(actor.model));
         }
@@ -194,10 +190,8 @@ impl StepContext<'_> {
 
     fn status_line(&self, percent: f64, cost: f64) -> Value {
         let actor = self.actor;
-        let name = actor
-            .model
-            .trim_start_matches("claude-")
-            .replace("-5-5", " 5.5");
+        let name = actor.model.trim_start_matches("claude-");
+        let name = name.replace("-5-5", " 5.5");
         let name = name[..1].to_uppercase() + &name[1..];
         let size = 200_000;
         let used = (percent / 100.0 * f64::from(size)) as u64;
@@ -230,22 +224,17 @@ fn without_call_id(mut payload: ScriptedPayload) -> ScriptedPayload {
 
 /// Returns the fields of this kind of event: those of the line, and those that Claude Code always sends.
 fn own_fields(event: &str, line: &Value) -> Map<String, Value> {
-    let mut own = match event {
+    let own = match event {
         "Stop" => json!({"stop_hook_active": false, "background_tasks": [], "session_crons": []}),
         "SubagentStop" => json!({"stop_hook_active": false, "background_tasks": []}),
         _ => json!({}),
     };
+    let mut own = own.as_object().cloned().unwrap_or_default();
     let ours = ["at", "who", "event", "agent", "figures"];
-    if let (Some(own), Some(line)) = (own.as_object_mut(), line.as_object()) {
-        let fields = line
-            .iter()
-            .filter(|(name, _)| !ours.contains(&name.as_str()));
-        own.extend(fields.map(|(name, value)| (name.clone(), value.clone())));
-    }
-    match own {
-        Value::Object(own) => own,
-        _ => Map::new(),
-    }
+    let mut fields = line.as_object().cloned().unwrap_or_default();
+    fields.retain(|name, _| !ours.contains(&name.as_str()));
+    own.extend(fields);
+    own
 }
 
 #[cfg(test)]

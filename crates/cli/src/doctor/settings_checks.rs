@@ -14,13 +14,14 @@ use becket_wire::rpc::{EventQuery, EventRow, Source};
 use serde_json::json;
 
 use crate::client::Client;
+use crate::commands::{self, CommandFile};
 use crate::doctor::DoctorCheck;
+use crate::log;
 use crate::settings::{
-    self, EntryState, Inspection, Registration, SettingsFile, SettingsScope, StatusLineState,
-    Strict, is_status_line_unwanted,
+    self, EntryState, Inspection, SettingsFile, SettingsScope, StatusLineState, Strict,
+    is_status_line_unwanted,
 };
 use crate::world::World;
-use crate::{claude, commands, log};
 
 /// The bounds of a registered command.
 const BOUNDS: Bounds<'_> = Bounds {
@@ -49,24 +50,19 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<DoctorCheck> 
             Ok(None) => {}
             Err(why) => {
                 unreadable = true;
-                checks.push(DoctorCheck::broken(
-                    &name(file),
-                    format!("{}: {why:#}", file.path.display()),
-                    format!("fix {} by hand", file.path.display()),
-                ));
+                let path = file.path.display();
+                let (what, fix) = (format!("{path}: {why:#}"), format!("fix {path} by hand"));
+                checks.push(DoctorCheck::broken(&name(file), what, fix));
             }
         }
     }
     // A file that cannot be read may have the registration, so its absence is not certain.
     if seen.is_empty() && plugin {
         let what = "only the plugin registers becket: a project's settings can lead it to another program or home";
-        checks.push(DoctorCheck::warning("settings", what, "becket init"));
+        checks.push(DoctorCheck::warning("settings", what, "becket up"));
     } else if seen.is_empty() && !unreadable {
-        checks.push(DoctorCheck::broken(
-            "settings",
-            "becket is not registered with Claude Code",
-            "becket init",
-        ));
+        let what = "becket is not registered with Claude Code";
+        checks.push(DoctorCheck::broken("settings", what, "becket up"));
     }
     // The two settings files of a project share one folder of commands.
     let mut looked = HashSet::new();
@@ -86,10 +82,12 @@ fn name(file: &SettingsFile) -> String {
     format!("{} settings", file.scope)
 }
 
-pub(super) fn init_command(scope: SettingsScope) -> String {
+fn init_command(scope: SettingsScope) -> String {
     match scope {
-        SettingsScope::User | SettingsScope::Managed => "becket init".to_owned(),
-        SettingsScope::Project | SettingsScope::Local => format!("becket init --{scope}"),
+        SettingsScope::User | SettingsScope::Managed => "becket up".to_owned(),
+        SettingsScope::Project | SettingsScope::Local => {
+            format!("becket up --only-register --{scope}")
+        }
     }
 }
 
@@ -97,16 +95,7 @@ fn inspect_file(world: &World, file: &SettingsFile) -> Result<Option<Inspection>
     let Some(text) = settings::read(&file.path)? else {
         return Ok(None);
     };
-    let registration = Registration {
-        program: world.shim().to_string_lossy().into_owned(),
-        home: world.place.home().to_string_lossy().into_owned(),
-        strict: Strict::Keep,
-        status_line: true,
-        refresh: settings::refresh(world),
-        refresh_written: None,
-        claude: claude::version(),
-        synchronous: settings::synchronous_events(world),
-    };
+    let registration = settings::registration_of(world, Strict::Keep)?;
     Ok(Some(settings::inspect(&text, &registration)?))
 }
 
@@ -116,19 +105,13 @@ fn check_overrides(file: &SettingsFile, inspection: &Inspection) -> Vec<DoctorCh
     let path = file.path.display();
     if inspection.disable_all_hooks {
         let what = format!("disableAllHooks is true in {path}: no hook runs");
-        checks.push(DoctorCheck::broken(
-            &name(file),
-            what,
-            format!("take disableAllHooks out of {path}"),
-        ));
+        let fix = format!("take disableAllHooks out of {path}");
+        checks.push(DoctorCheck::broken(&name(file), what, fix));
     }
     if file.scope == SettingsScope::Managed && inspection.managed_hooks_only {
         let what = format!("allowManagedHooksOnly is true in {path}: your own hooks do not run");
-        checks.push(DoctorCheck::broken(
-            &name(file),
-            what,
-            "ask the administrator of this machine",
-        ));
+        let fix = "ask the administrator of this machine";
+        checks.push(DoctorCheck::broken(&name(file), what, fix));
     }
     checks
 }
@@ -138,25 +121,21 @@ fn check_entries(file: &SettingsFile, inspection: &Inspection) -> DoctorCheck {
     let total = inspection.entries.len();
     let missing = events_in_state(inspection, EntryState::Missing);
     let different = events_in_state(inspection, EntryState::Different);
-    let strict = if inspection.strict { ", strict" } else { "" };
-    if !missing.is_empty() {
-        let what = format!(
-            "{} of {total} events are not registered ({}) in {path}",
-            missing.len(),
-            first_names(&missing)
-        );
-        return DoctorCheck::broken(&name(file), what, init_command(file.scope));
-    }
-    if !different.is_empty() {
+    let what = if !missing.is_empty() {
+        let (many, list) = (missing.len(), first_names(&missing));
+        format!("{many} of {total} events are not registered ({list}) in {path}")
+    } else if !different.is_empty() {
         let how = match different.len() {
             1 => "hook entries was changed or is outdated",
             _ => "hook entries were changed or are outdated",
         };
         let (many, list) = (different.len(), first_names(&different));
-        let what = format!("{many} of {total} {how} ({list}) in {path}");
-        return DoctorCheck::broken(&name(file), what, init_command(file.scope));
-    }
-    DoctorCheck::good(&name(file), format!("{total} events{strict}, {path}"))
+        format!("{many} of {total} {how} ({list}) in {path}")
+    } else {
+        let strict = if inspection.strict { ", strict" } else { "" };
+        return DoctorCheck::good(&name(file), format!("{total} events{strict}, {path}"));
+    };
+    DoctorCheck::broken(&name(file), what, init_command(file.scope))
 }
 
 fn events_in_state(inspection: &Inspection, state: EntryState) -> Vec<&'static str> {
@@ -185,11 +164,8 @@ fn check_canary(
     daemon_answers: bool,
 ) -> DoctorCheck {
     let name = format!("canary ({})", file.scope);
-    let command = inspection
-        .entries
-        .iter()
-        .find_map(|entry| entry.command.as_ref());
-    let Some(command) = command else {
+    let mut entries = inspection.entries.iter();
+    let Some(command) = entries.find_map(|entry| entry.command.as_ref()) else {
         return DoctorCheck::broken(&name, "no command is registered", init_command(file.scope));
     };
     let program = Path::new(&command.program);
@@ -200,10 +176,8 @@ fn check_canary(
                 Source::Replay => "in a replay",
                 Source::Alone => "judged without a daemon",
             };
-            let what = format!(
-                "an event came through in {:.1} ms ({by})",
-                canary.took.as_secs_f64() * 1e3
-            );
+            let took = canary.took.as_secs_f64() * 1e3;
+            let what = format!("an event came through in {took:.1} ms ({by})");
             DoctorCheck::good(&name, what)
         }
         Err(error) => DoctorCheck::broken(&name, format!("{error:#}"), init_command(file.scope)),
@@ -213,38 +187,31 @@ fn check_canary(
 const STATUS_LINE: &str = "status line";
 
 /// Checks the status line in the user's own settings, where becket is registered.
-pub(super) fn check_status_line(
-    world: &World,
-    file: &SettingsFile,
-    inspection: &Inspection,
-) -> DoctorCheck {
+fn check_status_line(world: &World, file: &SettingsFile, inspection: &Inspection) -> DoctorCheck {
     let path = file.path.display();
     match &inspection.status_line {
         StatusLineState::Found(command) => match run_status_line(command) {
             Ok(()) => DoctorCheck::good(STATUS_LINE, format!("prints a line, {path}")),
-            Err(why) => DoctorCheck::broken(STATUS_LINE, format!("{why:#}"), "becket init"),
+            Err(why) => DoctorCheck::broken(STATUS_LINE, format!("{why:#}"), "becket up"),
         },
         StatusLineState::Different(_) => {
             let what = format!("it was changed or is outdated in {path}");
-            DoctorCheck::broken(STATUS_LINE, what, "becket init")
+            DoctorCheck::broken(STATUS_LINE, what, "becket up")
         }
         _ if is_status_line_unwanted(world, &file.path) => DoctorCheck::good(
             STATUS_LINE,
-            "not registered; `becket init --statusline` adds becket's",
+            "not registered; `becket up --only-register --statusline` adds becket's",
         ),
         StatusLineState::Missing | StatusLineState::Foreign => {
             let what =
                 format!("becket's is not registered in {path}, so context and cost come late");
-            DoctorCheck::warning(STATUS_LINE, what, "becket init")
+            DoctorCheck::warning(STATUS_LINE, what, "becket up")
         }
     }
 }
 
 /// Warns of a status line in another file that hides the user's own.
-pub(super) fn check_hiding_status_line(
-    file: &SettingsFile,
-    inspection: &Inspection,
-) -> Option<DoctorCheck> {
+fn check_hiding_status_line(file: &SettingsFile, inspection: &Inspection) -> Option<DoctorCheck> {
     let hides =
         file.scope != SettingsScope::User && inspection.status_line == StatusLineState::Foreign;
     let path = file.path.display();
@@ -279,18 +246,14 @@ const COMMANDS: &str = "commands";
 
 /// Checks the slash commands. A project's shared and local settings have one folder of commands, and
 /// the commands of either are right.
-pub(super) fn check_installed_commands(world: &World, scope: SettingsScope) -> DoctorCheck {
-    let scopes = match scope {
-        SettingsScope::Project | SettingsScope::Local => {
-            vec![scope, SettingsScope::Project, SettingsScope::Local]
-        }
-        scope => vec![scope],
-    };
+fn check_installed_commands(world: &World, scope: SettingsScope) -> DoctorCheck {
+    let mut scopes = vec![scope];
+    if matches!(scope, SettingsScope::Project | SettingsScope::Local) {
+        scopes.extend([SettingsScope::Project, SettingsScope::Local]);
+    }
     let scopes = scopes.into_iter();
-    let inspected: Result<Vec<_>, _> = scopes
-        .map(|scope| commands::install(world, scope, true))
-        .collect();
-    match inspected {
+    let inspected = scopes.map(|scope| commands::install(world, scope, true));
+    match inspected.collect::<Result<Vec<_>>>() {
         Ok(all) => {
             let right = all.iter().find(|commands| commands.iter().all(is_right));
             check_commands(right.unwrap_or(&all[0]), scope)
@@ -299,15 +262,13 @@ pub(super) fn check_installed_commands(world: &World, scope: SettingsScope) -> D
     }
 }
 
-fn is_right(command: &commands::CommandFile) -> bool {
+fn is_right(command: &CommandFile) -> bool {
     !command.change.changed() && !command.left_alone
 }
 
-fn check_commands(commands: &[commands::CommandFile], scope: SettingsScope) -> DoctorCheck {
-    let first = commands
-        .first()
-        .map(|command| command.change.file.as_path());
-    let folder = first.and_then(|hook| hook.parent()?.parent());
+fn check_commands(commands: &[CommandFile], scope: SettingsScope) -> DoctorCheck {
+    let first = commands.first();
+    let folder = first.and_then(|hook| hook.change.file.parent()?.parent());
     let folder = folder.unwrap_or(Path::new(""));
     let shown = folder.display();
     let missing = names_of(commands, folder, |command| command.change.before.is_none());
@@ -326,23 +287,19 @@ fn check_commands(commands: &[commands::CommandFile], scope: SettingsScope) -> D
     });
     if !foreign.is_empty() {
         let what = format!("changed in {shown}: {foreign}");
-        let fix = format!(
-            "keep it if it is yours; else remove it, then `{}`",
-            init_command(scope)
-        );
+        let init = init_command(scope);
+        let fix = format!("keep it if it is yours; else remove it, then `{init}`");
         return DoctorCheck::warning(COMMANDS, what, fix);
     }
-    DoctorCheck::good(
-        COMMANDS,
-        format!("/hook:disable, /hook:enable, /hook:status, {shown}/hook"),
-    )
+    let what = format!("/hook:disable, /hook:enable, /hook:status, {shown}/hook");
+    DoctorCheck::good(COMMANDS, what)
 }
 
 /// Lists the selected commands by their paths below `folder`.
 fn names_of(
-    commands: &[commands::CommandFile],
+    commands: &[CommandFile],
     folder: &Path,
-    is_selected: impl Fn(&commands::CommandFile) -> bool,
+    is_selected: impl Fn(&CommandFile) -> bool,
 ) -> String {
     let selected = commands.iter().filter(|command| is_selected(command));
     let paths = selected.filter_map(|command| command.change.file.strip_prefix(folder).ok());
@@ -370,15 +327,12 @@ pub fn send_canary(
     let payload = json!({"hook_event_name": CANARY, "session_id": "becket-canary", "cwd": "/", "nonce": nonce});
     let since = now_ms();
     let began = Instant::now();
+    let kept = ["HOME", "PATH"].into_iter();
     let mut hook = Command::new(program);
     hook.args(args)
         .env_clear()
         .envs(world.no_daemon.then_some(("BECKET_NO_DAEMON", "1")))
-        .envs(
-            ["HOME", "PATH"]
-                .iter()
-                .filter_map(|name| Some((name, std::env::var_os(name)?))),
-        )
+        .envs(kept.filter_map(|name| Some((name, std::env::var_os(name)?))))
         .current_dir("/");
     let done = run_command(&mut hook, payload.to_string().as_bytes(), &BOUNDS);
     let done = done.with_context(|| format!("could not start {}", program.display()))?;

@@ -53,13 +53,11 @@ const SKIPPED: [Column; 2] = [
 
 pub fn explain(why: &Why, look: &Look) -> String {
     let event = &why.event;
-    let name = [event.event.as_deref(), event.tool.as_deref()];
-    let name: Vec<&str> = name.into_iter().flatten().collect();
-    let mut out = format!(
-        "{BOLD}{}{BOLD:#}  {}\n",
-        one_line(&name.join(" ")),
-        said(why)
-    );
+    let name = one_line(&hook_runs::event(
+        event.event.as_deref(),
+        event.tool.as_deref(),
+    ));
+    let mut out = format!("{BOLD}{name}{BOLD:#}  {}\n", said(why));
     let fields = fields(why, look);
     let width = fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     for (name, value) in fields {
@@ -67,27 +65,18 @@ pub fn explain(why: &Why, look: &Look) -> String {
     }
     out += &reason(event, width, look);
     if let Some(code) = &why.allow_once {
-        out += &format!(
-            "  {DIM}{:width$}{DIM:#}  becket guard allow-once {code}\n",
-            "allow"
-        );
+        let name = "allow";
+        out += &format!("  {DIM}{name:width$}{DIM:#}  becket allow {code}\n");
     }
     let inside = look.inside();
-    if why.runs.is_empty() {
-        let none = if is_open(why, look) {
-            "No run of a hook is known yet"
-        } else {
-            "No hook ran"
-        };
-        out += &format!("\n{BOLD}{none}{BOLD:#}\n");
-    } else {
+    out += &format!("\n{BOLD}{}{BOLD:#}\n", title(why, look));
+    if !why.runs.is_empty() {
         let rows: Vec<_> = why.runs.iter().map(|one| run(one, look)).collect();
-        out += &format!("\n{BOLD}{}{BOLD:#}\n", title(&why.runs));
         out += &indent(&grid(RUNS, &rows, &inside));
     }
     if !why.skipped.is_empty() {
-        let rows = why.skipped.iter();
-        let rows = rows.map(|hook| [Cell::new(&hook.hook, BOLD), Cell::plain(&hook.reason)]);
+        let skipped = why.skipped.iter();
+        let rows = skipped.map(|hook| [Cell::new(&hook.hook, BOLD), Cell::plain(&hook.reason)]);
         let rows: Vec<_> = rows.collect();
         out += &format!("\n{BOLD}Hooks that did not run{BOLD:#} {DIM}(by today's config){DIM:#}\n");
         out += &indent(&grid(SKIPPED, &rows, &inside));
@@ -96,13 +85,19 @@ pub fn explain(why: &Why, look: &Look) -> String {
 }
 
 /// Returns the title of the table of runs. A hook that could not be started is in the table too.
-fn title(runs: &[LoggedRun]) -> &'static str {
-    if runs.iter().any(goes_on) {
-        return "Hooks that run, or ran";
-    }
-    let outcomes = runs.iter().map(|found| found.run.outcome.as_str());
-    let unstarted = outcomes.filter(|outcome| *outcome == "not started").count();
-    if unstarted == 0 {
+fn title(why: &Why, look: &Look) -> &'static str {
+    let runs = &why.runs;
+    let outcomes = runs.iter().map(|found| &found.run.outcome);
+    let unstarted = outcomes
+        .filter(|outcome| **outcome == RunOutcome::NotStarted)
+        .count();
+    if runs.is_empty() && is_open(why, look) {
+        "No run of a hook is known yet"
+    } else if runs.is_empty() {
+        "No hook ran"
+    } else if runs.iter().any(goes_on) {
+        "Hooks that run, or ran"
+    } else if unstarted == 0 {
         "Hooks that ran"
     } else if unstarted == runs.len() {
         "Hooks that could not be started"
@@ -156,16 +151,10 @@ fn fields(why: &Why, look: &Look) -> Vec<(&'static str, String)> {
     add("session", event.session_id.as_deref().map(one_line));
     add("agent", event.agent_id.as_deref().map(one_line));
     let room = look.width.saturating_sub(11);
-    let about = event_line::about(event)
-        .chars()
-        .take(room)
-        .collect::<String>();
+    let about: String = event_line::about(event).chars().take(room).collect();
     add("about", Some(about).filter(|about| !about.is_empty()));
-    let fault = event.fault.as_deref();
-    add(
-        "fault",
-        fault.map(|fault| format!("{BAD}{}{BAD:#}", one_line(fault))),
-    );
+    let fault = event.fault.as_deref().map(one_line);
+    add("fault", fault.map(|fault| format!("{BAD}{fault}{BAD:#}")));
     add("judged", Some(judged(why, look)));
     fields
 }
@@ -257,16 +246,13 @@ fn missed(why: &str) -> String {
 
 fn run(found: &LoggedRun, look: &Look) -> [Cell; RUNS.len()] {
     let run = &found.run;
-    let failed = run.has_failed();
+    let (name, noted) = hook_runs::name_and_note(run);
     [
-        Cell::new(&run.hook, if failed { BAD.bold() } else { BOLD }),
+        Cell::new(&run.hook, name),
         Cell::new(time::took(run.took_us), hook_runs::pace(run.took_us)),
         Cell::new(hook_runs::outcome(run), hook_runs::ended(run)),
         Cell::new(run.decision.as_deref().unwrap_or_default(), WARN),
-        Cell::new(
-            hook_runs::note(found, look.now_ms()),
-            if failed { BAD } else { DIM },
-        ),
+        Cell::new(hook_runs::note(found, look.now_ms()), noted),
     ]
 }
 

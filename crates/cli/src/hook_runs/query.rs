@@ -114,12 +114,9 @@ impl<'a> Runs<'a> {
     pub fn last_begun(&self, session: Option<&str>) -> Option<EventId> {
         let of_session =
             |one: &&RunFile| session.is_none() || one.run.session_id.as_deref() == session;
-        let last = self
-            .current
-            .iter()
-            .filter(of_session)
-            .max_by_key(|one| one.run.at);
-        last.map(|one| one.run.event_id)
+        let current = self.current.iter().filter(of_session);
+        let last = current.max_by_key(|one| one.run.at)?;
+        Some(last.run.event_id)
     }
 
     pub fn event(&self, id: EventId) -> Result<Option<EventRow>> {
@@ -146,7 +143,7 @@ fn most(query: &RunQuery) -> usize {
 
 /// Returns true if a hook or guard decided an event, or a hook failed on it.
 fn tells(decision: Option<&Decision>, runs: &[RunRow]) -> bool {
-    decision.is_some_and(|it| store::is_explainable(&it.answer, it.by.as_deref()))
+    decision.is_some_and(|it| store::is_explainable(&it.answer, it.by.as_ref()))
         || runs.iter().any(RunRow::has_failed)
 }
 

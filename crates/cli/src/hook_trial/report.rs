@@ -13,7 +13,7 @@ use unicode_width::UnicodeWidthStr;
 use super::TrialResult;
 use crate::hook_runs::{self, TOO_LONG, TOO_SLOW, Times, tokens};
 use crate::hook_trial::{Sample, SampleSource};
-use crate::ui::style::{BAD, BOLD, DIM, Look, WARN};
+use crate::ui::style::{BAD, BOLD, DIM, GOOD, Look, WARN};
 use crate::ui::table::{Cell, Column, grid};
 use crate::ui::text::{count, fold, is_inert, one_line, wrap};
 use crate::ui::time::{self, clock};
@@ -46,11 +46,9 @@ pub fn one(tried: &TrialResult, sample: &Sample, standing: Option<&str>, look: &
         add("read as", &read, style);
         let said = tried.chars_for_claude();
         if said > 0 {
-            let long = format!(
-                "{}, about {}",
-                many(said, "character", "characters"),
-                many(tokens(said), "token", "tokens")
-            );
+            let characters = count(said as usize, "character", "characters");
+            let tokens = count(tokens(said) as usize, "token", "tokens");
+            let long = format!("{characters}, about {tokens}");
             add("for Claude", &long, hook_runs::length(said));
         }
     }
@@ -79,22 +77,18 @@ fn field(name: &str, value: &str, style: Style, look: &Look) -> String {
         .collect()
 }
 
-fn many(number: u64, one: &str, several: &str) -> String {
-    count(usize::try_from(number).unwrap_or(usize::MAX), one, several)
-}
-
 fn origin(from: &SampleSource, look: &Look) -> String {
     match from {
-        SampleSource::Log { id, at, masked: 0 } => format!("event {id}, {}", clock(*at, &look.now)),
-        SampleSource::Log { id, at, masked } => format!(
-            "event {id}, {}, with {}",
-            clock(*at, &look.now),
-            count(
-                usize::try_from(*masked).unwrap_or(0),
-                "secret masked",
-                "secrets masked"
-            )
-        ),
+        SampleSource::Log { id, at, masked } => {
+            let masked = match masked {
+                0 => String::new(),
+                many => format!(
+                    ", with {}",
+                    count(*many as usize, "secret masked", "secrets masked")
+                ),
+            };
+            format!("event {id}, {}{masked}", clock(*at, &look.now))
+        }
         SampleSource::File(path) => path.display().to_string(),
         SampleSource::BuiltIn => "a sample event of becket's".to_owned(),
     }
@@ -180,9 +174,7 @@ pub fn json<'a>(tried: &'a TrialResult, sample: &'a Sample, standing: Option<&'a
     let row = &tried.row;
     let output = tried.output(sample);
     let answer = tried.answer.as_ref().ok();
-    let reason = answer
-        .and_then(Answer::decision)
-        .and_then(|(_, reason)| reason);
+    let decision = answer.and_then(Answer::decision);
     Json {
         hook: &row.hook,
         event: sample.event.as_str(),
@@ -195,7 +187,7 @@ pub fn json<'a>(tried: &'a TrialResult, sample: &'a Sample, standing: Option<&'a
         outcome: row.outcome.as_str(),
         note: row.note.as_deref(),
         decision: row.decision.as_deref(),
-        reason: reason.map(str::to_owned),
+        reason: decision.and_then(|(_, reason)| reason).map(str::to_owned),
         characters: tried.chars_for_claude(),
         tokens: tokens(tried.chars_for_claude()),
         stdout: text(&tried.ran.stdout),
@@ -214,7 +206,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// The results of several trials of one hook.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Profile {
     pub hook: String,
     pub event: Option<String>,
@@ -237,11 +229,8 @@ pub struct Profile {
 impl Profile {
     pub fn new(hook: &str, sample: &Sample, trials: &[TrialResult]) -> Self {
         let times = Times::new(trials.iter().map(|tried| tried.row.took_us).collect());
-        let said = trials
-            .iter()
-            .map(TrialResult::chars_for_claude)
-            .max()
-            .unwrap_or(0);
+        let said = trials.iter().map(TrialResult::chars_for_claude).max();
+        let said = said.unwrap_or(0);
         // The user wants to know of a failure first.
         let telling = trials.iter().rev().find(|tried| tried.row.has_failed());
         let telling = telling.or(trials.last()).map(|tried| &tried.row);
@@ -266,18 +255,8 @@ impl Profile {
     pub fn none(hook: &str, note: String) -> Self {
         Self {
             hook: hook.to_owned(),
-            event: None,
-            tool: None,
-            event_id: None,
-            runs: 0,
-            median_us: 0,
-            p95_us: 0,
-            characters: 0,
-            tokens: 0,
-            too_slow: false,
-            too_long: false,
-            outcome: None,
             note: Some(note),
+            ..Self::default()
         }
     }
 }
@@ -317,41 +296,27 @@ fn warning<'p>(what: &str, profiles: impl Iterator<Item = &'p Profile>) -> Strin
 fn profile_row(profile: &Profile) -> [Cell; PROFILE.len()] {
     let ran = profile.runs > 0;
     let if_ran = |text: String| if ran { text } else { String::new() };
-    let outcome = profile
-        .outcome
-        .as_ref()
-        .map_or("not run", RunOutcome::as_str);
     let failed = ran && profile.outcome.as_ref().is_none_or(RunOutcome::is_failure);
-    let style = if failed {
-        BAD
+    let (ended, noted) = if failed {
+        (BAD, BAD)
     } else if ran {
-        crate::ui::style::GOOD
+        (GOOD, DIM)
     } else {
-        DIM
+        (DIM, DIM)
     };
+    let outcome = profile.outcome.as_ref();
+    let (median, p95) = (profile.median_us, profile.p95_us);
     let length = hook_runs::length(profile.characters);
-    let event: Vec<&str> = [&profile.event, &profile.tool]
-        .into_iter()
-        .filter_map(|word| word.as_deref())
-        .collect();
+    let event = hook_runs::event(profile.event.as_deref(), profile.tool.as_deref());
     [
         Cell::new(&profile.hook, BOLD),
-        Cell::plain(event.join(" ")),
+        Cell::plain(event),
         Cell::plain(if_ran(profile.runs.to_string())),
-        Cell::new(
-            if_ran(time::took(profile.median_us)),
-            hook_runs::pace(profile.median_us),
-        ),
-        Cell::new(
-            if_ran(time::took(profile.p95_us)),
-            hook_runs::pace(profile.p95_us),
-        ),
+        Cell::new(if_ran(time::took(median)), hook_runs::pace(median)),
+        Cell::new(if_ran(time::took(p95)), hook_runs::pace(p95)),
         Cell::new(if_ran(profile.characters.to_string()), length),
         Cell::new(if_ran(profile.tokens.to_string()), length),
-        Cell::new(outcome, style),
-        Cell::new(
-            profile.note.as_deref().unwrap_or_default(),
-            if failed { BAD } else { DIM },
-        ),
+        Cell::new(outcome.map_or("not run", RunOutcome::as_str), ended),
+        Cell::new(profile.note.as_deref().unwrap_or_default(), noted),
     ]
 }

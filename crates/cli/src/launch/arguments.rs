@@ -2,7 +2,6 @@
 //! registration to it (`--settings` with inline JSON) if no settings file has it.
 
 use std::ffi::{OsStr, OsString};
-use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -142,45 +141,38 @@ const HINT: &str = "pass --settings a JSON object, or the path of a file with on
 /// The oldest Claude Code that starts a hook without a shell, as becket is registered.
 const OLDEST: Numbers = [2, 1, 139];
 
-#[derive(Debug, PartialEq, Eq)]
-pub enum InlineRegistration {
-    /// The arguments or a settings file have the registration.
-    Done,
-    /// This Claude Code is too old for hooks without a shell.
-    TooOld(Numbers),
-}
-
 /// Adds the registration to the arguments if no settings file has it. `world` must have the folder in
-/// which Claude Code is started. `version` is called only if it is needed.
+/// which Claude Code is started. `version` is called only if it is needed. Returns the version of a Claude
+/// Code that is too old for hooks without a shell, and adds nothing then.
 pub fn register(
     world: &World,
     words: &mut Vec<OsString>,
     version: impl FnOnce() -> Option<Numbers>,
-) -> Result<InlineRegistration> {
+) -> Result<Option<Numbers>> {
     // With this option Claude Code reads only some of its settings files.
     let sources = value(words, "--setting-sources").map(|(_, sources)| sources);
     if settings::is_registered_here(world, sources) {
-        return Ok(InlineRegistration::Done);
+        return Ok(None);
     }
     let version = version();
     if let Some(old) = version.filter(|version| *version < OLDEST) {
-        return Ok(InlineRegistration::TooOld(old));
+        return Ok(Some(old));
     }
     let registration = settings::registration_for(world, Strict::Keep, version)?;
     let (given, at) = match value(words, "--settings") {
-        Some((at, given)) => (read(given, &world.cwd)?, Some((at, given.to_owned()))),
+        Some((at, given)) => (read(given, &world.cwd)?, Some(at)),
         None => (String::new(), None),
     };
     let merged = settings::with_registration(&given, &registration)
         .map_err(|why| Failure::new(Code::Usage, format!("--settings: {why}")).hint(HINT))?;
     match at {
-        Some((at, _)) if words[at].to_string_lossy().starts_with("--settings=") => {
+        Some(at) if words[at].to_string_lossy().starts_with("--settings=") => {
             words[at] = format!("--settings={merged}").into();
         }
-        Some((at, _)) => words[at] = merged.into(),
+        Some(at) => words[at] = merged.into(),
         None => drop(words.splice(0..0, ["--settings".into(), merged.into()])),
     }
-    Ok(InlineRegistration::Done)
+    Ok(None)
 }
 
 /// Reads the settings that the user gave: JSON, or the path of a file.
@@ -188,13 +180,12 @@ fn read(given: &str, cwd: &Path) -> Result<String> {
     if given.trim_start().starts_with('{') {
         return Ok(given.to_owned());
     }
-    std::fs::read_to_string(cwd.join(given)).map_err(|why| unusable(given, &why))
-}
-
-fn unusable(given: &str, why: &io::Error) -> anyhow::Error {
-    let shown: String = given.chars().take(80).collect();
-    let what = format!("--settings is neither JSON nor a file that can be read: `{shown}`: {why}");
-    Failure::new(Code::Usage, what).hint(HINT).into()
+    std::fs::read_to_string(cwd.join(given)).map_err(|why| {
+        let shown: String = given.chars().take(80).collect();
+        let what =
+            format!("--settings is neither JSON nor a file that can be read: `{shown}`: {why}");
+        Failure::new(Code::Usage, what).hint(HINT).into()
+    })
 }
 
 #[cfg(test)]

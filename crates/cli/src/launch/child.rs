@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -23,7 +23,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::failure::{Code, Failure};
-use crate::launch::follow::{TICK, until};
+use crate::launch::follow::{Followed, TICK, until};
 use crate::launch::launch_file::{is_alive, start_of};
 
 /// The time between SIGTERM and SIGKILL.
@@ -36,6 +36,14 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 pub struct Process {
     pub pid: u32,
     pub start: u64,
+}
+
+impl Process {
+    /// Returns the process that has this pid now.
+    pub fn of(pid: u32) -> Self {
+        let start = start_of(pid).unwrap_or(0);
+        Self { pid, start }
+    }
 }
 
 /// The end of a process.
@@ -65,19 +73,14 @@ pub fn spawn(
         .args(words)
         .current_dir(cwd)
         .envs(variables.iter().map(|(name, value)| (name, value)))
-        .spawn();
-    match child {
-        // Only `wait` reaps the child, so its pid is not reused before.
-        Ok(child) => Ok(Process {
-            pid: child.id(),
-            start: start_of(child.id()).unwrap_or(0),
-        }),
-        Err(why) => {
+        .spawn()
+        .map_err(|why| {
             let what = format!("could not start {}: {why}", program.display());
             let hint = "see whether it starts by itself; then: becket doctor";
-            Err(Failure::new(Code::Failed, what).hint(hint).into())
-        }
-    }
+            Failure::new(Code::Failed, what).hint(hint)
+        })?;
+    // Only `wait` reaps the child, so its pid is not reused before.
+    Ok(Process::of(child.id()))
 }
 
 /// Waits for the child's end. When it stops (Ctrl-Z), this process stops too, so that the shell
@@ -132,8 +135,16 @@ fn send(child: Process, signal: Signal) {
 /// must not end the launcher; SIGTERM and SIGHUP come to it alone and are passed on.
 #[derive(Debug)]
 pub struct SignalForwarder {
-    child: Arc<Mutex<Option<Process>>>,
+    target: Arc<Mutex<SignalTarget>>,
     heard: Receiver<i32>,
+}
+
+/// The process that gets the signals.
+#[derive(Debug, Default)]
+struct SignalTarget {
+    child: Option<Process>,
+    /// The last signal that came while there was no child.
+    early: Option<Signal>,
 }
 
 impl SignalForwarder {
@@ -143,28 +154,40 @@ impl SignalForwarder {
         let mut wanted = vec![SIGINT, SIGQUIT, SIGTERM, SIGHUP];
         wanted.retain(|signal| ignored & (1 << (signal - 1)) == 0);
         let mut signals = Signals::new(wanted)?;
-        let child = Arc::new(Mutex::new(None));
+        let target = Arc::new(Mutex::new(SignalTarget::default()));
         let (to, heard) = channel();
-        let current = Arc::clone(&child);
+        let current = Arc::clone(&target);
         std::thread::spawn(move || {
             for signal in signals.forever() {
-                let child = *current.lock().unwrap_or_else(PoisonError::into_inner);
-                match (child, signal) {
-                    (Some(child), SIGTERM) => send(child, Signal::TERM),
-                    (Some(child), SIGHUP) => send(child, Signal::HUP),
-                    _ => {}
+                let passed_on = match signal {
+                    SIGTERM => Some(Signal::TERM),
+                    SIGHUP => Some(Signal::HUP),
+                    _ => None,
+                };
+                let mut target = lock(&current);
+                match (target.child, passed_on) {
+                    (Some(child), Some(signal)) => send(child, signal),
+                    (None, Some(signal)) => target.early = Some(signal),
+                    (_, None) => {}
                 }
+                drop(target);
                 if to.send(signal).is_err() {
                     return;
                 }
             }
         });
-        Ok(Self { child, heard })
+        Ok(Self { target, heard })
     }
 
-    /// Sets the process to which signals are passed on.
+    /// Sets the process to which signals are passed on. It gets the signal that came while it was started.
     pub fn pass_to(&self, child: Option<Process>) {
-        *self.child.lock().unwrap_or_else(PoisonError::into_inner) = child;
+        let mut target = lock(&self.target);
+        target.child = child;
+        if let Some(child) = child
+            && let Some(signal) = target.early.take()
+        {
+            send(child, signal);
+        }
     }
 
     /// Returns true if the launcher itself got SIGTERM or SIGHUP since the last call.
@@ -182,6 +205,10 @@ impl SignalForwarder {
         }
         true
     }
+}
+
+fn lock(target: &Mutex<SignalTarget>) -> MutexGuard<'_, SignalTarget> {
+    target.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the signals that this process ignores, as a bit mask.
@@ -237,18 +264,9 @@ pub enum RestartPolicy {
 #[derive(Debug, Clone)]
 pub struct Ending {
     pub exit: Exit,
-    /// True if there is a session to continue.
-    pub has_session: bool,
-    /// The reason that SessionEnd gave.
-    pub reason: Option<String>,
+    pub followed: Followed,
     /// True if the launcher got SIGTERM or SIGHUP.
     pub was_told_to_end: bool,
-    /// The end of the rate limit of the last turn, in milliseconds since 1970.
-    pub limit: Option<i64>,
-    /// True if the launcher ended Claude Code to continue after the limit.
-    pub limit_over: bool,
-    /// True if the context of its effort was handed over.
-    pub handover: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -272,11 +290,12 @@ pub struct Restarts(Vec<Instant>);
 
 impl Restarts {
     pub fn next(&mut self, policy: RestartPolicy, ending: &Ending, now: Instant) -> NextStep {
-        let fresh = ending.handover && !ending.was_left_by_user();
-        let own = ending.is_expected() && !ending.limit_over && !fresh;
-        let unwanted = ending.limit.is_some() && policy == RestartPolicy::AfterDeath;
+        let followed = &ending.followed;
+        let fresh = followed.handover && !ending.was_left_by_user();
+        let own = ending.is_expected() && !followed.limit_over && !fresh;
+        let unwanted = followed.limit.is_some() && policy == RestartPolicy::AfterDeath;
         // A Claude Code that fails at once with an error of its own would fail again.
-        let begun = ending.has_session || matches!(ending.exit, Exit::Signal(_));
+        let begun = followed.session.is_some() || matches!(ending.exit, Exit::Signal(_));
         if policy == RestartPolicy::Never || !begun || own || unwanted {
             return NextStep::End;
         }
@@ -293,7 +312,7 @@ impl Restarts {
         NextStep::Again {
             nth: self.0.len(),
             after,
-            limit: ending.limit.or(ending.limit_over.then_some(0)),
+            limit: followed.limit.or(followed.limit_over.then_some(0)),
         }
     }
 }
@@ -301,8 +320,8 @@ impl Restarts {
 impl Ending {
     /// Returns true if the user left Claude Code or ended the launcher.
     fn was_left_by_user(&self) -> bool {
-        let left = matches!(self.reason.as_deref(), Some("prompt_input_exit" | "logout"));
-        left || self.was_told_to_end
+        let reason = self.followed.reason.as_deref();
+        matches!(reason, Some("prompt_input_exit" | "logout")) || self.was_told_to_end
     }
 
     /// Returns true for an expected end: `/exit`, Ctrl-C, a closed terminal, or a plain `kill`.
@@ -321,15 +340,18 @@ mod tests {
 
     const ON: RestartPolicy = RestartPolicy::AfterDeathOrLimit;
 
+    fn session() -> Followed {
+        Followed {
+            session: Some("s1".to_owned()),
+            ..Followed::default()
+        }
+    }
+
     fn killed() -> Ending {
         Ending {
             exit: Exit::Signal(9),
-            has_session: true,
-            reason: None,
+            followed: session(),
             was_told_to_end: false,
-            limit: None,
-            limit_over: false,
-            handover: false,
         }
     }
 
@@ -339,8 +361,11 @@ mod tests {
         let mut restarts = Restarts::default();
         let handed_over = |reason: Option<&str>| Ending {
             exit: Exit::Code(0),
-            reason: reason.map(str::to_owned),
-            handover: true,
+            followed: Followed {
+                reason: reason.map(str::to_owned),
+                handover: true,
+                ..session()
+            },
             ..killed()
         };
         let left = handed_over(Some("prompt_input_exit"));
@@ -362,7 +387,10 @@ mod tests {
         let now = Instant::now();
         let mut restarts = Restarts::default();
         let exit = |exit| Ending { exit, ..killed() };
-        let reason = Some("prompt_input_exit".to_owned());
+        let left = Followed {
+            reason: Some("prompt_input_exit".to_owned()),
+            ..session()
+        };
         for ending in [
             exit(Exit::Code(0)),
             exit(Exit::Code(130)),
@@ -370,7 +398,7 @@ mod tests {
             exit(Exit::Signal(SIGHUP)),
             exit(Exit::Signal(SIGTERM)),
             Ending {
-                reason,
+                followed: left,
                 ..exit(Exit::Code(1))
             },
             Ending {
@@ -378,7 +406,7 @@ mod tests {
                 ..killed()
             },
             Ending {
-                has_session: false,
+                followed: Followed::default(),
                 ..exit(Exit::Code(1))
             },
         ] {
@@ -415,7 +443,10 @@ mod tests {
         let mut restarts = Restarts::default();
         let limited = |exit| Ending {
             exit,
-            limit: Some(7),
+            followed: Followed {
+                limit: Some(7),
+                ..session()
+            },
             ..killed()
         };
         let failed = limited(Exit::Code(1));
@@ -429,9 +460,12 @@ mod tests {
         let next = restarts.next(RestartPolicy::AfterDeath, &failed, now);
         assert_eq!(next, NextStep::End);
         let over = Ending {
-            limit_over: true,
-            limit: None,
-            ..limited(Exit::Signal(SIGTERM))
+            exit: Exit::Signal(SIGTERM),
+            followed: Followed {
+                limit_over: true,
+                ..session()
+            },
+            ..killed()
         };
         assert_eq!(limit_of(restarts.next(ON, &over, now)), Some(0));
     }

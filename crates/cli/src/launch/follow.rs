@@ -10,7 +10,7 @@ use becket_wire::Place;
 use becket_wire::session::{SessionRow, Status};
 
 use super::child::{self, Process};
-use crate::launch::launch_file::LaunchFile;
+use crate::launch::launch_file::{LaunchFile, rfc3339};
 use crate::tui::feed::Message;
 use crate::ui::time::lasted;
 
@@ -40,7 +40,7 @@ impl Observer for NoObserver {
 }
 
 /// The result of following a launch.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Followed {
     pub session: Option<String>,
     /// The reason that SessionEnd gave.
@@ -78,6 +78,7 @@ pub struct Follower<'a> {
     pub handover_grace: Duration,
 }
 
+#[derive(Default)]
 struct FollowState {
     file: LaunchFile,
     followed: Followed,
@@ -108,14 +109,8 @@ impl Follower<'_> {
     ) -> Followed {
         let mut state = FollowState {
             file: self.file(),
-            followed: Followed::default(),
             establish: Instant::now().checked_add(self.establish_timeout),
-            began: 0,
-            status: "",
-            works: false,
-            limited: None,
-            fresh_at: None,
-            lost: None,
+            ..FollowState::default()
         };
         loop {
             match heard.recv_timeout(self.time_to_deadline(&state)) {
@@ -132,10 +127,10 @@ impl Follower<'_> {
         self.receive_rows(last_rows(), &mut state, observer);
         drop(std::fs::remove_file(self.place.launch(self.launcher.pid)));
         // The transcript has the exact end, but is written after the event.
-        let exact = state.file.transcript_path.as_deref().and_then(limit_in);
+        let transcript = state.file.transcript_path.as_deref().map(Path::new);
+        let exact = transcript.and_then(limit::at_end);
         state.followed.limit = exact.or(state.followed.limit).filter(|at| *at > now_ms());
-        let transcript = state.file.transcript_path.as_deref();
-        state.followed.resumable = transcript.is_some_and(|path| Path::new(path).is_file());
+        state.followed.resumable = transcript.is_some_and(Path::is_file);
         let limited = state.limited.is_some() || state.followed.limit_over;
         state.followed.cut_off = limited || state.works;
         if let Some(session) = &state.followed.session {
@@ -146,14 +141,10 @@ impl Follower<'_> {
 
     fn file(&self) -> LaunchFile {
         LaunchFile {
-            started_at: rfc3339(now_ms()),
-            last_updated: rfc3339(now_ms()),
-            project_dir: self.cwd.to_string_lossy().into_owned(),
-            launcher_start: self.launcher.start,
             claude_pid: self.child.pid,
             claude_start: self.child.start,
             agent_id: self.agent_id.clone(),
-            ..LaunchFile::default()
+            ..LaunchFile::new(self.launcher, self.cwd)
         }
     }
 
@@ -245,11 +236,8 @@ impl Follower<'_> {
         if state.establish.is_some_and(|at| at <= Instant::now()) {
             state.establish = None;
             let span = lasted(self.establish_timeout.as_millis() as i64);
-            let why = state
-                .lost
-                .as_ref()
-                .map(|why| format!(" ({why})"))
-                .unwrap_or_default();
+            let why = state.lost.as_ref().map(|why| format!(" ({why})"));
+            let why = why.unwrap_or_default();
             let trouble = format!("no session yet after {span}{why}");
             state.followed.trouble = Some(trouble.clone());
             state.file.trouble = Some(trouble);
@@ -260,7 +248,8 @@ impl Follower<'_> {
             child::end(self.child);
         }
         if state.limited.is_some() && state.followed.limit.is_none() {
-            state.followed.limit = state.file.transcript_path.as_deref().and_then(limit_in);
+            let transcript = state.file.transcript_path.as_deref().map(Path::new);
+            state.followed.limit = transcript.and_then(limit::at_end);
         }
         let stays = state.limited.is_some() && state.status == Status::Idle.word();
         let due = |at: i64| now_ms() - at >= self.after_reset.as_millis() as i64;
@@ -285,20 +274,9 @@ fn update_limit(row: &SessionRow, state: &mut FollowState) {
     state.followed.limit = at.map(|at| at + MINUTE);
 }
 
-/// Returns the end of the limit in the last answer of a transcript.
-fn limit_in(transcript: &str) -> Option<i64> {
-    limit::at_end(Path::new(transcript))
-}
-
 /// Returns the time until `at`.
 pub fn until(at: i64) -> Duration {
     Duration::from_millis(u64::try_from(at - now_ms()).unwrap_or(0))
-}
-
-fn rfc3339(ms: i64) -> String {
-    jiff::Timestamp::from_second(ms.div_euclid(1000))
-        .unwrap_or_default()
-        .to_string()
 }
 
 #[cfg(test)]
@@ -309,17 +287,12 @@ mod tests {
     use becket_wire::effort::EffortBrief;
 
     use super::*;
-    use crate::launch::launch_file::start_of;
 
     fn follower<'a>(place: &'a Place, child: &std::process::Child) -> Follower<'a> {
-        let process = |pid: u32| Process {
-            pid,
-            start: start_of(pid).unwrap(),
-        };
         Follower {
             place,
-            launcher: process(std::process::id()),
-            child: process(child.id()),
+            launcher: Process::of(std::process::id()),
+            child: Process::of(child.id()),
             cwd: Path::new("/w"),
             agent_id: None,
             establish_timeout: Duration::from_secs(600),

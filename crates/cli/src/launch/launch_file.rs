@@ -6,11 +6,14 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use becket_daemon::lifecycle::now_ms;
 use becket_engine::replace::{Snapshot, make_folder};
 use becket_wire::Place;
 use becket_wire::process::{parent_and_start, process_state};
 use becket_wire::session::{Display, MAIN, SessionRow, Status};
 use serde::{Deserialize, Serialize};
+
+use super::child::Process;
 
 /// The bound of a launch file, which has a few hundred bytes.
 const LONGEST_FILE: u64 = 64 << 10;
@@ -34,6 +37,17 @@ pub struct LaunchFile {
 }
 
 impl LaunchFile {
+    /// Returns the file of a launch without a session.
+    pub fn new(launcher: Process, cwd: &Path) -> Self {
+        Self {
+            started_at: rfc3339(now_ms()),
+            last_updated: rfc3339(now_ms()),
+            project_dir: cwd.to_string_lossy().into_owned(),
+            launcher_start: launcher.start,
+            ..Self::default()
+        }
+    }
+
     pub fn write(&self, place: &Place, launcher: u32) -> io::Result<()> {
         make_folder(&place.launches(), 0o700)?;
         let text = serde_json::to_vec_pretty(self)?;
@@ -80,34 +94,36 @@ impl LaunchFile {
     }
 }
 
+/// Formats a moment in seconds.
+pub fn rfc3339(ms: i64) -> String {
+    let moment = jiff::Timestamp::from_second(ms.div_euclid(1000));
+    moment.unwrap_or_default().to_string()
+}
+
 /// Returns the rows of launches that have trouble and no session.
 pub fn without_session(place: &Place) -> Vec<SessionRow> {
-    let files = launchers(place).into_iter();
-    files
-        .filter_map(|launcher| LaunchFile::of(place, launcher)?.row(launcher))
+    let all = living(place);
+    all.filter_map(|(launcher, file)| file.row(launcher))
         .collect()
 }
 
 /// Finds the session of a launch, or the launch without one, by the pid of the launcher or of Claude
 /// Code.
 pub fn by_pid(place: &Place, pid: u32) -> Option<Result<String, SessionRow>> {
-    launchers(place).into_iter().find_map(|launcher| {
-        let file = LaunchFile::of(place, launcher)?;
-        if pid != launcher && pid != file.claude_pid {
-            return None;
-        }
-        match &file.session_id {
-            Some(session) => Some(Ok(session.clone())),
-            None => file.row(launcher).map(Err),
-        }
-    })
+    let mut all = living(place);
+    let (launcher, file) =
+        all.find(|(launcher, file)| pid == *launcher || pid == file.claude_pid)?;
+    match file.session_id {
+        Some(session) => Some(Ok(session)),
+        None => file.row(launcher).map(Err),
+    }
 }
 
 /// Returns the launcher that has this session now.
 pub fn launcher_of(place: &Place, session: &str) -> Option<u32> {
-    let has_it = |file: LaunchFile| file.session_id.as_deref() == Some(session);
-    let mut all = launchers(place).into_iter();
-    all.find(|launcher| LaunchFile::of(place, *launcher).is_some_and(has_it))
+    let mut all = living(place);
+    let (launcher, _) = all.find(|(_, file)| file.session_id.as_deref() == Some(session))?;
+    Some(launcher)
 }
 
 /// Removes the files of launchers that have ended.
@@ -119,22 +135,21 @@ pub fn sweep(place: &Place) {
     }
 }
 
+/// Returns the files of launchers that live, with their pids.
+fn living(place: &Place) -> impl Iterator<Item = (u32, LaunchFile)> {
+    let all = launchers(place).into_iter();
+    all.filter_map(|launcher| Some((launcher, LaunchFile::of(place, launcher)?)))
+}
+
 /// Returns the pids in the names of launch files.
 fn launchers(place: &Place) -> Vec<u32> {
     let entries = fs::read_dir(place.launches())
         .into_iter()
         .flatten()
         .flatten();
-    entries
-        .filter_map(|entry| {
-            entry
-                .file_name()
-                .to_str()?
-                .strip_suffix(".json")?
-                .parse()
-                .ok()
-        })
-        .collect()
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let pids = names.filter_map(|name| name.strip_suffix(".json")?.parse().ok());
+    pids.collect()
 }
 
 /// Returns the start time of a process, in clock ticks since boot.

@@ -60,10 +60,10 @@ pub fn open(world: &World, cwd: &Path, words: &[OsString], options: &[OsString])
     let new_window: &[&str] = &["new-window"];
     let new_session: &[&str] = &["new-session", "-d", "-s", "becket"];
     // Another launch may start the server at the same time, so that the session exists.
-    let ways: &[&[&str]] = if runs {
-        &[new_window]
+    let ways = if runs {
+        vec![new_window]
     } else {
-        &[new_session, new_window]
+        vec![new_session, new_window]
     };
     let name = cwd.file_name().unwrap_or_default();
     let format = "#{session_name}:#{window_index} #{pane_pid}";
@@ -126,22 +126,19 @@ pub fn exec_command_file(order: &Path) -> Result<ExitCode> {
 fn tmux(line: &[OsString]) -> Result<Output> {
     let mut tmux = Command::new("tmux");
     // A word that ends in a semicolon would end tmux's command.
-    let words =
-        line.iter().map(
-            |word| match word.to_str().and_then(|text| text.strip_suffix(';')) {
-                Some(text) => OsString::from(format!("{text}\\;")),
-                None => word.clone(),
-            },
-        );
-    let output = tmux.args(words).stdin(Stdio::null()).output();
+    for word in line {
+        match word.to_str().and_then(|text| text.strip_suffix(';')) {
+            Some(text) => tmux.arg(format!("{text}\\;")),
+            None => tmux.arg(word),
+        };
+    }
+    let output = tmux.stdin(Stdio::null()).output();
     output.map_err(|why| failed(&format!("could not run tmux: {why}")))
 }
 
 fn failed(what: &str) -> anyhow::Error {
-    let failure = Failure::new(Code::Failed, what);
-    failure
-        .hint("install or start tmux, or run it without --tmux")
-        .into()
+    let hint = "install or start tmux, or run it without --tmux";
+    Failure::new(Code::Failed, what).hint(hint).into()
 }
 
 /// Waits until the launch has a session, and its first prompt if there is one: before, the session
@@ -172,11 +169,8 @@ pub fn wait_session(
         }
         std::thread::park_timeout(CHECK_INTERVAL);
     }
-    let span = lasted(timeout.as_millis() as i64);
-    let what = format!(
-        "no session within {span} from tmux window {}",
-        window.target
-    );
+    let (span, target) = (lasted(timeout.as_millis() as i64), &window.target);
+    let what = format!("no session within {span} from tmux window {target}");
     Err(Failure::new(Code::TimedOut, what)
         .hint("becket doctor")
         .into())

@@ -51,69 +51,49 @@ fn sequence(text: &str) -> (usize, SequenceKind) {
     match (first, characters.next()) {
         (Some('\n'), _) => (1, SequenceKind::Line),
         (Some('\t'), _) => (1, SequenceKind::Blank),
-        (Some('\u{1b}'), Some('[')) => {
-            let (len, is_colour) = control(&text[2..]);
-            (
-                2 + len,
-                if is_colour {
-                    SequenceKind::Colour
-                } else {
-                    SequenceKind::Other
-                },
-            )
-        }
-        (Some('\u{1b}'), Some(']')) => {
-            let (len, content) = string(&text[2..]);
-            let is_link = content.is_some_and(|content| content.starts_with("8;"));
-            (
-                2 + len,
-                if is_link {
-                    SequenceKind::Link
-                } else {
-                    SequenceKind::Other
-                },
-            )
-        }
-        (Some('\u{1b}'), Some('P' | 'X' | '^' | '_')) => {
-            (2 + string(&text[2..]).0, SequenceKind::Other)
-        }
+        (Some('\u{1b}'), Some('[')) => control(text),
+        (Some('\u{1b}'), Some(']')) => string(text),
+        (Some('\u{1b}'), Some('P' | 'X' | '^' | '_')) => (string(text).0, SequenceKind::Other),
         (Some('\u{1b}'), Some(second)) if second.is_ascii_graphic() => (2, SequenceKind::Other),
         // The same sequences, begun with one character. Well-meant programs do not write them in UTF-8.
-        (Some('\u{9b}'), _) => (2 + control(&text[2..]).0, SequenceKind::Other),
+        (Some('\u{9b}'), _) => (control(text).0, SequenceKind::Other),
         (Some('\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}'), _) => {
-            (2 + string(&text[2..]).0, SequenceKind::Other)
+            (string(text).0, SequenceKind::Other)
         }
         (first, _) => (first.map_or(0, char::len_utf8), SequenceKind::Other),
     }
 }
 
-/// Returns the length of the rest of a control sequence (CSI), and true if it only sets colours.
-fn control(text: &str) -> (usize, bool) {
-    let len = text
-        .bytes()
-        .take_while(|byte| matches!(byte, 0x20..=0x3f))
-        .count();
-    let mut parameters = text[..len].bytes();
-    match text.as_bytes().get(len) {
-        Some(b'm') => (
-            len + 1,
-            parameters.all(|byte| matches!(byte, b'0'..=b'9' | b';' | b':')),
-        ),
-        Some(0x40..=0x7e) => (len + 1, false),
-        _ => (len, false),
+/// Returns the length and the kind of a control sequence (CSI), whose beginning has two bytes.
+fn control(text: &str) -> (usize, SequenceKind) {
+    let end = text[2..]
+        .find(|c| !matches!(c, ' '..='?'))
+        .map_or(text.len(), |at| 2 + at);
+    let mut parameters = text[2..end].bytes();
+    match text.as_bytes().get(end) {
+        Some(b'm') if parameters.all(|byte| matches!(byte, b'0'..=b'9' | b';' | b':')) => {
+            (end + 1, SequenceKind::Colour)
+        }
+        Some(0x40..=0x7e) => (end + 1, SequenceKind::Other),
+        _ => (end, SequenceKind::Other),
     }
 }
 
-/// Returns the length of the rest of a sequence that holds a text (OSC and similar ones), and the text if it is
-/// complete. A sequence without an end takes its line with it.
-fn string(text: &str) -> (usize, Option<&str>) {
-    let end = text.find(char::is_control).unwrap_or(text.len());
-    let (content, after) = text.split_at(end);
-    if after.starts_with('\u{7}') {
-        (end + 1, Some(content))
-    } else if after.starts_with("\u{1b}\\") {
-        (end + 2, Some(content))
+/// Returns the length and the kind of a sequence that holds a text (OSC and similar ones), whose beginning has two
+/// bytes. A sequence without an end takes its line with it.
+fn string(text: &str) -> (usize, SequenceKind) {
+    let len = text[2..]
+        .find(char::is_control)
+        .map_or(text.len(), |at| 2 + at);
+    let (sequence, after) = text.split_at(len);
+    let end = match after.chars().next() {
+        Some('\u{7}') => 1,
+        Some('\u{1b}') if after[1..].starts_with('\\') => 2,
+        _ => return (len, SequenceKind::Other),
+    };
+    if sequence[2..].starts_with("8;") {
+        (len + end, SequenceKind::Link)
     } else {
-        (end, None)
+        (len + end, SequenceKind::Other)
     }
 }

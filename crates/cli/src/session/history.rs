@@ -9,7 +9,7 @@ use becket_daemon::store::{
 };
 use becket_engine::status::is_machine_made;
 use becket_wire::Head;
-use becket_wire::rpc::{DecisionRow, EventQuery, EventRow};
+use becket_wire::rpc::{AnswerWord, DecisionRow, EventQuery, EventRow};
 use rusqlite::Connection;
 use serde::Serialize;
 use serde_json::Value;
@@ -315,7 +315,7 @@ impl Turn {
         }
         self.denied += u32::from(is_denial(event));
         if let Some(decision) = &event.decision
-            && is_explainable(&decision.answer, decision.by.as_deref())
+            && is_explainable(&decision.answer, decision.by.as_ref())
         {
             self.decisions.push(RecordedDecision {
                 at: event.at,
@@ -330,18 +330,18 @@ impl Turn {
 /// Returns true if this event is a prompt of the user. A blocked prompt does not count, nor does one
 /// that Claude Code made itself.
 pub fn begins_turn(event: &EventBrief<'_>) -> bool {
-    let answer = event.decision.as_ref().map(|decision| &*decision.answer);
+    let answer = event.decision.as_ref().map(|decision| &decision.answer);
     let head = event.payload.as_deref().and_then(|it| Head::read(it).ok());
     event.event == "UserPromptSubmit"
         && event.agent.is_none()
-        && !matches!(answer, Some("block" | "stop"))
+        && !matches!(answer, Some(AnswerWord::Block | AnswerWord::Stop))
         && !head.is_some_and(|head| is_machine_made(&head))
 }
 
 /// Returns true if a hook, a guard or auto mode denied a tool call.
 pub fn is_denial(event: &EventBrief<'_>) -> bool {
-    let answer = event.decision.as_ref().map(|decision| &*decision.answer);
-    answer == Some("deny") || event.event == "PermissionDenied"
+    let answer = event.decision.as_ref().map(|decision| &decision.answer);
+    answer == Some(&AnswerWord::Deny) || event.event == "PermissionDenied"
 }
 
 /// Computes the cost of each turn of one session. The figures have the cost of the whole session so
@@ -426,8 +426,8 @@ mod tests {
 
     fn answered(answer: &str, by: &str) -> Option<DecisionRow> {
         Some(DecisionRow {
-            answer: answer.to_owned(),
-            by: Some(by.to_owned()),
+            answer: answer.to_owned().into(),
+            by: Some(by.to_owned().into()),
             reason: None,
             effort: None,
         })

@@ -9,7 +9,7 @@ use anyhow::Result;
 use becket_daemon::store::{EventBrief, SessionFacts};
 use becket_engine::status::asks_user;
 use becket_wire::Head;
-use becket_wire::log::CANARY;
+use becket_wire::log::{AnswerWord, CANARY};
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde::{Serialize, Serializer};
@@ -255,10 +255,16 @@ impl SessionState {
 /// Returns true if a hook answered a question, so that it did not wait for the user. A decision may also
 /// only ring the bell.
 fn is_answered(event: &EventBrief<'_>) -> bool {
-    let answer = event.decision.as_ref().map(|decision| &*decision.answer);
+    let answer = event.decision.as_ref().map(|decision| &decision.answer);
     matches!(
         answer,
-        Some("allow" | "deny" | "accept" | "decline" | "cancel")
+        Some(
+            AnswerWord::Allow
+                | AnswerWord::Deny
+                | AnswerWord::Accept
+                | AnswerWord::Decline
+                | AnswerWord::Cancel
+        )
     )
 }
 

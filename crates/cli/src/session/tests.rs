@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use becket_engine::session::json;
 use becket_wire::effort::EffortBrief;
-use becket_wire::rpc::{DecisionRow, EventRow, Source};
+use becket_wire::rpc::{AnswerWord, DecisionRow, EventRow, Source};
 use becket_wire::session::{AgentRow, Display, Figures, SessionRow, Status};
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
@@ -492,7 +492,7 @@ fn the_page_names_every_field_and_no_other() {
                 event: "PreToolUse".to_owned(),
                 tool: None,
                 decision: DecisionRow {
-                    answer: "deny".to_owned(),
+                    answer: AnswerWord::Deny,
                     by: None,
                     reason: None,
                     effort: None,

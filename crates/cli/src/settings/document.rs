@@ -6,10 +6,11 @@
 //! deletes the user's comments beside a member that it removes.
 
 use std::fmt;
+use std::ops::Range;
 
 use jsonc_parser::ast::{Array, Object, ObjectProp, Value};
 use jsonc_parser::common::Ranged;
-use jsonc_parser::tokens::Token as ScannedToken;
+use jsonc_parser::tokens::{Token, TokenAndRange};
 use jsonc_parser::{CollectOptions, CommentCollectionStrategy, ParseOptions, parse_to_ast};
 
 use crate::settings::registration::is_becket;
@@ -22,6 +23,18 @@ pub struct SettingsError {
     pub what: String,
 }
 
+impl SettingsError {
+    /// Returns an error at the place that follows the text `before`.
+    pub fn after(before: &str, what: &str) -> Self {
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        Self {
+            line: before.matches('\n').count() + 1,
+            column: line.chars().count() + 1,
+            what: what.to_owned(),
+        }
+    }
+}
+
 impl fmt::Display for SettingsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}", self.line, self.column, self.what)
@@ -30,40 +43,10 @@ impl fmt::Display for SettingsError {
 
 impl std::error::Error for SettingsError {}
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TokenKind {
-    Comma,
-    LineComment,
-    BlockComment,
-    /// A closing brace or bracket.
-    Close,
-    /// An opening brace or bracket.
-    Open,
-    Other,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Token {
-    pub kind: TokenKind,
-    pub start: usize,
-    pub end: usize,
-}
-
-impl Token {
-    pub fn is_comment(self) -> bool {
-        matches!(self.kind, TokenKind::LineComment | TokenKind::BlockComment)
-    }
-
-    fn is_within(self, node: &impl Ranged) -> bool {
-        node.start() <= self.start && self.end <= node.end()
-    }
-}
-
 /// A parsed settings file.
-#[derive(Debug)]
 pub struct Document<'a> {
     pub text: &'a str,
-    pub tokens: Vec<Token>,
+    pub tokens: Vec<TokenAndRange<'a>>,
     value: Option<Value<'a>>,
 }
 
@@ -92,18 +75,9 @@ impl<'a> Document<'a> {
             column: error.column_display(),
             what: lower_first(&error.kind().to_string()),
         })?;
-        let tokens = parsed.tokens.unwrap_or_default();
-        let tokens = tokens
-            .iter()
-            .map(|token| Token {
-                kind: token_kind(&token.token),
-                start: token.range.start,
-                end: token.range.end,
-            })
-            .collect();
         Ok(Self {
             text,
-            tokens,
+            tokens: parsed.tokens.unwrap_or_default(),
             value: parsed.value,
         })
     }
@@ -119,23 +93,21 @@ impl<'a> Document<'a> {
 
     /// Returns the `hooks` that Claude Code reads: of equal keys the last one.
     pub fn hooks(&self) -> Result<Option<&Object<'a>>, SettingsError> {
-        let Some(property) = self.root()?.and_then(|root| last(root, "hooks")) else {
-            return Ok(None);
-        };
-        match &property.value {
-            Value::Object(object) => Ok(Some(object)),
-            other => Err(self.error_at(other, "\"hooks\" is not an object")),
+        let hooks = self.root()?.and_then(|root| last(root, "hooks"));
+        match hooks.map(|hooks| &hooks.value) {
+            None => Ok(None),
+            Some(Value::Object(object)) => Ok(Some(object)),
+            Some(other) => Err(self.error_at(other, "\"hooks\" is not an object")),
         }
     }
 
     /// Returns the matcher groups of an event that Claude Code reads.
     pub fn groups(&self, event: &str) -> Result<Option<&Array<'a>>, SettingsError> {
-        let Some(property) = self.hooks()?.and_then(|hooks| last(hooks, event)) else {
-            return Ok(None);
-        };
-        match &property.value {
-            Value::Array(array) => Ok(Some(array)),
-            other => Err(self.error_at(other, &format!("\"hooks.{event}\" is not an array"))),
+        let groups = self.hooks()?.and_then(|hooks| last(hooks, event));
+        match groups.map(|groups| &groups.value) {
+            None => Ok(None),
+            Some(Value::Array(array)) => Ok(Some(array)),
+            Some(other) => Err(self.error_at(other, &format!("\"hooks.{event}\" is not an array"))),
         }
     }
 
@@ -193,50 +165,59 @@ impl<'a> Document<'a> {
     }
 
     /// Returns the last token that ends at or before `at`.
-    pub fn token_before(&self, at: usize) -> Option<Token> {
-        let index = self.tokens.partition_point(|token| token.end <= at);
-        self.tokens[..index].last().copied()
+    pub fn token_before(&self, at: usize) -> Option<&TokenAndRange<'a>> {
+        self.tokens_before(at).last()
     }
 
     /// Returns the first token that starts at or after `at`.
-    pub fn token_after(&self, at: usize) -> Option<Token> {
-        let index = self.tokens.partition_point(|token| token.start < at);
-        self.tokens.get(index).copied()
+    pub fn token_after(&self, at: usize) -> Option<&TokenAndRange<'a>> {
+        self.tokens_after(at).first()
     }
 
     /// Returns the first token at or after `at` that is not a comment, if it is a comma.
-    pub fn comma_after(&self, at: usize) -> Option<Token> {
-        let index = self.tokens.partition_point(|token| token.start < at);
-        let mut code = self.tokens[index..]
-            .iter()
-            .filter(|token| !token.is_comment());
-        code.next()
-            .copied()
-            .filter(|token| token.kind == TokenKind::Comma)
+    pub fn comma_after(&self, at: usize) -> Option<Range<usize>> {
+        let code = self.tokens_after(at).iter().find(is_code)?;
+        matches!(code.token, Token::Comma).then(|| range_of(code))
     }
 
     /// Returns the last token at or before `at` that is not a comment.
-    pub fn code_before(&self, at: usize) -> Option<Token> {
-        let index = self.tokens.partition_point(|token| token.end <= at);
-        let code = self.tokens[..index].iter();
-        code.copied().rfind(|token| !token.is_comment())
+    pub fn code_before(&self, at: usize) -> Option<Range<usize>> {
+        self.tokens_before(at).iter().rfind(is_code).map(range_of)
+    }
+
+    fn tokens_before(&self, at: usize) -> &[TokenAndRange<'a>] {
+        &self.tokens[..self.tokens.partition_point(|token| token.end() <= at)]
+    }
+
+    fn tokens_after(&self, at: usize) -> &[TokenAndRange<'a>] {
+        &self.tokens[self.tokens.partition_point(|token| token.start() < at)..]
     }
 
     /// Returns true if `outer` holds a comment that is not inside `inner`.
     pub fn has_comment(&self, outer: &impl Ranged, inner: &impl Ranged) -> bool {
-        let mut comments = self.tokens.iter().filter(|token| token.is_comment());
-        comments.any(|comment| comment.is_within(outer) && !comment.is_within(inner))
+        let mut comments = self.tokens.iter().filter(|token| is_comment(token));
+        comments.any(|comment| is_within(comment, outer) && !is_within(comment, inner))
     }
 
     fn error_at(&self, value: &Value<'_>, what: &str) -> SettingsError {
-        let before = &self.text[..value.start()];
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        SettingsError {
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
-            what: what.to_owned(),
-        }
+        SettingsError::after(&self.text[..value.start()], what)
     }
+}
+
+pub fn is_comment(token: &TokenAndRange<'_>) -> bool {
+    matches!(token.token, Token::CommentLine(_) | Token::CommentBlock(_))
+}
+
+fn is_code(token: &&TokenAndRange<'_>) -> bool {
+    !is_comment(token)
+}
+
+fn is_within(token: &TokenAndRange<'_>, node: &impl Ranged) -> bool {
+    node.start() <= token.start() && token.end() <= node.end()
+}
+
+pub fn range_of(node: &impl Ranged) -> Range<usize> {
+    node.start()..node.end()
 }
 
 /// A hook entry and the nodes around it.
@@ -314,7 +295,7 @@ pub fn last<'d, 'a>(object: &'d Object<'a>, name: &str) -> Option<&'d ObjectProp
     named(object, name).next_back()
 }
 
-fn is_last(object: &Object<'_>, property: &ObjectProp<'_>) -> bool {
+pub fn is_last(object: &Object<'_>, property: &ObjectProp<'_>) -> bool {
     last(object, property.name.as_str()).is_some_and(|last| last.range == property.range)
 }
 
@@ -337,17 +318,6 @@ pub fn plain_object(object: &Object<'_>) -> serde_json::Value {
     serde_json::Value::Object(members.collect())
 }
 
-fn token_kind(token: &ScannedToken<'_>) -> TokenKind {
-    match token {
-        ScannedToken::Comma => TokenKind::Comma,
-        ScannedToken::CommentLine(_) => TokenKind::LineComment,
-        ScannedToken::CommentBlock(_) => TokenKind::BlockComment,
-        ScannedToken::OpenBrace | ScannedToken::OpenBracket => TokenKind::Open,
-        ScannedToken::CloseBrace | ScannedToken::CloseBracket => TokenKind::Close,
-        _ => TokenKind::Other,
-    }
-}
-
 fn lower_first(text: &str) -> String {
     let mut characters = text.chars();
     let first = characters.next().map(|first| first.to_ascii_lowercase());
@@ -356,8 +326,6 @@ fn lower_first(text: &str) -> String {
 
 /// Splits a text into its byte order mark, which may be missing, and the rest.
 pub fn split_mark(text: &str) -> (&str, &str) {
-    match text.strip_prefix('\u{feff}') {
-        Some(rest) => (&text[..text.len() - rest.len()], rest),
-        None => ("", text),
-    }
+    let body = text.strip_prefix('\u{feff}').unwrap_or(text);
+    text.split_at(text.len() - body.len())
 }

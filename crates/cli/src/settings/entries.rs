@@ -20,7 +20,6 @@ pub fn register(text: &str, registration: &Registration) -> Result<String, Setti
     while let Some(edited) = remove_stray(&Document::parse(&body)?, registration) {
         body = edited;
     }
-    body = add_hooks(&body, registration, strict)?;
     for registered in registration.events() {
         body = add_event(&body, registered, registration, strict)?;
     }
@@ -51,11 +50,8 @@ pub fn with_root(body: &str) -> Result<String, SettingsError> {
         return Ok(body.to_owned());
     }
     let newline = newline(body);
-    let gap = if body.is_empty() || body.ends_with('\n') {
-        ""
-    } else {
-        newline
-    };
+    let is_whole = body.is_empty() || body.ends_with('\n');
+    let gap = if is_whole { "" } else { newline };
     Ok(format!("{body}{gap}{{}}{newline}"))
 }
 
@@ -87,30 +83,6 @@ fn remove_stray(document: &Document<'_>, registration: &Registration) -> Option<
     Some(splices.apply(document.text))
 }
 
-/// Adds the entries of all events in one piece where there are no `hooks` yet.
-fn add_hooks(
-    body: &str,
-    registration: &Registration,
-    strict: bool,
-) -> Result<String, SettingsError> {
-    let document = Document::parse(body)?;
-    let (Some(root), None) = (document.root()?, document.hooks()?) else {
-        return Ok(body.to_owned());
-    };
-    let root = Container::from(root);
-    let before = format!("{}{}", newline(body), root.member_indent(&document));
-    let step = indent_step(&document);
-    let events: Vec<String> = registration
-        .events()
-        .map(|registered| {
-            let event = event_property(registered, registration, strict);
-            format!("{before}{step}{event}")
-        })
-        .collect();
-    let hooks = format!("\"hooks\": {{{}{before}}}", events.join(","));
-    Ok(root.append(&document, hooks).apply(body))
-}
-
 fn add_event(
     body: &str,
     registered: RegisteredEvent,
@@ -118,39 +90,46 @@ fn add_event(
     strict: bool,
 ) -> Result<String, SettingsError> {
     let document = Document::parse(body)?;
-    let groups = document.groups(registered.event)?;
+    let wanted = registration.entry(registered, strict);
     let entries = document.becket_entries();
-    let present = entries
-        .iter()
-        .find(|entry| entry.is_in_force && entry.event == registered.event);
-    let splices = match (present, groups, document.hooks()?) {
-        (Some(present), ..) => {
-            let right = registration.entries(registered, strict);
-            if right.iter().any(|entry| is_equal(present, entry)) {
-                return Ok(body.to_owned());
-            }
-            Splices::one(present.entry, registration.entry(registered, strict))
-        }
-        (None, Some(groups), _) => {
-            let group = registration.group(registered, strict);
-            Container::from(groups).append(&document, group)
-        }
-        (None, None, Some(hooks)) => {
-            let event = event_property(registered, registration, strict);
-            Container::from(hooks).append(&document, event)
-        }
-        (None, None, None) => return Ok(body.to_owned()),
+    let mut present = entries.iter().filter(|entry| entry.is_in_force);
+    let Some(present) = present.find(|entry| entry.event == registered.event) else {
+        return append_group(
+            &document,
+            registered.event,
+            format!(r#"{{"hooks": [{wanted}]}}"#),
+        );
     };
-    Ok(splices.apply(body))
+    let mut right = registration.entries(registered, strict).into_iter();
+    if right.any(|entry| is_equal(present, &entry)) {
+        return Ok(body.to_owned());
+    }
+    Ok(Splices::one(present.entry, wanted).apply(body))
 }
 
-fn event_property(
-    registered: RegisteredEvent,
-    registration: &Registration,
-    strict: bool,
-) -> String {
-    let group = registration.group(registered, strict);
-    format!("\"{}\": [{group}]", registered.event)
+/// Returns the settings with a matcher group at the end of an event, which need not be there yet.
+pub fn append_group(
+    document: &Document<'_>,
+    event: &str,
+    group: String,
+) -> Result<String, SettingsError> {
+    let text = document.text;
+    if let Some(groups) = document.groups(event)? {
+        return Ok(Container::from(groups).append(document, group).apply(text));
+    }
+    let event = format!("{}: [{group}]", serde_json::Value::from(event));
+    let splices = match (document.hooks()?, document.root()?) {
+        (Some(hooks), _) => Container::from(hooks).append(document, event),
+        (None, Some(root)) => {
+            let root = Container::from(root);
+            let before = format!("{}{}", newline(text), root.member_indent(document));
+            let step = indent_step(document);
+            let hooks = format!("\"hooks\": {{{before}{step}{event}{before}}}");
+            root.append(document, hooks)
+        }
+        (None, None) => return Ok(text.to_owned()),
+    };
+    Ok(splices.apply(text))
 }
 
 /// Returns true if an entry has the same fields as `wanted`, in any layout.
@@ -208,10 +187,14 @@ pub fn unregister(text: &str, original: &OriginalParts) -> Result<String, Settin
     let text = unregister_status_line(text, original)?;
     let (mark, body) = split_mark(&text);
     let mut body = body.to_owned();
-    while let Some(edited) = remove_first(&Document::parse(&body)?, original)? {
-        body = edited;
+    loop {
+        let document = Document::parse(&body)?;
+        document.root()?;
+        let Some(first) = document.becket_entries().into_iter().next() else {
+            return Ok(format!("{mark}{body}"));
+        };
+        body = remove_entry(&document, &first, original).apply(&body);
     }
-    Ok(format!("{mark}{body}"))
 }
 
 /// Returns the settings without becket's status line.
@@ -222,16 +205,6 @@ pub fn unregister_status_line(
     let (mark, body) = split_mark(text);
     let body = status_line::take_out(body, original.status_line.as_deref())?;
     Ok(format!("{mark}{body}"))
-}
-
-fn remove_first(
-    document: &Document<'_>,
-    original: &OriginalParts,
-) -> Result<Option<String>, SettingsError> {
-    document.root()?;
-    let entries = document.becket_entries();
-    let first = entries.first();
-    Ok(first.map(|entry| remove_entry(document, entry, original).apply(document.text)))
 }
 
 /// Cuts out an entry, or the outermost node around it that holds nothing else.

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::settings::document::{
     Document, PlacedEntry, SettingsError, last, plain, plain_object, split_mark,
 };
-use crate::settings::entries::{OriginalParts, remove_group, with_root};
-use crate::settings::splice::{Container, indent_step, newline};
+use crate::settings::entries::{OriginalParts, append_group, remove_group, with_root};
+use crate::settings::splice::Container;
 
 /// An entry that is not becket's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -44,11 +44,6 @@ impl ForeignEntry {
         let matcher = matcher.map(|matcher| format!("\"matcher\": {matcher}, "));
         let matcher = matcher.unwrap_or_default();
         format!("{{{matcher}\"hooks\": [{}]}}", self.text)
-    }
-
-    fn event_property(&self) -> String {
-        let event = serde_json::Value::from(&*self.event);
-        format!("{event}: [{}]", self.group())
     }
 }
 
@@ -127,18 +122,9 @@ fn put_one_back(document: &Document<'_>, entry: &ForeignEntry) -> Result<String,
         })?;
         last(group, "hooks")?.value.as_array()
     });
-    let splices = match (list, groups, document.hooks()?, document.root()?) {
-        (Some(list), ..) => Container::from(list).append(document, entry.text.clone()),
-        (_, Some(groups), ..) => Container::from(groups).append(document, entry.group()),
-        (_, _, Some(hooks), _) => Container::from(hooks).append(document, entry.event_property()),
-        (_, _, None, Some(root)) => {
-            let root = Container::from(root);
-            let before = format!("{}{}", newline(text), root.member_indent(document));
-            let (step, event) = (indent_step(document), entry.event_property());
-            let hooks = format!("\"hooks\": {{{before}{step}{event}{before}}}");
-            root.append(document, hooks)
-        }
-        (_, _, None, None) => return Ok(text.to_owned()),
+    let Some(list) = list else {
+        return append_group(document, &entry.event, entry.group());
     };
+    let splices = Container::from(list).append(document, entry.text.clone());
     Ok(splices.apply(text))
 }

@@ -87,21 +87,18 @@ fn inspect_event(
     registration: &Registration,
     strict: bool,
 ) -> EventEntry {
-    let mut present = entries
-        .iter()
-        .filter(|entry| entry.event == registered.event);
+    let mut present = entries.iter().filter(|it| it.event == registered.event);
     let first = present.next();
-    let state = match first {
-        None => EntryState::Missing,
-        Some(first) => {
-            let mut wanted = registration.entries(registered, strict).into_iter();
-            let is_right = !first.is_restricted() && wanted.any(|wanted| is_equal(first, &wanted));
-            if is_right && present.next().is_none() {
-                EntryState::Found
-            } else {
-                EntryState::Different
-            }
-        }
+    let is_right = first.is_some_and(|first| {
+        let mut wanted = registration.entries(registered, strict).into_iter();
+        !first.is_restricted() && wanted.any(|wanted| is_equal(first, &wanted))
+    });
+    let state = if first.is_none() {
+        EntryState::Missing
+    } else if is_right && present.next().is_none() {
+        EntryState::Found
+    } else {
+        EntryState::Different
     };
     EventEntry {
         event: registered.event,

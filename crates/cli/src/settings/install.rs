@@ -61,17 +61,20 @@ pub fn init(
 }
 
 fn registered(
-    now: &CurrentSettings<'_>,
+    now: &CurrentSettings,
     registration: &Registration,
     scope: SettingsScope,
     status_line: StatusLine,
 ) -> Result<SettingsEdit, SettingsError> {
     let registration = Registration {
         status_line: now.wants_status_line(scope, status_line),
-        refresh_written: now.record.and_then(|record| refresh_of(&record.written)),
+        refresh_written: now
+            .record
+            .as_ref()
+            .and_then(|record| refresh_of(&record.written)),
         ..registration.clone()
     };
-    let text = now.text.unwrap_or_default();
+    let text = now.text.as_deref().unwrap_or_default();
     let after = if registration.status_line {
         register(text, &registration)?
     } else {
@@ -81,14 +84,13 @@ fn registered(
     Ok(SettingsEdit {
         inspection: inspect(&after, &registration)?,
         record: Some(SettingsRecord {
-            file: now.file.to_string_lossy().into_owned(),
+            file: now.snapshot.path().to_string_lossy().into_owned(),
             original: now.without_becket()?,
             written: after.clone(),
-            made_folder: now.record.is_some_and(|record| record.made_folder),
+            made_folder: now.record.as_ref().is_some_and(|record| record.made_folder),
             no_status_line: !registration.status_line,
         }),
         after: Some(after),
-        back_up: !now.is_as_written(),
     })
 }
 
@@ -113,10 +115,9 @@ pub fn uninit(world: &World, scope: SettingsScope, dry_run: bool) -> Result<Sett
     let registration = registration_of(world, Strict::Keep)?;
     edit(world, scope, dry_run, |now| {
         Ok(SettingsEdit {
-            inspection: inspect(now.text.unwrap_or_default(), &registration)?,
+            inspection: inspect(now.text.as_deref().unwrap_or_default(), &registration)?,
             record: None,
             after: now.without_becket()?,
-            back_up: !now.is_as_written(),
         })
     })
 }
@@ -156,12 +157,14 @@ pub fn registration_for(
     strict: Strict,
     claude: Option<Numbers>,
 ) -> Result<Registration> {
+    let config = world.loader(None).current();
+    let refresh = config.config.statusline.refresh;
     Ok(Registration {
         program: utf8(&world.shim())?,
         home: utf8(world.place.home())?,
         strict,
         status_line: true,
-        refresh: registration::refresh(world),
+        refresh: refresh.map(|refresh| refresh.as_secs()),
         refresh_written: None,
         claude,
         synchronous: registration::synchronous_events(world),
@@ -181,40 +184,87 @@ fn utf8(path: &Path) -> Result<String> {
 
 /// A settings file and its record.
 #[derive(Debug)]
-pub struct CurrentSettings<'a> {
-    pub file: &'a Path,
-    pub text: Option<&'a str>,
-    pub record: Option<&'a SettingsRecord>,
+pub struct CurrentSettings {
+    snapshot: Snapshot,
+    pub text: Option<String>,
+    record: Option<SettingsRecord>,
 }
 
-impl CurrentSettings<'_> {
+impl CurrentSettings {
+    fn read(world: &World, file: &Path) -> Result<Self> {
+        let snapshot = snapshot(file)?;
+        Ok(Self {
+            text: text_of(&snapshot)?,
+            record: SettingsRecord::load(&world.place, snapshot.path()),
+            snapshot,
+        })
+    }
+
     /// Returns true if becket's status line goes into this file. Only the user's own settings get it:
     /// in a project it would hide theirs.
     fn wants_status_line(&self, scope: SettingsScope, wanted: StatusLine) -> bool {
-        match wanted {
-            _ if scope != SettingsScope::User => false,
-            StatusLine::On => true,
-            StatusLine::Off => false,
-            StatusLine::Keep => !self.record.is_some_and(|record| record.no_status_line),
-        }
+        let is_unwanted = self
+            .record
+            .as_ref()
+            .is_some_and(|record| record.no_status_line);
+        scope == SettingsScope::User
+            && match wanted {
+                StatusLine::On => true,
+                StatusLine::Off => false,
+                StatusLine::Keep => !is_unwanted,
+            }
     }
 
     fn original_parts(&self) -> OriginalParts {
-        let original = self.record.and_then(|record| record.original.as_deref());
+        let original = self
+            .record
+            .as_ref()
+            .and_then(|record| record.original.as_deref());
         original.map(OriginalParts::of).unwrap_or_default()
     }
 
     fn without_becket(&self) -> Result<Option<String>, SettingsError> {
-        match self.text {
-            Some(text) => undo(text, self.record),
+        match &self.text {
+            Some(text) => undo(text, self.record.as_ref()),
             None => Ok(None),
         }
     }
 
-    /// Returns true if the file is what `init` wrote, to the last byte, so that it needs no backup.
-    fn is_as_written(&self) -> bool {
-        let written = self.record.map(|record| record.written.as_str());
-        written.is_some() && written == self.text
+    /// Writes an edit. A file that is what `init` wrote, to the last byte, gets no backup. Returns false
+    /// if another program wrote the file in between.
+    fn write(
+        &self,
+        world: &World,
+        scope: SettingsScope,
+        change: &mut FileChange,
+        record: Option<SettingsRecord>,
+    ) -> Result<bool> {
+        let (place, file) = (&world.place, self.snapshot.path());
+        let old = self.record.as_ref();
+        if change.changed() {
+            let made_folder = prepare(&self.snapshot, scope)?;
+            // The record comes first: without the change it does no harm, but a change needs its record.
+            if let Some(mut record) = record.clone() {
+                record.made_folder |= made_folder;
+                record.save(place, file)?;
+            }
+            let is_as_written = old.map(|old| &old.written) == self.text.as_ref();
+            if !change.write(&self.snapshot, scope, !is_as_written)? {
+                return Ok(false);
+            }
+        }
+        let Some(record) = record else {
+            if change.after.is_none() && old.is_some_and(|old| old.made_folder) {
+                // The folder stays if anything is in it.
+                drop(fs::remove_dir(self.snapshot.folder()));
+            }
+            remove_record(&record_path(place, file))?;
+            return Ok(true);
+        };
+        if old.is_some_and(|old| record.no_status_line != old.no_status_line) {
+            record.save(place, file)?;
+        }
+        Ok(true)
     }
 }
 
@@ -224,7 +274,6 @@ pub struct SettingsEdit {
     pub after: Option<String>,
     /// The new record. `None` removes the old one.
     pub record: Option<SettingsRecord>,
-    pub back_up: bool,
     pub inspection: Inspection,
 }
 
@@ -233,31 +282,15 @@ pub fn edit(
     world: &World,
     scope: SettingsScope,
     dry_run: bool,
-    plan: impl Fn(&CurrentSettings<'_>) -> Result<SettingsEdit, SettingsError>,
+    plan: impl Fn(&CurrentSettings) -> Result<SettingsEdit, SettingsError>,
 ) -> Result<SettingsOutcome> {
     let asked = scope.file(world)?;
-    let lock = if dry_run {
-        None
-    } else {
-        Some(take_lock(world)?)
-    };
-    let outcome = retry(&asked, || {
-        let snapshot = snapshot(&asked)?;
-        let before = text_of(&snapshot)?;
-        let old = SettingsRecord::load(&world.place, snapshot.path());
-        let now = CurrentSettings {
-            file: snapshot.path(),
-            text: before.as_deref(),
-            record: old.as_ref(),
-        };
+    let _lock = take_lock(world, dry_run)?;
+    retry(&asked, || {
+        let now = CurrentSettings::read(world, &asked)?;
         let edit = plan(&now).map_err(|error| unreadable(&asked, &error))?;
-        let mut change = FileChange {
-            file: snapshot.path().to_path_buf(),
-            before,
-            after: edit.after.clone(),
-            backup: None,
-        };
-        if !dry_run && !write(world, scope, &snapshot, &mut change, &edit, old.as_ref())? {
+        let mut change = FileChange::new(&now.snapshot, now.text.clone(), edit.after);
+        if !dry_run && !now.write(world, scope, &mut change, edit.record)? {
             return Ok(None);
         }
         Ok(Some(SettingsOutcome {
@@ -265,43 +298,5 @@ pub fn edit(
             change,
             inspection: edit.inspection,
         }))
-    });
-    drop(lock);
-    outcome
-}
-
-/// Writes an edit. Returns false if another program wrote the file in between.
-fn write(
-    world: &World,
-    scope: SettingsScope,
-    snapshot: &Snapshot,
-    change: &mut FileChange,
-    edit: &SettingsEdit,
-    old: Option<&SettingsRecord>,
-) -> Result<bool> {
-    let file = snapshot.path();
-    if change.changed() {
-        let made_folder = prepare(snapshot, scope)?;
-        // The record comes first: without the change it does no harm, but a change needs its record.
-        if let Some(mut record) = edit.record.clone() {
-            record.made_folder |= made_folder;
-            record.save(&world.place, file)?;
-        }
-        if !change.write(snapshot, scope, edit.back_up)? {
-            return Ok(false);
-        }
-    }
-    if let (Some(record), Some(old)) = (&edit.record, old)
-        && record.no_status_line != old.no_status_line
-    {
-        record.save(&world.place, file)?;
-    }
-    if edit.record.is_none() {
-        if change.after.is_none() && old.is_some_and(|record| record.made_folder) {
-            // The folder stays if anything is in it.
-            drop(fs::remove_dir(snapshot.folder()));
-        }
-        remove_record(&record_path(&world.place, file))?;
-    }
-    Ok(true)
+    })
 }

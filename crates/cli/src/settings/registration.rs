@@ -9,6 +9,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use becket_engine::hooks::Hook;
 use becket_wire::Place;
+use becket_wire::event::EventName;
 use serde_json::{Value, json};
 
 use crate::claude::Numbers;
@@ -22,16 +23,19 @@ use crate::world::{World, project_of};
 pub struct RegisteredEvent {
     pub event: &'static str,
     /// The number of seconds until Claude Code gives up on the hook.
-    pub timeout: u32,
+    pub timeout: u64,
     /// True if Claude Code does not wait for the hook, so that it cannot answer.
     pub asynchronous: bool,
-    /// The oldest Claude Code that was seen to know the event. Older ones warn of it at every start.
-    pub since: Numbers,
 }
 
 impl RegisteredEvent {
-    const fn since(self, since: Numbers) -> Self {
-        Self { since, ..self }
+    pub fn new(name: &'static str) -> Self {
+        let event = EventName::from(name);
+        Self {
+            event: name,
+            timeout: event.waits().as_secs(),
+            asynchronous: event.comes_late(),
+        }
     }
 
     /// Returns the event as one on which Claude Code waits, as long as on all others.
@@ -45,62 +49,50 @@ impl RegisteredEvent {
 }
 
 /// The number of seconds that Claude Code waits for a hook without a `timeout`.
-const DEFAULT_TIMEOUT: u32 = 600;
-
-const fn sync(event: &'static str, timeout: u32) -> RegisteredEvent {
-    RegisteredEvent {
-        event,
-        timeout,
-        asynchronous: false,
-        since: [0; 3],
-    }
-}
-
-const fn asynchronous(event: &'static str) -> RegisteredEvent {
-    RegisteredEvent {
-        event,
-        timeout: 10,
-        asynchronous: true,
-        since: [0; 3],
-    }
-}
-
-const WITH_BATCHES: Numbers = [2, 1, 139];
-const WITH_MODEL_SWITCHES: Numbers = [2, 1, 260];
+const DEFAULT_TIMEOUT: u64 = 600;
 
 /// Every event that Claude Code knows, except `NOT_REGISTERED`.
-pub const REGISTERED: &[RegisteredEvent] = &[
-    sync("SessionStart", 600),
-    sync("SessionEnd", 10),
-    sync("Setup", 600),
-    sync("UserPromptSubmit", 60),
-    sync("UserPromptExpansion", 600).since(WITH_BATCHES),
-    sync("PreToolUse", 600),
-    sync("PermissionRequest", 600),
-    sync("PermissionDenied", 600),
-    sync("PostToolUse", 600),
-    sync("PostToolUseFailure", 600),
-    sync("PostToolBatch", 600).since(WITH_BATCHES),
-    sync("Stop", 600),
-    sync("StopFailure", 600),
-    sync("SubagentStart", 600),
-    sync("SubagentStop", 600),
-    sync("PreCompact", 600),
-    sync("PostCompact", 600),
-    sync("PreModelSwitch", 600).since(WITH_MODEL_SWITCHES),
-    sync("PostModelSwitch", 600).since(WITH_MODEL_SWITCHES),
-    sync("TeammateIdle", 600),
-    sync("TaskCreated", 600),
-    sync("TaskCompleted", 600),
-    sync("Elicitation", 600),
-    sync("ElicitationResult", 600),
-    sync("ConfigChange", 600),
-    asynchronous("Notification"),
-    asynchronous("InstructionsLoaded"),
-    asynchronous("CwdChanged"),
-    asynchronous("FileChanged"),
-    asynchronous("DirectoryAdded").since(WITH_MODEL_SWITCHES),
+pub const REGISTERED: &[&str] = &[
+    "SessionStart",
+    "SessionEnd",
+    "Setup",
+    "UserPromptSubmit",
+    "UserPromptExpansion",
+    "PreToolUse",
+    "PermissionRequest",
+    "PermissionDenied",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "PostToolBatch",
+    "Stop",
+    "StopFailure",
+    "SubagentStart",
+    "SubagentStop",
+    "PreCompact",
+    "PostCompact",
+    "PreModelSwitch",
+    "PostModelSwitch",
+    "TeammateIdle",
+    "TaskCreated",
+    "TaskCompleted",
+    "Elicitation",
+    "ElicitationResult",
+    "ConfigChange",
+    "Notification",
+    "InstructionsLoaded",
+    "CwdChanged",
+    "FileChanged",
+    "DirectoryAdded",
 ];
+
+/// Returns the oldest Claude Code that was seen to know an event. Older ones warn of it at every start.
+fn known_since(event: &str) -> Numbers {
+    match event {
+        "UserPromptExpansion" | "PostToolBatch" => [2, 1, 139],
+        "PreModelSwitch" | "PostModelSwitch" | "DirectoryAdded" => [2, 1, 260],
+        _ => [0; 3],
+    }
+}
 
 /// The events that becket is not registered for. A hook on `WorktreeCreate` replaces git, and
 /// `WorktreeRemove` belongs to it. `MessageDisplay` would start a process for each piece of text.
@@ -152,8 +144,8 @@ impl Registration {
     /// Returns the events that this Claude Code knows.
     pub fn events(&self) -> impl Iterator<Item = RegisteredEvent> {
         let all = REGISTERED.iter().copied();
-        let known = all.filter(|registered| self.claude.is_none_or(|it| it >= registered.since));
-        known.map(|registered| {
+        let known = all.filter(|event| self.claude.is_none_or(|it| it >= known_since(event)));
+        known.map(RegisteredEvent::new).map(|registered| {
             if registered.asynchronous && self.synchronous.contains(registered.event) {
                 registered.synchronous()
             } else {
@@ -179,13 +171,18 @@ impl Registration {
 
     /// Returns the text of one entry for another place than a settings file, which `from` names.
     pub fn entry_from(&self, from: &str, registered: RegisteredEvent, strict: bool) -> String {
-        let args = ["--event", registered.event, "--from", from];
-        let args: Vec<String> = args.iter().copied().map(quoted).collect();
+        let args = [
+            "--event",
+            registered.event,
+            "--from",
+            from,
+            "--home",
+            &self.home,
+        ];
         let mut entry = format!(
-            r#"{{"type": "command", "command": {}, "args": [{}, "--home", {}], "timeout": {}"#,
+            r#"{{"type": "command", "command": {}, "args": [{}], "timeout": {}"#,
             quoted(&self.program),
-            args.join(", "),
-            quoted(&self.home),
+            args.map(quoted).join(", "),
             registered.timeout,
         );
         if registered.asynchronous {
@@ -197,11 +194,6 @@ impl Registration {
         entry.push('}');
         entry
     }
-
-    /// Returns the text of a matcher group that holds only one entry.
-    pub fn group(&self, registered: RegisteredEvent, strict: bool) -> String {
-        format!(r#"{{"hooks": [{}]}}"#, self.entry(registered, strict))
-    }
 }
 
 /// Returns the hooks of the plugin: the same events, with programs that are found in PATH.
@@ -212,10 +204,9 @@ fn plugin_hooks() -> String {
         event,
         timeout,
         asynchronous,
-        ..
-    } in REGISTERED
+    } in REGISTERED.iter().copied().map(RegisteredEvent::new)
     {
-        let more = if *asynchronous {
+        let more = if asynchronous {
             r#", "async": true"#
         } else {
             ""
@@ -346,13 +337,6 @@ pub fn is_registered_here(world: &World, sources: Option<&str>) -> bool {
     })
 }
 
-/// Returns the number of seconds after which Claude Code draws the status line again, by the config.
-pub fn refresh(world: &World) -> Option<u64> {
-    let config = world.loader(None).current();
-    let refresh = config.config.statusline.refresh?;
-    Some(refresh.as_secs())
-}
-
 /// Returns the asynchronous events that have a hook which is on and not asynchronous itself. A hook of
 /// a project that is not trusted counts too, since the registration outlives that question.
 pub fn synchronous_events(world: &World) -> BTreeSet<String> {
@@ -441,8 +425,6 @@ mod tests {
     use std::collections::BTreeSet;
     use std::fs;
 
-    use becket_wire::event::EventName;
-
     use crate::settings::Strict;
     use crate::settings::tests::files::Home;
 
@@ -450,12 +432,11 @@ mod tests {
 
     #[test]
     fn every_event_is_registered_or_left_out_on_purpose() {
-        let registered = REGISTERED.iter().map(|registered| registered.event);
         for event in EventName::ALL {
-            let here = REGISTERED.iter().any(|it| it.event == event.as_str());
+            let here = REGISTERED.contains(&event.as_str());
             assert_eq!(event.is_registered(), here, "{event}");
         }
-        let mut here: Vec<_> = registered.chain(NOT_REGISTERED.iter().copied()).collect();
+        let mut here = [REGISTERED, NOT_REGISTERED].concat();
         let mut known: Vec<_> = EventName::ALL.iter().map(EventName::as_str).collect();
         here.sort_unstable();
         known.sort_unstable();

@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use jsonc_parser::ast::{Array, Object};
 use jsonc_parser::common::Ranged;
+use jsonc_parser::tokens::Token;
 
-use crate::settings::document::{Document, Token, TokenKind};
+use crate::settings::document::{Document, is_comment, range_of};
 
 /// The ranges of an object or an array and of its members.
 #[derive(Debug)]
@@ -26,10 +27,6 @@ impl From<&Array<'_>> for Container {
     fn from(array: &Array<'_>) -> Self {
         Self::new(array, &array.elements, true)
     }
-}
-
-fn range_of(node: &impl Ranged) -> Range<usize> {
-    node.start()..node.end()
 }
 
 impl Container {
@@ -69,17 +66,17 @@ impl Container {
     ) -> Splices {
         let mut splices = Splices::default();
         let comma = document.comma_after(last.end);
-        match comma {
+        match &comma {
             Some(_) => member.push(','),
             None => splices.insert(last.end, ","),
         }
         // A comment behind the last member on its line stays with that member.
         let mut at = comma.map_or(last.end, |comma| comma.end);
         while let Some(next) = document.token_after(at)
-            && next.is_comment()
-            && !has_newline(&document.text[at..next.start])
+            && is_comment(next)
+            && !has_newline(&document.text[at..next.start()])
         {
-            at = next.end;
+            at = next.end();
         }
         splices.insert(at, format!("{before}{member}"));
         splices
@@ -94,14 +91,12 @@ impl Container {
         } else {
             format!("{}{}", newline(text), line_indent(text, self.start))
         };
-        match document
-            .token_before(self.end - 1)
-            .filter(|token| token.is_comment())
-        {
-            Some(comment) if has_newline(&text[comment.end..self.end]) => {
-                splices.insert(comment.end, format!("{before}{member}"));
+        let token = document.token_before(self.end - 1);
+        match token.filter(|token| is_comment(token)) {
+            Some(comment) if has_newline(&text[comment.end()..self.end]) => {
+                splices.insert(comment.end(), format!("{before}{member}"));
             }
-            Some(comment) => splices.insert(comment.end, format!("{before}{member}{closing}")),
+            Some(comment) => splices.insert(comment.end(), format!("{before}{member}{closing}")),
             None if self.is_array => splices.replace(self.inside(), member),
             None => splices.replace(self.inside(), format!("{before}{member}{closing}")),
         }
@@ -118,8 +113,9 @@ impl Container {
             splices.delete(self.inside());
             return splices;
         }
-        let cut = match (comma, document.token_after(member.end)) {
-            (Some(comma), Some(next)) if comma == next => member.start..comma.end,
+        let next = document.token_after(member.end).map(range_of);
+        let cut = match &comma {
+            Some(comma) if next.as_ref() == Some(comma) => member.start..comma.end,
             _ => member.clone(),
         };
         // The member's own comma goes too. If the last member has none, the comma before it goes.
@@ -128,7 +124,7 @@ impl Container {
             comma => comma,
         };
         if let Some(comma) = comma.filter(|comma| comma.end != cut.end) {
-            splices.delete(comma.start..comma.end);
+            splices.delete(comma);
         }
         splices.delete(self.with_gap(document, &cut));
         splices
@@ -143,23 +139,23 @@ impl Container {
             return cut.clone();
         };
         let text = document.text;
-        let breaks_before = has_newline(&text[previous.end..cut.start]);
-        let breaks_after = has_newline(&text[cut.end..next.start]);
-        if keeps_gap_before(previous, next, breaks_before, breaks_after) {
-            return cut.start..next.start;
+        let breaks_before = has_newline(&text[previous.end()..cut.start]);
+        let breaks_after = has_newline(&text[cut.end..next.start()]);
+        if keeps_gap_before(&previous.token, &next.token, breaks_before, breaks_after) {
+            return cut.start..next.start();
         }
         // Blanks before the end of the line would become part of a line comment.
-        let blanks = match previous.kind {
-            TokenKind::LineComment => text[cut.end..].find(['\n', '\r']).unwrap_or_default(),
+        let blanks = match previous.token {
+            Token::CommentLine(_) => text[cut.end..].find(['\n', '\r']).unwrap_or_default(),
             _ => 0,
         };
-        previous.end..cut.end + blanks
+        previous.end()..cut.end + blanks
     }
 
     fn has_comment_around(&self, document: &Document<'_>, member: &Range<usize>) -> bool {
         document.tokens.iter().any(|token| {
-            let inside = self.start < token.start && token.end < self.end;
-            token.is_comment() && inside && !member.contains(&token.start)
+            let inside = self.start < token.start() && token.end() < self.end;
+            is_comment(token) && inside && !member.contains(&token.start())
         })
     }
 
@@ -182,13 +178,13 @@ impl Container {
 
 /// Returns true if the white space before a range that is cut out stays, and the one after it goes.
 /// `before` and `after` are true if these break the line.
-fn keeps_gap_before(previous: Token, next: Token, before: bool, after: bool) -> bool {
-    match (previous.kind, next.kind) {
+fn keeps_gap_before(previous: &Token<'_>, next: &Token<'_>, before: bool, after: bool) -> bool {
+    match (previous, next) {
         // Text that moves behind a line comment would become part of it.
-        (TokenKind::LineComment, _) if !after => true,
-        (_, TokenKind::Close) => false,
+        (Token::CommentLine(_), _) if !after => true,
+        (_, Token::CloseBrace | Token::CloseBracket) => false,
         _ if after => false,
-        (TokenKind::Open, _) => true,
+        (Token::OpenBrace | Token::OpenBracket, _) => true,
         _ => before,
     }
 }
@@ -220,10 +216,10 @@ fn line_indent(text: &str, at: usize) -> &str {
 /// Returns one step of indentation: what the first deeper line has more than the line of the root.
 pub fn indent_step<'a>(document: &Document<'a>) -> &'a str {
     let text = document.text;
-    let code = document.tokens.iter().filter(|token| !token.is_comment());
+    let code = document.tokens.iter().filter(|token| !is_comment(token));
     let mut indents = code
-        .filter(|token| begins_line(text, token.start))
-        .map(|token| line_indent(text, token.start));
+        .filter(|token| begins_line(text, token.start()))
+        .map(|token| line_indent(text, token.start()));
     let root = indents.next().unwrap_or_default();
     let mut steps = indents.filter_map(|indent| indent.strip_prefix(root));
     steps.find(|step| !step.is_empty()).unwrap_or("  ")

@@ -5,7 +5,7 @@ use jsonc_parser::ast::{Object, ObjectProp, Value};
 use jsonc_parser::common::Ranged;
 
 use crate::settings::document::{
-    Document, SettingsError, last, named, plain, plain_object, split_mark, string,
+    Document, SettingsError, is_last, last, named, plain, plain_object, split_mark, string,
 };
 use crate::settings::registration::Registration;
 use crate::settings::splice::{Container, Splices};
@@ -81,8 +81,7 @@ pub fn take_out(body: &str, before: Option<&str>) -> Result<String, SettingsErro
         let Some(becket) = named(root, KEY).find(|property| is_becket_line(&property.value)) else {
             return Ok(body);
         };
-        let is_last = last(root, KEY).is_some_and(|last| last.range == becket.range);
-        let splices = match before.filter(|_| is_last) {
+        let splices = match before.filter(|_| is_last(root, becket)) {
             Some(before) => Splices::one(&becket.value, before),
             None => Container::from(root).remove(&document, becket),
         };
@@ -132,8 +131,10 @@ pub fn is_becket_line(value: &Value<'_>) -> bool {
 
 fn becket_command<'d>(value: &'d Value<'_>) -> Option<&'d str> {
     let object = value.as_object()?;
-    let command =
-        string(object, "command").filter(|_| string(object, "type") == Some("command"))?;
+    if string(object, "type") != Some("command") {
+        return None;
+    }
+    let command = string(object, "command")?;
     let words = words(command)?;
     let (program, args) = words.split_first()?;
     let is_becket = match program.rsplit('/').next()? {
@@ -192,9 +193,7 @@ fn wanted_text(
 fn other_members<'d, 'a>(object: &'d Object<'a>) -> Vec<&'d ObjectProp<'a>> {
     let mut members: Vec<_> = object.properties.iter().collect();
     members.retain(|member| {
-        let name = member.name.as_str();
-        let is_last = last(object, name).is_some_and(|last| last.range == member.range);
-        is_last && !matches!(name, "type" | "command")
+        is_last(object, member) && !matches!(member.name.as_str(), "type" | "command")
     });
     members
 }
@@ -228,22 +227,13 @@ pub fn words(line: &str) -> Option<Vec<String>> {
     while let Some(c) = characters.next() {
         match c {
             ' ' | '\t' => words.extend(word.take()),
-            '\'' => {
+            '\'' | '"' => {
                 let word = word.get_or_insert_default();
                 loop {
                     match characters.next()? {
-                        '\'' => break,
-                        c => word.push(c),
-                    }
-                }
-            }
-            '"' => {
-                let word = word.get_or_insert_default();
-                loop {
-                    match characters.next()? {
-                        '"' => break,
-                        '$' | '`' | '\\' => return None,
-                        c => word.push(c),
+                        end if end == c => break,
+                        '$' | '`' | '\\' if c == '"' => return None,
+                        inside => word.push(inside),
                     }
                 }
             }

@@ -9,7 +9,7 @@ use jsonc_parser::common::Ranged;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::settings::document::{Document, named, plain_object, split_mark};
+use crate::settings::document::{Document, is_comment, named, plain_object, range_of, split_mark};
 use crate::settings::entries::{OriginalParts, make_synchronous, register, unregister, value};
 use crate::settings::inspection::{EntryState, inspect};
 use crate::settings::registration::{REGISTERED, Registration, Strict, is_becket};
@@ -345,14 +345,14 @@ fn has_hollow(text: &str) -> bool {
     };
     root.properties.is_empty()
         || hooks.is_some_and(|hooks| hooks.properties.is_empty())
-        || REGISTERED.iter().any(|registered| hollow(registered.event))
+        || REGISTERED.iter().any(|registered| hollow(registered))
 }
 
 fn tokens(text: &str) -> Vec<String> {
     let document = Document::parse(split_mark(text).1).unwrap();
     let tokens = document.tokens.iter();
     tokens
-        .map(|token| document.text[token.start..token.end].to_owned())
+        .map(|token| document.text[range_of(token)].to_owned())
         .collect()
 }
 
@@ -370,10 +370,10 @@ fn comments(text: &str) -> Vec<String> {
             .iter()
             .any(|place| place.start < at && at < place.end)
     };
-    let tokens = document.tokens.iter().filter(|token| token.is_comment());
-    let theirs = tokens.filter(|token| is_theirs(token.start));
+    let tokens = document.tokens.iter().filter(|token| is_comment(token));
+    let theirs = tokens.filter(|token| is_theirs(token.start()));
     theirs
-        .map(|token| document.text[token.start..token.end].to_owned())
+        .map(|token| document.text[range_of(token)].to_owned())
         .collect()
 }
 
@@ -417,10 +417,10 @@ fn outside_comments(text: &str, entries: &[ForeignEntry]) -> Vec<String> {
         });
         gone.any(|one| one.entry.range.start < at && at < one.entry.range.end)
     };
-    let comments = document.tokens.iter().filter(|token| token.is_comment());
-    let outside = comments.filter(|token| !gone(token.start));
+    let comments = document.tokens.iter().filter(|token| is_comment(token));
+    let outside = comments.filter(|token| !gone(token.start()));
     outside
-        .map(|token| document.text[token.start..token.end].trim_end().to_owned())
+        .map(|token| document.text[range_of(token)].trim_end().to_owned())
         .collect()
 }
 

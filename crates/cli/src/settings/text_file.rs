@@ -36,6 +36,16 @@ pub struct FileChange {
 }
 
 impl FileChange {
+    /// Returns a change of the file that `snapshot` read.
+    pub fn new(snapshot: &Snapshot, before: Option<String>, after: Option<String>) -> Self {
+        Self {
+            file: snapshot.path().to_path_buf(),
+            before,
+            after,
+            backup: None,
+        }
+    }
+
     pub fn changed(&self) -> bool {
         self.before != self.after
     }
@@ -82,33 +92,24 @@ impl FileChange {
             return Ok(true);
         }
         prepare(snapshot, scope)?;
-        let is_written = self.write_with_backup(snapshot, scope.modes().1, back_up);
-        is_written.map_err(|error| unwritable(snapshot.path(), &error))
-    }
-
-    fn write_with_backup(
-        &mut self,
-        snapshot: &Snapshot,
-        mode: u32,
-        back_up: bool,
-    ) -> io::Result<bool> {
-        let backup = if back_up {
-            let now = local_time::now().strftime("%Y%m%d-%H%M%S").to_string();
-            snapshot.copy_beside(&format!("{BACKUP_MARK}{now}"))?
-        } else {
-            None
-        };
+        let failed = |error| unwritable(snapshot.path(), &error);
+        let now = local_time::now().strftime("%Y%m%d-%H%M%S");
+        let suffix = format!("{BACKUP_MARK}{now}");
+        let backup = back_up.then(|| snapshot.copy_beside(&suffix)).transpose();
+        let backup = backup.map_err(failed)?.flatten();
         let after = self.after.as_deref().map(str::as_bytes);
-        let attempt = snapshot.replace_or_remove(after, mode);
-        if matches!(attempt, Ok(Attempt::Done)) {
-            if let Some(backup) = &backup {
-                remove_old_backups(snapshot.path(), backup);
+        let attempt = snapshot.replace_or_remove(after, scope.modes().1);
+        let is_done = matches!(attempt, Ok(Attempt::Done));
+        match backup {
+            Some(backup) if is_done => {
+                remove_old_backups(snapshot.path(), &backup);
+                self.backup = Some(backup);
             }
-            self.backup = backup;
-        } else if let Some(backup) = backup {
-            drop(fs::remove_file(backup));
+            Some(backup) => drop(fs::remove_file(backup)),
+            None => {}
         }
-        Ok(attempt? == Attempt::Done)
+        attempt.map_err(failed)?;
+        Ok(is_done)
     }
 }
 
@@ -157,26 +158,32 @@ pub fn edit_text(
     })
 }
 
-/// Takes the lock that every writer of settings files holds.
-pub fn take_lock(world: &World) -> Result<fs::File> {
+/// Takes the lock that every writer of settings files holds. A dry run needs none.
+pub fn take_lock(world: &World, dry_run: bool) -> Result<Option<fs::File>> {
+    if dry_run {
+        return Ok(None);
+    }
     let path = world.place.run().join("settings.lock");
-    replace::lock(&path, LOCK_WAIT).map_err(|error| {
-        let failure = if error.kind() == ErrorKind::TimedOut {
+    replace::lock(&path, LOCK_WAIT).map(Some).map_err(|error| {
+        if error.kind() == ErrorKind::TimedOut {
             let what = format!("another becket holds {}", path.display());
-            Failure::new(Code::TimedOut, what)
-                .hint("wait for the other init, uninit or adopt, or end it")
-        } else {
-            let what = format!("could not lock {}: {error}", path.display());
-            Failure::new(Code::Failed, what)
-                .hint("becket's home must be writable; --home names another")
-        };
-        failure.into()
+            let hint = "wait for the other init, uninit or adopt, or end it";
+            return Failure::new(Code::TimedOut, what).hint(hint).into();
+        }
+        let what = format!("could not lock {}: {error}", path.display());
+        let hint = "becket's home must be writable; --home names another";
+        Failure::new(Code::Failed, what).hint(hint).into()
     })
 }
 
 /// Returns the text of a settings file, or `None` if there is no file.
 pub fn read(file: &Path) -> Result<Option<String>> {
     text_of(&snapshot(file)?)
+}
+
+/// Returns the path of a file after all links.
+pub fn real_path(file: &Path) -> PathBuf {
+    replace::resolve(file).unwrap_or_else(|_| file.to_path_buf())
 }
 
 pub fn snapshot(file: &Path) -> Result<Snapshot> {
@@ -187,20 +194,12 @@ pub fn text_of(snapshot: &Snapshot) -> Result<Option<String>> {
     let Some(bytes) = snapshot.bytes() else {
         return Ok(None);
     };
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Ok(Some(text.to_owned())),
-        Err(error) => {
-            let good = &bytes[..error.valid_up_to()];
-            let line = good.split(|&byte| byte == b'\n');
-            let column = line.clone().next_back().map_or(0, <[u8]>::len) + 1;
-            let error = SettingsError {
-                line: line.count(),
-                column,
-                what: String::from("not UTF-8"),
-            };
-            Err(unreadable(snapshot.path(), &error))
-        }
-    }
+    let text = str::from_utf8(bytes).map_err(|error| {
+        let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+        let error = SettingsError::after(&before, "not UTF-8");
+        unreadable(snapshot.path(), &error)
+    })?;
+    Ok(Some(text.to_owned()))
 }
 
 pub fn unreadable(file: &Path, error: &SettingsError) -> anyhow::Error {
@@ -211,13 +210,11 @@ pub fn unreadable(file: &Path, error: &SettingsError) -> anyhow::Error {
 
 pub fn unwritable(file: &Path, error: &io::Error) -> anyhow::Error {
     let what = format!("could not write {}: {error}", file.display());
-    let failure = Failure::new(Code::Failed, what);
-    match error.kind() {
-        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => failure
-            .hint("make the file and its folder writable, then try again")
-            .into(),
-        _ => failure.into(),
+    let mut failure = Failure::new(Code::Failed, what);
+    if let ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem = error.kind() {
+        failure = failure.hint("make the file and its folder writable, then try again");
     }
+    failure.into()
 }
 
 /// The number of newest backups that stay. The first one stays too: it is the file before becket.

@@ -12,7 +12,7 @@ use becket_wire::Place;
 use crate::settings::edit_text;
 use becket_engine::replace;
 
-const BEGIN: &str = "# >>> becket: added by `becket init --tmux`, taken out by `becket uninit` >>>";
+const BEGIN: &str = "# >>> becket: added by `becket up --tmux`, taken out by `becket down` >>>";
 const END: &str = "# <<< becket <<<";
 
 const HOOKS: [&str; 4] = [
@@ -129,13 +129,8 @@ pub fn unload(server: &TmuxServer) -> Result<(), TmuxError> {
     let status = server.run(&[tmux_command(&["show-options", "-gv", "status-right"])])?;
     let status = status.trim_end_matches('\n');
     if status.contains(IN_STATUS) {
-        let without = status.replace(IN_STATUS, "");
-        commands.push(tmux_command(&[
-            "set-option",
-            "-g",
-            "status-right",
-            &without,
-        ]));
+        let rest = status.replace(IN_STATUS, "");
+        commands.push(tmux_command(&["set-option", "-g", "status-right", &rest]));
     }
     // A key that is not bound is an error to tmux 3.3.
     let key = server.run(&[tmux_command(&["list-keys", "-T", "prefix", KEY])]);

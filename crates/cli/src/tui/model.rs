@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use becket_engine::session::PROCESS_GONE;
 use becket_wire::effort::EffortBrief;
-use becket_wire::log::RAN_DENIED;
+use becket_wire::log::{AnswerWord, RAN_DENIED};
 use becket_wire::rpc::EventRow;
 use becket_wire::session::{Display, SessionRow};
 
@@ -482,8 +482,8 @@ impl EventLine {
         let event = row.event.clone().unwrap_or_else(|| "?".to_owned());
         let (mut tone, mut about) = (tone(&event), event_line::about(row));
         if let Some(decision) = &row.decision {
-            tone = match decision.answer.as_str() {
-                "deny" | "block" => Tone::Error,
+            tone = match decision.answer {
+                AnswerWord::Deny | AnswerWord::Block => Tone::Error,
                 _ => Tone::Attention,
             };
             about = format!("{}: {about}", event_line::decision(decision));

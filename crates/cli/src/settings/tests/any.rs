@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::registration;
-use crate::settings::registration::REGISTERED;
+use crate::settings::registration::{REGISTERED, RegisteredEvent};
 
 #[derive(Debug, Clone)]
 pub enum Node {
@@ -108,7 +108,7 @@ fn hooks(entry: BoxedStrategy<Node>) -> impl Strategy<Value = Node> {
 
 fn event() -> impl Strategy<Value = String> {
     prop_oneof![
-        8 => select(REGISTERED).prop_map(|registered| quoted(registered.event)),
+        8 => select(REGISTERED).prop_map(quoted),
         1 => Just(quoted("WorktreeCreate")),
         1 => Just(quoted("SomethingNew")),
         1 => Just(String::from(r#""St\u006fp""#)),
@@ -156,7 +156,8 @@ fn entry() -> impl Strategy<Value = Node> {
 }
 
 fn ours() -> impl Strategy<Value = Node> {
-    let right = select(REGISTERED).prop_map(|event| Node::Raw(registration().entry(event, false)));
+    let right = select(REGISTERED)
+        .prop_map(|event| Node::Raw(registration().entry(RegisteredEvent::new(event), false)));
     let wrong = select(&[
         r#"{"type": "command", "command": "/old/becket-hook", "args": ["--event", "Stop"]}"#,
         r#"{"command": "becket-hook", "type": "command"}"#,

@@ -294,15 +294,14 @@ fn outrun(home: &Home, times: usize) -> anyhow::Result<SettingsOutcome> {
     edit(&home.world, SettingsScope::User, false, |now| {
         let lock = fs::File::open(home.world.place.run().join("settings.lock")).unwrap();
         assert!(lock.try_lock().is_err(), "the lock is held all the time");
-        let text = now.text.unwrap_or_default();
+        let text = now.text.as_deref().unwrap_or_default();
         if left.get() > 0 {
             left.set(left.get() - 1);
-            fs::write(now.file, format!("{text}// theirs {}\n", left.get())).unwrap();
+            fs::write(home.file(), format!("{text}// theirs {}\n", left.get())).unwrap();
         }
         Ok(SettingsEdit {
             after: Some(format!("{text}// ours\n")),
             record: None,
-            back_up: true,
             inspection: inspect(text, &registration())?,
         })
     })
