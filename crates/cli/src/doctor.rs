@@ -365,11 +365,8 @@ fn database(world: &World) -> Vec<DoctorCheck> {
         let fix = "becket events --limit 500 shows it";
         checks.push(DoctorCheck::warning("events", what, fix));
     }
-    for entry in fs::read_dir(world.place.home())
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
+    let entries = fs::read_dir(world.place.home()).into_iter().flatten();
+    for entry in entries.flatten() {
         let file_name = entry.file_name().to_string_lossy().into_owned();
         // The files `-wal` and `-shm` belong to the database beside them.
         if file_name.starts_with("becket.db.damaged-") && !file_name.ends_with(['l', 'm']) {
