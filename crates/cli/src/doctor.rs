@@ -265,13 +265,13 @@ fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<DoctorCheck>) {
     };
     let since = timestamp(status.started_at);
     let what = format!("{}, pid {}, since {since}", status.version, status.pid);
-    let mut checks = vec![if status.version < Version::current() {
+    let running = if status.version < Version::current() {
         let what = format!("{what}; older than this becket");
         DoctorCheck::warning("daemon", what, RESTART)
     } else {
         DoctorCheck::good("daemon", what)
-    }];
-    checks.push(DoctorCheck::good("socket", status.socket));
+    };
+    let mut checks = vec![running, DoctorCheck::good("socket", status.socket)];
     let known: Vec<String> = config.problems.iter().map(ToString::to_string).collect();
     for trouble in status.troubles {
         if !known.contains(&trouble) {

@@ -54,10 +54,8 @@ const SKIPPED: [Column; 2] = [
 
 pub fn explain(why: &Why, look: &Look) -> String {
     let event = &why.event;
-    let name = one_line(&hook_runs::event(
-        event.event.as_deref(),
-        event.tool.as_deref(),
-    ));
+    let name = hook_runs::event(event.event.as_deref(), event.tool.as_deref());
+    let name = one_line(&name);
     let mut out = format!("{BOLD}{name}{BOLD:#}  {}\n", said(why));
     let fields = fields(why, look);
     let width = fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0);

@@ -76,14 +76,12 @@ fn field(name: &str, value: &str, style: Style, look: &Look) -> String {
 fn origin(from: &SampleSource, look: &Look) -> String {
     match from {
         SampleSource::Log { id, at, masked } => {
-            let masked = match masked {
-                0 => String::new(),
-                many => format!(
-                    ", with {}",
-                    count(*many as usize, "secret masked", "secrets masked")
-                ),
-            };
-            format!("event {id}, {}{masked}", clock(*at, &look.now))
+            let at = clock(*at, &look.now);
+            if *masked == 0 {
+                return format!("event {id}, {at}");
+            }
+            let secrets = count(*masked as usize, "secret masked", "secrets masked");
+            format!("event {id}, {at}, with {secrets}")
         }
         SampleSource::File(path) => path.display().to_string(),
         SampleSource::BuiltIn => "a sample event of becket's".to_owned(),
