@@ -54,7 +54,7 @@ impl Cost {
 struct StatusLineWorld {
     // The daemon is dropped before the world, because it ends before its folder is deleted.
     daemon: Daemon,
-    /// The command that `becket init` registered.
+    /// The command that `becket up` registered.
     line: String,
     calls: u64,
     world: World,
@@ -90,9 +90,12 @@ impl StatusLineWorld {
         fs::create_dir_all(settings.parent().context("no folder")?)?;
         let theirs = json!({"statusLine": {"type": "command", "command": OWN_LINE}});
         fs::write(&settings, theirs.to_string())?;
-        let init = world.command(&world.becket).arg("init").output()?;
+        let init = world
+            .command(&world.becket)
+            .args(["up", "--only-register"])
+            .output()?;
         if !init.status.success() {
-            bail!("becket init: {}", String::from_utf8_lossy(&init.stderr));
+            bail!("becket up: {}", String::from_utf8_lossy(&init.stderr));
         }
         let written: Value = serde_json::from_slice(&fs::read(&settings)?)?;
         let line = written["statusLine"]["command"].as_str();

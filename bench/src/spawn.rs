@@ -143,7 +143,7 @@ fn start_effort(world: &World, event: &[u8]) -> Result<Daemon> {
     hook.call(world, event)?;
     let task = world.project().join("task").to_string_lossy().into_owned();
     for verb in [
-        ["task", "new", &task].as_slice(),
+        ["effort", "task", "new", &task].as_slice(),
         &["effort", "start", "implement", "--task", "1"],
     ] {
         let mut becket = world.command(&world.becket);

@@ -189,14 +189,14 @@ pub fn each_call(model: &Model, calls: usize, mut took: impl FnMut(usize, Durati
     }
 }
 
-/// Writes a registration into the user's settings of this home, in the form of `becket init`.
+/// Writes a registration into the user's settings of this home, in the form of `becket up`.
 pub fn register(world: &World, home: &Home, registered: &str) -> Result<()> {
     if registered == NO_HOOK {
         return Ok(());
     }
     let done = world
         .command(&world.becket)
-        .arg("init")
+        .args(["up", "--only-register"])
         .env("HOME", home.home())
         .env("CLAUDE_CONFIG_DIR", home.config())
         .current_dir(home.project())
@@ -204,7 +204,7 @@ pub fn register(world: &World, home: &Home, registered: &str) -> Result<()> {
         .context("could not start becket")?;
     if !done.status.success() {
         bail!(
-            "becket init failed: {}",
+            "becket up failed: {}",
             String::from_utf8_lossy(&done.stderr)
         );
     }
@@ -220,7 +220,7 @@ pub fn register(world: &World, home: &Home, registered: &str) -> Result<()> {
     };
     let changed = replace_program(&mut settings["hooks"], program);
     if changed == 0 {
-        bail!("becket init registered nothing");
+        bail!("becket up registered nothing");
     }
     home.set_settings(SettingsScope::User, &settings);
     Ok(())

@@ -138,7 +138,7 @@ impl World {
         command
     }
 
-    /// Returns the arguments with which `becket init` registers the shim.
+    /// Returns the arguments with which `becket up` registers the shim.
     pub fn hook_args(&self) -> Vec<String> {
         let home = self.place.home().to_string_lossy();
         [

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::wait::{self, PATIENCE};
 
-/// The `--from` argument of the registration that `becket init` writes.
+/// The `--from` argument of the registration that `becket up` writes.
 pub const FROM_SETTINGS: [&str; 2] = ["--from", "settings"];
 
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Called {
 }
 
 impl World {
-    /// Creates a world with a recorded environment for the daemon, as by `becket init`. Without it, the
+    /// Creates a world with a recorded environment for the daemon, as by `becket up`. Without it, the
     /// daemon would use the real HOME.
     pub fn new() -> Self {
         let world = Self::bare();
@@ -130,7 +130,7 @@ impl World {
         command
     }
 
-    /// Returns the shim as `becket init` registers it for an event.
+    /// Returns the shim as `becket up` registers it for an event.
     pub fn shim(&self, event: &str) -> Command {
         let mut command = self.command(self.programs.join("becket-hook"));
         command

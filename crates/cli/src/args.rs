@@ -1,15 +1,12 @@
 //! The command line. The arguments of a verb are in its file in `verb/`.
 
-use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use becket_engine::config::KEYS;
 use becket_engine::hooks::slash;
-use clap::builder::{PossibleValue, TypedValueParser};
 use clap::error::ErrorKind;
-use clap::{Arg, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::failure::{Code, Failure};
 use crate::switch::SwitchArgs;
@@ -19,38 +16,22 @@ use crate::world::World;
 /// The place of the global options in a verb's help: after its own options.
 const LAST: usize = 900;
 
-/// The verbs in the order of the top-level help.
+/// The verbs in the order of the top-level help. Those that people rarely type are left out of it.
 const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Every day",
-        &[
-            "sessions", "show", "events", "wait", "name", "replay", "tmux",
-        ],
+        &["sessions", "show", "events", "stats", "replay", "tmux"],
     ),
     (
         "Hooks and guards",
         &[
-            "hooks", "disable", "enable", "guard", "coverage", "why", "recent", "stats", "try",
-            "profile", "trust", "adopt",
+            "hooks", "disable", "enable", "guard", "allow", "why", "trust",
         ],
     ),
-    (
-        "Work",
-        &["run", "task", "effort", "log", "prd", "checkpoint"],
-    ),
+    ("Work", &["run", "effort", "prd", "checkpoint"]),
     (
         "Set-up and repair",
-        &[
-            "up",
-            "doctor",
-            "demo",
-            "init",
-            "uninit",
-            "config",
-            "daemon",
-            "gc",
-            "completions",
-        ],
+        &["up", "down", "doctor", "demo", "config"],
     ),
 ];
 
@@ -62,7 +43,7 @@ pub struct Args {
     #[arg(long, global = true, value_name = "FOLDER", display_order = LAST)]
     home: Option<PathBuf>,
     /// Set a key of the configuration for this command
-    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = PairParser, hide_possible_values = true, display_order = LAST)]
+    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = parse_pair, display_order = LAST)]
     set: Vec<(String, String)>,
     /// Append what every draw of the live view took: microseconds of the clock and of the processor
     #[arg(long, hide = true, value_name = "FILE")]
@@ -75,9 +56,10 @@ pub struct Args {
 enum Verb {
     Up(verb::up::UpArgs),
     Demo(verb::demo::DemoArgs),
+    #[command(hide = true)]
     Init(verb::init::InitArgs),
-    Uninit(verb::uninit::UninitArgs),
-    Adopt(verb::adopt::AdoptArgs),
+    #[command(alias = "uninit")]
+    Down(verb::down::DownArgs),
     Doctor(verb::doctor::DoctorArgs),
     Sessions(verb::sessions::SessionsArgs),
     Show(verb::show::ShowArgs),
@@ -87,8 +69,10 @@ enum Verb {
     Events(verb::events::EventsArgs),
     Run(verb::run::RunArgs),
     Prd(verb::prd::Prd),
-    Task(verb::task::Task),
     Effort(verb::effort::Effort),
+    #[command(hide = true)]
+    Task(verb::task::Task),
+    #[command(hide = true)]
     Log(verb::effort::Log),
     Checkpoint(verb::checkpoint::CheckpointArgs),
     Hooks(verb::hooks::HooksArgs),
@@ -103,12 +87,9 @@ enum Verb {
     /// does so is named. Without a name: list the hooks of this project, and which do not run.
     Enable(SwitchArgs),
     Stats(verb::stats::StatsArgs),
-    Recent(verb::recent::RecentArgs),
-    Profile(verb::profile::ProfileArgs),
-    Try(verb::try_hook::TryArgs),
     Why(verb::why::WhyArgs),
     Guard(verb::guard::GuardArgs),
-    Coverage(verb::coverage::CoverageArgs),
+    Allow(verb::allow::AllowArgs),
     Trust(verb::trust::TrustArgs),
     Tmux(verb::tmux::TmuxArgs),
     Daemon(verb::daemon::DaemonArgs),
@@ -127,7 +108,6 @@ impl Verb {
         match self {
             Self::Up(_) => Some("up"),
             Self::Init(_) => Some("init"),
-            Self::Adopt(_) => Some("adopt"),
             Self::Trust(_) => Some("trust"),
             Self::Daemon(_) => Some("daemon"),
             _ => None,
@@ -137,29 +117,6 @@ impl Verb {
 
 fn version() -> String {
     becket_wire::Version::current().to_string()
-}
-
-/// The parser of `KEY=VALUE`. Shells complete the key.
-#[derive(Clone)]
-struct PairParser;
-
-impl TypedValueParser for PairParser {
-    type Value = (String, String);
-
-    fn parse_ref(
-        &self,
-        command: &Command,
-        option: Option<&Arg>,
-        text: &OsStr,
-    ) -> Result<Self::Value, clap::Error> {
-        TypedValueParser::parse_ref(&parse_pair, command, option, text)
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let keys = KEYS.iter().filter(|key| !key.path.ends_with('*'));
-        let values = keys.map(|key| PossibleValue::new(format!("{}=", key.path)));
-        Some(Box::new(values))
-    }
 }
 
 fn parse_pair(text: &str) -> Result<(String, String), &'static str> {
@@ -191,7 +148,7 @@ fn command() -> Command {
 const GUESSES: [(&str, &str); 5] = [
     ("list", "becket sessions"),
     ("ls", "becket sessions"),
-    ("search", "becket events"),
+    ("search", "becket events --grep TEXT"),
     ("status", "becket sessions"),
     ("version", "becket --version"),
 ];
@@ -231,8 +188,7 @@ impl Args {
         }
         match verb {
             Verb::Init(verb) => verb.run(&world),
-            Verb::Uninit(verb) => verb.run(&world),
-            Verb::Adopt(verb) => verb.run(&world),
+            Verb::Down(verb) => verb.run(&world),
             Verb::Up(verb) => verb.run(&world),
             Verb::Demo(verb) => verb.run(&world),
             Verb::Doctor(verb) => verb.run(&world),
@@ -252,12 +208,9 @@ impl Args {
             Verb::Disable(args) => args.run(slash::SlashVerb::Disable, &world),
             Verb::Enable(args) => args.run(slash::SlashVerb::Enable, &world),
             Verb::Stats(verb) => verb.run(&world),
-            Verb::Recent(verb) => verb.run(&world),
-            Verb::Profile(verb) => verb.run(&world),
-            Verb::Try(verb) => verb.run(&world),
             Verb::Why(verb) => verb.run(&world),
             Verb::Guard(verb) => verb.run(&world),
-            Verb::Coverage(verb) => verb.run(&world),
+            Verb::Allow(verb) => verb.run(&world),
             Verb::Trust(verb) => verb.run(&world),
             Verb::Tmux(verb) => verb.run(&world),
             Verb::Daemon(verb) => verb.run(&world),
@@ -276,15 +229,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_verb_stands_in_one_group() {
+    fn the_first_help_page_lists_each_verb_once_but_the_rare_ones() {
         let command = Args::command();
         let shown = command.get_subcommands().filter(|verb| !verb.is_hide_set());
         let mut verbs: Vec<&str> = shown.map(Command::get_name).collect();
-        let mut listed: Vec<&str> = GROUPS
-            .iter()
-            .flat_map(|(_, verbs)| *verbs)
-            .copied()
-            .collect();
+        let listed = GROUPS.iter().flat_map(|(_, verbs)| *verbs).copied();
+        let rare = ["completions", "daemon", "wait", "name", "gc"];
+        let mut listed: Vec<&str> = listed.chain(rare).collect();
         verbs.sort_unstable();
         listed.sort_unstable();
         assert_eq!(listed, verbs);

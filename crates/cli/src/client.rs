@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
+pub use becket_hook::wake::is_unregistered;
 use becket_hook::{Link, connect, wake};
 pub use becket_hook::{envelope, print as print_answer, read_payload};
 use becket_wire::effort::EffortTold;
@@ -173,12 +174,13 @@ impl Client {
     fn reply(&mut self) -> Result<AskReply> {
         match self.next()? {
             Response::Reply(told) => Ok(told),
-            Response::Refused { version } => Err(Failure::new(
-                Code::Unreachable,
-                format!("the daemon has version {version} and another protocol than this becket"),
-            )
-            .hint("becket daemon start")
-            .into()),
+            Response::Refused { version } => {
+                let what = format!(
+                    "the daemon has version {version} and another protocol than this becket"
+                );
+                let failure = Failure::new(Code::Unreachable, what);
+                Err(failure.hint("becket daemon start").into())
+            }
             _ => Err(unexpected_reply()),
         }
     }
@@ -311,14 +313,12 @@ pub fn status_line(
 
 /// Returns true if the daemon exists and did not answer in time.
 pub fn is_late(error: &anyhow::Error) -> bool {
-    let failure = error.downcast_ref::<Failure>();
-    failure.is_some_and(Failure::is_late)
+    error.downcast_ref().is_some_and(Failure::is_late)
 }
 
 /// Returns true if there is no daemon, or it could not be reached.
 pub fn is_unreachable(error: &anyhow::Error) -> bool {
-    let failure = error.downcast_ref::<Failure>();
-    failure.is_some_and(Failure::is_unreachable)
+    error.downcast_ref().is_some_and(Failure::is_unreachable)
 }
 
 fn lost(missed: NoAnswer) -> anyhow::Error {
@@ -349,15 +349,12 @@ pub fn gone() -> anyhow::Error {
 
 fn unreachable(world: &World, missed: &NoAnswer) -> anyhow::Error {
     let socket = world.socket();
-    Failure::new(
-        Code::Unreachable,
-        format!(
-            "could not reach the daemon on {} ({missed})",
-            socket.display()
-        ),
-    )
-    .hint("becket doctor")
-    .into()
+    let what = format!(
+        "could not reach the daemon on {} ({missed})",
+        socket.display()
+    );
+    let failure = Failure::new(Code::Unreachable, what);
+    failure.hint("becket doctor").into()
 }
 
 /// Makes the error for a start lock that could not be taken: another process holds it, or its file cannot be
@@ -367,24 +364,17 @@ fn start_lock_error(world: &World) -> anyhow::Error {
     let mut options = std::fs::OpenOptions::new();
     let no_link = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
     let failure = match options.append(true).custom_flags(no_link).open(&lock) {
-        Ok(_) => Failure::new(
-            Code::TimedOut,
-            "another process has been starting the daemon for too long",
-        ),
-        Err(why) => Failure::new(
-            Code::Unreachable,
-            format!(
-                "the daemon did not start: could not take the lock {}: {why}",
-                lock.display()
-            ),
-        ),
+        Ok(_) => {
+            let what = "another process has been starting the daemon for too long";
+            Failure::new(Code::TimedOut, what)
+        }
+        Err(why) => {
+            let lock = lock.display();
+            let what = format!("the daemon did not start: could not take the lock {lock}: {why}");
+            Failure::new(Code::Unreachable, what)
+        }
     };
     failure.hint("becket doctor").into()
-}
-
-/// Returns true if `becket uninit` took becket out of every settings file.
-pub fn is_unregistered(place: &Place) -> bool {
-    wake::is_unregistered(place)
 }
 
 /// Keeps the registered entries that a running Claude Code still has from starting another daemon.
@@ -395,14 +385,7 @@ pub fn mark_unregistered(place: &Place) {
 
 /// Starts the daemon, unless one runs. Returns true if this call started it.
 pub fn start(world: &World) -> Result<bool> {
-    if world.no_daemon {
-        return Err(Failure::new(
-            Code::Unreachable,
-            "BECKET_NO_DAEMON is set, so no daemon is started",
-        )
-        .hint("unset BECKET_NO_DAEMON")
-        .into());
-    }
+    require_daemon(world, "a daemon has to be started")?;
     let until = Instant::now() + START;
     let Some(_lock) = wake::start_lock(&world.place, until) else {
         return Err(start_lock_error(world));
@@ -417,19 +400,16 @@ pub fn start(world: &World) -> Result<bool> {
         Some(Err(error)) if is_late(&error) => return Err(error),
         _ => {}
     }
-    let notice = wake::start(&world.place, until);
-    match notice {
+    match wake::start(&world.place, until) {
         StartReport::Ready => Ok(true),
         StartReport::Running(_) => Ok(false),
-        StartReport::Failed(why) => Err(Failure::new(
-            Code::Unreachable,
-            format!("the daemon did not start: {why}"),
-        )
-        .hint(format!(
-            "becket doctor, or read {}",
-            world.place.daemon_log().display()
-        ))
-        .into()),
+        StartReport::Failed(why) => {
+            let what = format!("the daemon did not start: {why}");
+            let failure = Failure::new(Code::Unreachable, what);
+            let log = world.place.daemon_log();
+            let hint = format!("becket doctor, or read {}", log.display());
+            Err(failure.hint(hint).into())
+        }
     }
 }
 

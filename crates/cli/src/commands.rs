@@ -193,8 +193,7 @@ pub const TEMPLATES: [(&str, &str); 7] = [
 pub const PLUGIN_DELIMITER: &str = "END_OF_ARGUMENTS_8c1f0d5e7ab94263";
 
 const OPENING: &str = "---\n";
-const MARK: &str =
-    "# Written by `becket init`; `becket uninit` takes it away, unless it was changed: ";
+const MARK: &str = "# Written by `becket up`; `becket down` takes it away, unless it was changed: ";
 
 /// The program and the home in the command line of a command file.
 #[derive(Debug, Clone, PartialEq, Eq)]

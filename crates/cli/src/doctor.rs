@@ -25,6 +25,7 @@ use crate::hook_runs::query::Runs;
 use crate::ui::style::counts;
 use crate::ui::text;
 use crate::ui::time::timestamp;
+use crate::verb::gc;
 use crate::world::{World, project_of};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -94,12 +95,19 @@ pub fn examine(world: &World) -> Vec<DoctorCheck> {
         checks.extend(failing_hooks(world));
     }
     checks.extend(settings_checks::settings(world, answers));
+    checks.extend(leftovers(world));
     checks.extend(mod_checks::mods(world));
     // After doctor's own event: calls before the first event do not count.
     if answers || world.no_daemon {
         checks.extend(coverage(world));
     }
     checks
+}
+
+/// Names the files that are not needed any more, if there are some.
+fn leftovers(world: &World) -> Option<DoctorCheck> {
+    let summary = gc::summary(world).ok()??;
+    Some(DoctorCheck::good("old files", summary))
 }
 
 fn becket(world: &World) -> DoctorCheck {
@@ -389,10 +397,10 @@ fn coverage(world: &World) -> Option<DoctorCheck> {
             let what = format!("guards saw every call of the last 24 hours: {calls}");
             DoctorCheck::good(name, what)
         }
-        Ok((_, Some(what))) => DoctorCheck::warning(name, what, "becket coverage shows them"),
+        Ok((_, Some(what))) => DoctorCheck::warning(name, what, "becket guard coverage shows them"),
         Err(why) => {
             let what = format!("the calls could not be compared: {why:#}");
-            DoctorCheck::warning(name, what, "becket coverage")
+            DoctorCheck::warning(name, what, "becket guard coverage")
         }
     })
 }
@@ -437,7 +445,7 @@ fn failing_hooks(world: &World) -> Vec<DoctorCheck> {
         };
         let why = text::one_line(newest.note.as_deref().unwrap_or(newest.outcome.as_str()));
         let what = format!("{hook} failed in {often}: {why}");
-        let fix = format!("becket recent --hook {hook} shows them");
+        let fix = format!("becket hooks recent --hook {hook} shows them");
         checks.push(DoctorCheck::warning("hooks", what, fix));
     }
     checks

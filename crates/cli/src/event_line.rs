@@ -2,7 +2,6 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use becket_wire::account;
 use becket_wire::rpc::{DecisionRow, EventRow, Source};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -21,7 +20,7 @@ const SHORT_ID: usize = "0199a1b2-c3d4".len();
 /// The width of the column for event and tool.
 const EVENT_AND_TOOL: usize = 20;
 /// The least width of a line.
-pub const NARROWEST: usize = 40;
+const NARROWEST: usize = 40;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineFormat {
@@ -40,14 +39,6 @@ pub struct EventPrinter {
     any: bool,
     /// True if the query asked for a part of the log only.
     pub has_filter: bool,
-}
-
-impl std::fmt::Debug for EventPrinter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EventPrinter")
-            .field("format", &self.format)
-            .finish_non_exhaustive()
-    }
 }
 
 impl EventPrinter {
@@ -194,8 +185,8 @@ fn one_line(text: &str) -> Option<Box<RawValue>> {
 /// Formats a decision: the answer, and the guard or hook that gave it.
 pub fn decision(decision: &DecisionRow) -> String {
     match &decision.by {
-        Some(by) => format!("{} by {}", decision.answer, account::in_words(by)),
-        None => decision.answer.clone(),
+        Some(by) => format!("{} by {}", decision.answer, by.in_words()),
+        None => decision.answer.to_string(),
     }
 }
 

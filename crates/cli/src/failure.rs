@@ -74,18 +74,16 @@ impl std::error::Error for Failure {}
 pub fn report(error: &anyhow::Error) -> ExitCode {
     let io = error.downcast_ref::<io::Error>();
     if io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
-        // As for `println`, see `expect_closed_pipes`.
+        // As for `println`, see `signals::expect_closed_pipes`.
         return ExitCode::SUCCESS;
     }
-    let (code, hint) = match error.downcast_ref::<Failure>() {
-        Some(failure) => (failure.code, failure.hint.as_deref()),
-        None => (Code::Failed, None),
-    };
+    let failure = error.downcast_ref::<Failure>();
+    let code = failure.map_or(Code::Failed, |failure| failure.code);
     let red = anstyle::AnsiColor::Red.on_default().bold();
     let cyan = anstyle::AnsiColor::Cyan.on_default().bold();
     let what = without_controls(&format!("{error:#}"));
     anstream::eprintln!("{red}error:{red:#} {what}");
-    if let Some(hint) = hint {
+    if let Some(hint) = failure.and_then(Failure::hinted) {
         let hint = without_controls(hint);
         anstream::eprintln!("{cyan}hint:{cyan:#} {hint}");
     }
@@ -97,25 +95,4 @@ fn without_controls(text: &str) -> String {
     text.chars()
         .filter(|c| *c == '\n' || is_inert(*c))
         .collect()
-}
-
-/// Ends the process quietly when the reader of stdout has gone, as in `becket … | head`. std's `println` panics
-/// then.
-pub fn expect_closed_pipes() {
-    let default = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        let what = panic.payload_as_str().unwrap_or_default();
-        if what.starts_with("failed printing to stdout") {
-            end_quietly();
-        }
-        default(panic);
-    }));
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "in the middle of printing there is no way back to main"
-)]
-fn end_quietly() -> ! {
-    std::process::exit(0)
 }

@@ -257,7 +257,7 @@ pub fn stats_table(hooks: &[HookStats], look: &Look) -> String {
         total += &format!(", {cancelled} cancelled");
     }
     if failed > 0 {
-        total += &format!(", {failed} failed: becket recent shows them");
+        total += &format!(", {failed} failed: becket hooks recent shows them");
     }
     let total = crate::ui::text::fit(&total, look.width, look.glyphs);
     grid(STATS, &rows, look) + &format!("{DIM}{total}{DIM:#}\n")

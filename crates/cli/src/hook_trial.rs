@@ -95,7 +95,7 @@ impl<'a> TrialSetup<'a> {
             Match::None { nearest } => {
                 let what = format!("this project has no hook `{typed}`");
                 let hint = nearest.map_or_else(
-                    || "becket hooks lists them; becket adopt takes over hooks of Claude Code's settings files".to_owned(),
+                    || "becket hooks lists them; becket hooks adopt takes over hooks of Claude Code's settings files".to_owned(),
                     |near| format!("did you mean {near}? becket hooks lists them"),
                 );
                 (Code::Missing, what, hint)

@@ -31,9 +31,12 @@ mod world;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    failure::expect_closed_pipes();
+    signals::expect_closed_pipes();
     signals::survive_file_size_limit();
     if let Some(exit) = verb::hook::run_if_called() {
+        return exit;
+    }
+    if let Some(exit) = verb::completions::complete_if_called() {
         return exit;
     }
     match args::Args::read() {

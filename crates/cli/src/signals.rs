@@ -1,4 +1,5 @@
-//! Handles the signals that ask a process to end, for code that has something to clean up first.
+//! Handles the ways in which the system ends a process: signals, a closed pipe, a limit. Code that has
+//! something to clean up gets to do so.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -41,4 +42,25 @@ pub fn survive_file_size_limit() {
 
 fn always() -> Arc<AtomicBool> {
     Arc::new(AtomicBool::new(true))
+}
+
+/// Ends the process quietly when the reader of stdout has gone, as in `becket … | head`. std's `println` panics
+/// then.
+pub fn expect_closed_pipes() {
+    let default = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let what = panic.payload_as_str().unwrap_or_default();
+        if what.starts_with("failed printing to stdout") {
+            end_quietly();
+        }
+        default(panic);
+    }));
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "in the middle of printing there is no way back to main"
+)]
+fn end_quietly() -> ! {
+    std::process::exit(0)
 }

@@ -14,16 +14,14 @@ use anyhow::{Context as _, Result, bail};
 use becket_daemon::store::spool::{self, SpoolDetails, SpoolError};
 use becket_daemon::store::{self, Decision, lost, mask_key, not_whole};
 use becket_engine::config::ConfigCache;
-use becket_engine::hooks::output;
-use becket_engine::hooks::plan::{HookPlan, HookSetup};
+use becket_engine::hooks::plan::{self, HookPlan, HookSetup};
 use becket_engine::judge::Verdict;
 use becket_engine::notice::{DisplayChange, minute_of_day};
 use becket_engine::pipeline::{
     Context, FinishedEvent, PreparedEvent, Step, decide, finish, prepare, prepare_without_project,
     read_files, settle, switch, wants_files,
 };
-use becket_engine::process::Cancel;
-use becket_engine::thread::ThreadFile;
+use becket_engine::process::{Cancel, ThreadFile};
 use becket_wire::frame::{Decoder, HEAD, MAX_BODY};
 use becket_wire::hook_run::{RunOutcome, RunRow};
 use becket_wire::rpc::{EventRequest, Request, Source, read_environment};
@@ -284,7 +282,7 @@ impl Standalone<'_> {
         let event = &self.event;
         let record = SpoolDetails {
             masked: event.secrets,
-            ..SpoolDetails::with_runs(output::masked(runs, &event.masker))
+            ..SpoolDetails::with_runs(plan::masked(runs, &event.masker))
         };
         let kept = spool::add(self.place, &event.envelope, &event.masked, &record);
         report(kept);

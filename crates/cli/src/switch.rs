@@ -42,6 +42,15 @@ pub struct SwitchArgs {
 }
 
 impl SwitchArgs {
+    pub fn new(hook: Vec<String>, session: Option<String>) -> Self {
+        Self {
+            hook,
+            session,
+            all: false,
+            slash: false,
+        }
+    }
+
     pub fn run(self, verb: SlashVerb, world: &World) -> Result<ExitCode> {
         let slash = self.slash;
         match self.act(verb, world) {

@@ -1,14 +1,14 @@
 //! The verbs of `becket`, one file each.
 
-pub mod adopt;
+pub mod allow;
 pub mod builtin;
 pub mod checkpoint;
 pub mod completions;
 pub mod config;
-pub mod coverage;
 pub mod daemon;
 pub mod demo;
 pub mod doctor;
+pub mod down;
 pub mod effort;
 pub mod events;
 pub mod gc;
@@ -18,8 +18,6 @@ pub mod hooks;
 pub mod init;
 pub mod name;
 pub mod prd;
-pub mod profile;
-pub mod recent;
 pub mod replay;
 pub mod run;
 pub mod sessions;
@@ -29,8 +27,6 @@ pub mod statusline;
 pub mod task;
 pub mod tmux;
 pub mod trust;
-pub mod try_hook;
-pub mod uninit;
 pub mod up;
 pub mod view;
 pub mod wait;

@@ -109,11 +109,15 @@ const REFUSALS: [(&str, Code, &str); 9] = [
         Code::Missing,
         "becket effort list --all",
     ),
-    ("there is no task", Code::Missing, "becket task list --all"),
+    (
+        "there is no task",
+        Code::Missing,
+        "becket effort task list --all",
+    ),
     (
         "this project has no task",
         Code::Missing,
-        "becket task new, or becket effort start SKILL",
+        "becket effort task new, or becket effort start SKILL",
     ),
     (
         "a task lies in its project",
@@ -123,7 +127,7 @@ const REFUSALS: [(&str, Code, &str); 9] = [
     (
         "the folder ",
         Code::Missing,
-        "becket task list shows where the folders of tasks are",
+        "becket effort task list shows where the folders of tasks are",
     ),
     (
         "the dehydrated context",

@@ -1,10 +1,13 @@
 //! One connection of a client: reads frames and sends responses, within bounds.
 
+use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 
 use becket_wire::frame::{Frame, FrameHead, HEAD};
-use becket_wire::rpc::Response;
+use becket_wire::rpc::{AskReply, Response};
 use rustix::net::RecvFlags;
 use tokio::io::Interest;
 use tokio::net::UnixStream;
@@ -146,6 +149,11 @@ impl Connection {
         }
     }
 
+    /// Sends the answer to a question. Returns false if the client has hung up.
+    pub(crate) async fn reply(&self, reply: AskReply) -> bool {
+        self.respond(&Response::Reply(reply)).await
+    }
+
     /// Sends a frame. Returns false if the client has hung up.
     pub(crate) async fn send(&self, mut frame: &[u8]) -> bool {
         while !frame.is_empty() {
@@ -178,6 +186,41 @@ impl Connection {
         let peeked = rustix::net::recv(&*self.stream, &mut [0; 1], flags);
         self.ahead.is_empty() && matches!(peeked, Ok((_, 0)))
     }
+}
+
+/// The namespaces of the daemon. A peer in another mount or pid namespace sees other files and processes: its
+/// paths and pids mean something else here, so the daemon refuses it and it goes standalone.
+#[derive(Debug)]
+pub(crate) struct Namespaces {
+    ours: Option<[u64; 2]>,
+}
+
+impl Namespaces {
+    pub(crate) fn current() -> Self {
+        Self {
+            ours: namespace_inodes("self"),
+        }
+    }
+
+    /// Returns true if a process runs in other namespaces than the daemon, and false if it has ended already.
+    pub(crate) fn is_foreign(&self, pid: Option<i32>) -> bool {
+        match pid {
+            // The kernel has no pid for it in our pid namespace.
+            None | Some(0) => cfg!(target_os = "linux"),
+            Some(pid) => {
+                let theirs = namespace_inodes(&pid.to_string());
+                self.ours.is_some() && theirs.is_some() && theirs != self.ours
+            }
+        }
+    }
+}
+
+/// Returns the inodes of a process's mount and pid namespaces. Equal inodes mean the same namespace.
+fn namespace_inodes(pid: &str) -> Option<[u64; 2]> {
+    let folder = Path::new("/proc").join(pid).join("ns");
+    let mount = fs::metadata(folder.join("mnt")).ok()?;
+    let pid = fs::metadata(folder.join("pid")).ok()?;
+    Some([mount.ino(), pid.ino()])
 }
 
 #[cfg(test)]

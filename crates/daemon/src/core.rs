@@ -3,7 +3,6 @@
 //! (preparing an event, named hooks, reading files) happens in other threads and comes back as a message.
 
 mod doubles;
-mod hook_slots;
 mod hooks;
 mod live;
 
@@ -62,7 +61,6 @@ pub(crate) enum Message {
     Drain(oneshot::Sender<()>),
     /// Hooks that no answer waited for have ended. Their rows are masked.
     HookEnded(Vec<RunRow>),
-    CountSessions(oneshot::Sender<u64>),
     Registry(RegistryRequest),
     /// A request about efforts, answered once it is committed.
     Effort(Box<EffortAsk>, Prepared, oneshot::Sender<AskReply>),
@@ -121,6 +119,15 @@ pub(crate) struct OpenEvent {
     at: Instant,
     applied: Option<Applied>,
     shim: WaitingShim,
+}
+
+impl OpenEvent {
+    /// Completes the record by the decision and the time that it took.
+    fn set_decision(&mut self, verdict: &Verdict, output: &Output) {
+        let decision = Decision::new(verdict.decision(), output);
+        self.record.decision = decision.map(|decision| decision.masked(&self.event.masker));
+        self.record.took_us = Some(self.at.elapsed().as_micros() as i64);
+    }
 }
 
 pub(crate) struct Core {
@@ -211,7 +218,6 @@ impl Core {
             Message::HooksDone(done) => self.hooks_done(*done),
             Message::HooksFailed(seq) => self.hooks.give_up(seq),
             Message::HookEnded(runs) => self.runs.extend(runs),
-            Message::CountSessions(reply) => drop(reply.send(self.registry.len())),
             Message::Registry(mut request) => {
                 self.commit();
                 if let RegistryRequest::Name {
@@ -270,7 +276,8 @@ impl Core {
             && let Err(mut unwritten) = self.store.commit(batch)
         {
             let over = unwritten.runs.len().saturating_sub(MAX_RUNS);
-            self.counters.runs_lost.add(over as u64);
+            self.counters
+                .count(|counts| counts.runs_lost += over as u64);
             unwritten.runs.truncate(MAX_RUNS);
             self.runs = unwritten.runs;
             self.registry
@@ -324,12 +331,12 @@ impl Core {
         } = arrival;
         // Nothing is changed yet: standalone starts from the beginning.
         if self.hooks.draining && event.plan().is_some() {
-            return self.counters.busy.add(1);
+            return self.counters.count(|counts| counts.busy += 1);
         }
         let now = now_ms();
         let deadline = FIRST_RESPONSE.as_millis() as i64;
         let late = hung_up || now - sent > deadline;
-        self.counters.late.add(u64::from(late));
+        self.counters.count(|counts| counts.late += u64::from(late));
         record.seq = self.store.next_seq();
         let on_time = !late && now - event.envelope.at < deadline;
         let (mut context, mut applied) = self.apply(&event, &mut record, at, on_time, now);
@@ -428,16 +435,17 @@ impl Core {
     }
 
     /// Records the message of a session's effort to the agent.
-    fn record_effort(
-        &mut self,
-        applied: Option<&Applied>,
-        record: &EventRecord,
-        verdict: &Verdict,
-    ) {
-        if let (Some(applied), Some(said)) = (applied, &verdict.effort) {
-            let (agent, event) = (record.agent_id(), record.id());
+    fn record_effort(&mut self, open: &OpenEvent, verdict: &Verdict) {
+        if let (Some(applied), Some(said)) = (&open.applied, &verdict.effort) {
+            let (agent, event) = (open.record.agent_id(), open.record.id());
             let refused = verdict.refuses();
             (self.registry).record_effort_message(&applied.session, agent, event, said, refused);
+        }
+    }
+
+    fn record_outcome(&mut self, open: &OpenEvent, outcome: EventOutcome) {
+        if let Some(applied) = &open.applied {
+            (self.registry).record_outcome(applied, &open.record, outcome);
         }
     }
 
@@ -454,41 +462,29 @@ impl Core {
     }
 
     /// Adds an event and its answer to the next commit.
-    fn answer(&mut self, open: OpenEvent, verdict: &Verdict) {
-        let OpenEvent {
-            event,
-            mut record,
-            at,
-            applied,
-            shim,
-            ..
-        } = open;
-        let output = match record.duplicate_of {
+    fn answer(&mut self, mut open: OpenEvent, verdict: &Verdict) {
+        let output = match open.record.duplicate_of {
             None => verdict.output(),
             Some(first) => {
-                self.counters.duplicates.add(1);
+                self.counters.count(|counts| counts.duplicates += 1);
                 match self.hooks.earlier_decision(first) {
                     Some(EarlierDecision::Pending { for_ms }) => {
-                        return self.wait_with_first(first, for_ms, record, shim);
+                        return self.wait_with_first(first, for_ms, open.record, open.shim);
                     }
                     Some(EarlierDecision::Made(output)) => output,
                     None => verdict.repeated(),
                 }
             }
         };
-        let doubles = self.hooks.close(record.seq, || verdict.repeated());
-        record.took_us = Some(micros(at));
-        let decision = Decision::new(verdict.decision(), &output);
-        record.decision = decision.map(|decision| decision.masked(&event.masker));
+        let doubles = (self.hooks).close(open.record.seq, || verdict.repeated());
+        open.set_decision(verdict, &output);
         self.run_notice(verdict.notice.as_ref());
-        self.record_effort(applied.as_ref(), &record, verdict);
-        if let Some(applied) = &applied
-            && verdict.blocks_prompt()
-        {
-            self.registry
-                .record_outcome(applied, &record, EventOutcome::Blocked);
+        self.record_effort(&open, verdict);
+        if verdict.blocks_prompt() {
+            self.record_outcome(&open, EventOutcome::Blocked);
         }
-        self.reply(record, doubles.into_iter().chain([(shim, output)]));
+        let answers = doubles.into_iter().chain([(open.shim, output)]);
+        self.reply(open.record, answers);
     }
 
     /// Adds an event to the next commit. The answers go out after it.
@@ -511,10 +507,6 @@ impl Core {
         });
         self.group.push((record, send));
     }
-}
-
-fn micros(since: Instant) -> i64 {
-    i64::try_from(since.elapsed().as_micros()).unwrap_or(i64::MAX)
 }
 
 /// Returns the mark of an event that arrives now. Events of one millisecond keep their order.

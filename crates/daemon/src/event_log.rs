@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 
 use becket_wire::rpc::{AskReply, EventQuery, EventRow, FollowCursor, Response, complete_session};
+use rusqlite::Connection as Database;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use crate::connection::Connection;
 use crate::core::Message;
@@ -27,7 +28,7 @@ pub(crate) async fn send_events(
     if let Some(prefix) = &query.session {
         match complete_id(server, prefix.clone()).await {
             Ok(id) => query.session = Some(id),
-            Err(told) => return connection.respond(&Response::Reply(told)).await,
+            Err(told) => return connection.reply(told).await,
         }
     }
     let mut shown = FollowCursor::of(&query);
@@ -35,7 +36,7 @@ pub(crate) async fn send_events(
         return false;
     }
     if !query.follow {
-        return connection.respond(&Response::Reply(AskReply::Done)).await;
+        return connection.reply(AskReply::Done).await;
     }
     // An event from the feed is new even if its number is low: its hooks may have run for long.
     (query.limit, query.after) = (None, None);
@@ -44,7 +45,7 @@ pub(crate) async fn send_events(
         let next = tokio::select! {
             next = feed.recv() => next,
             () = connection.until_hang_up() => return false,
-            () = until_closing(&mut closing) => return connection.respond(&Response::Reply(AskReply::Done)).await,
+            () = until_closing(&mut closing) => return connection.reply(AskReply::Done).await,
         };
         match next {
             Ok(row) => {
@@ -64,7 +65,7 @@ pub(crate) async fn send_events(
                 query.after = None;
             }
             Err(RecvError::Closed) => {
-                return connection.respond(&Response::Reply(AskReply::Done)).await;
+                return connection.reply(AskReply::Done).await;
             }
         }
     }
@@ -107,20 +108,12 @@ async fn send_past(
             Err(why) => {
                 let mut text = format!("could not read the log: {why}");
                 if store::is_damage(&why) {
-                    let (done, set_aside) = oneshot::channel();
                     let why = why.to_string();
-                    drop(
-                        server
-                            .core
-                            .send(Message::DatabaseDamaged { inode, why, done })
-                            .await,
-                    );
-                    drop(set_aside.await);
+                    let report = |done| Message::DatabaseDamaged { inode, why, done };
+                    server.ask(report).await;
                     text.push_str("; it was set aside, and a new one begun");
                 }
-                connection
-                    .respond(&Response::Reply(AskReply::No(text)))
-                    .await;
+                connection.reply(AskReply::No(text)).await;
                 return false;
             }
         }
@@ -130,12 +123,8 @@ async fn send_past(
 
 /// Completes the beginning of an id to the id of a session.
 async fn complete_id(server: &Server, prefix: String) -> Result<String, AskReply> {
-    let path = server.place.database();
     let wanted = prefix.clone();
-    let found = tokio::task::spawn_blocking(move || match store::open_to_read(&path) {
-        Ok(Some(connection)) => store::sessions_like(&connection, &wanted).unwrap_or_default(),
-        _ => Vec::new(),
-    });
-    let found = found.await.unwrap_or_default();
+    let read = move |reader: &Database| store::sessions_like(reader, &wanted);
+    let found = server.read(read).await;
     complete_session(&prefix, found.iter().map(String::as_str))
 }

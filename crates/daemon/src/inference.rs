@@ -15,7 +15,6 @@ use becket_engine::session::Inference;
 use becket_engine::session_file::{self, SessionFileState};
 use becket_engine::transcript::{TranscriptFact, TranscriptFinding, TurnTokens};
 use becket_wire::session::Figures;
-use tokio::sync::oneshot;
 
 use crate::core::Message;
 use crate::lifecycle::now_ms;
@@ -75,12 +74,10 @@ pub(crate) async fn run(server: Arc<Server>) {
     let mut transcripts = Transcripts::default();
     loop {
         tokio::time::sleep(INTERVAL).await;
-        let (reply, active) = oneshot::channel();
-        let request = Message::Registry(RegistryRequest::Active(reply));
-        if server.core.send(request).await.is_err() {
+        let list = |reply| Message::Registry(RegistryRequest::Active(reply));
+        let Some(active) = server.ask(list).await else {
             return;
-        }
-        let Ok(active) = active.await else { return };
+        };
         if active.is_empty() && transcripts.0.is_empty() {
             continue;
         }
@@ -135,7 +132,7 @@ impl SessionInferences {
         let (findings, trouble) = followed.look(&one.transcript, one.whole, one.prompted_at);
         if findings
             .iter()
-            .any(|finding| matches!(finding.fact, TranscriptFact::Usage(_)))
+            .any(|finding| matches!(finding.fact, TranscriptFact::Usage))
         {
             self.figures = one.whole.then(|| followed.figures());
             self.tokens = one.prompted_at.map(|_| followed.turn());
@@ -161,7 +158,7 @@ fn infer_from_finding(finding: TranscriptFinding) -> Option<(Inference, Option<i
     let at = finding.at;
     let main = finding.is_main();
     let inference = match finding.fact {
-        TranscriptFact::Interrupted { .. } if main => Inference::Interrupted,
+        TranscriptFact::Interrupted if main => Inference::Interrupted,
         TranscriptFact::ApiError {
             text: Some(text), ..
         } if main && is_exhausted(&text) => Inference::TurnDied {
@@ -189,8 +186,8 @@ fn infer_from_session_file(one: &ActiveSession, now: i64) -> Option<(Inference, 
     let file = session_file::read(&read_bounded(&path).ok()?)?;
     let same = file.session_id.as_deref() == Some(&*one.session)
         && (file.pid_start.is_none() || file.pid_start == one.pid_start);
-    let since = file.state_since?;
-    match file.state? {
+    let since = file.state_since;
+    match file.state {
         SessionFileState::Idle if one.wants_to_stop && now - since < STOP_REPORT => None,
         SessionFileState::Idle if same && one.idle_since.is_none() => {
             Some((Inference::Interrupted, Some(since)))

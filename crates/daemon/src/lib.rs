@@ -8,7 +8,6 @@ mod efforts;
 mod event_log;
 mod inference;
 pub mod lifecycle;
-mod namespace;
 mod notice;
 mod registry;
 mod serve;

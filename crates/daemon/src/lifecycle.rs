@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use becket_engine::config::ConfigCache;
 use becket_engine::process::Orphans;
@@ -19,18 +19,17 @@ use becket_wire::{Place, StartReport, Version};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use thiserror::Error;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio::sync::{broadcast, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tracing::{error, info, warn};
 
 pub use lock::{LockHolder, yield_to};
 
-use crate::connection::Budget;
-use crate::core::{self, Core, HookRunner, Message, RunningHooks, Ticked};
+use crate::connection::{Budget, Namespaces};
+use crate::core::{self, Core, HookRunner, Message, RunningHooks};
 use crate::counters::Counters;
 use crate::inference;
-use crate::namespace::Namespaces;
 use crate::registry::Process;
 use crate::serve::{self, Server, StopReason};
 use crate::store::{self, OpenError, Store};
@@ -76,9 +75,8 @@ pub enum StartError {
 
 /// Returns the time in milliseconds since 1970.
 pub fn now_ms() -> i64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_millis() as i64)
+    let since = UNIX_EPOCH.elapsed().unwrap_or_default();
+    since.as_millis() as i64
 }
 
 /// Reports the result of the start to the process that started the daemon, then serves until the end.
@@ -118,6 +116,8 @@ struct ReadyDaemon {
     messages: mpsc::Receiver<Message>,
     /// The requests for the task that pushes into tmux.
     tmux_requests: mpsc::Receiver<tmux::TmuxRequest>,
+    /// SIGTERM and SIGINT, which ask the daemon to end.
+    signals: [Signal; 2],
     /// Locked until the daemon ends.
     lock: File,
 }
@@ -164,6 +164,13 @@ fn start(options: &Options) -> Result<ReadyDaemon, StartError> {
         .max_blocking_threads(32)
         .thread_keep_alive(Duration::from_secs(10))
         .build()?;
+    let signals = {
+        let _runtime = runtime.enter();
+        [
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::interrupt())?,
+        ]
+    };
     let (to_core, messages) = mpsc::channel(core::QUEUE);
     let core = Core::new(
         place,
@@ -206,6 +213,7 @@ fn start(options: &Options) -> Result<ReadyDaemon, StartError> {
         core,
         messages,
         tmux_requests,
+        signals,
         lock,
     })
 }
@@ -213,47 +221,37 @@ fn start(options: &Options) -> Result<ReadyDaemon, StartError> {
 impl ReadyDaemon {
     /// Serves until the daemon ends.
     fn serve(self) {
-        let Self {
-            options,
-            runtime,
-            server,
-            listener,
-            socket,
-            core,
-            messages,
-            tmux_requests,
-            lock,
-        } = self;
-        let inode = inode(&socket);
-        let hooks = core.running_hooks();
-        let handle = runtime.handle().clone();
+        let (server, options) = (self.server, self.options);
+        let inode = inode(&self.socket);
+        let hooks = self.core.running_hooks();
+        let handle = self.runtime.handle().clone();
         let core_thread = std::thread::Builder::new()
             .name("core".into())
             .spawn(move || {
                 let _runtime = handle.enter();
-                core.run(messages);
+                self.core.run(self.messages);
             });
-        let end = runtime.block_on(async {
-            let mut signals = Signals::listen();
+        let end = self.runtime.block_on(async {
+            let mut signals = self.signals;
             let helpers = [
                 tokio::spawn(inference::run(Arc::clone(&server))),
-                tokio::spawn(tmux::push(tmux_requests, Arc::clone(&server.counters))),
+                tokio::spawn(tmux::push(self.tmux_requests, Arc::clone(&server.counters))),
                 tokio::spawn(session_feed::feed_tmux(Arc::clone(&server))),
             ];
-            let accepting = tokio::spawn(serve::accept(listener, Arc::clone(&server)));
+            let accepting = tokio::spawn(serve::accept(self.listener, Arc::clone(&server)));
             let mut ending = server.stop.subscribe();
             let end = tokio::select! {
                 end = stop_requested(&mut ending) => end,
                 end = supervise(&server, &options, inode) => end,
-                () = signals.next() => StopReason::Signal,
+                () = next_signal(&mut signals) => StopReason::Signal,
             };
             info!(?end, "ending");
             server.stop.send_replace(Some(end));
             drain(&server, &hooks, options.drain, &mut signals).await;
             server.closing.send_replace(true);
             mark_stopped(&options.place, end);
-            if self::inode(&socket) == inode {
-                drop(fs::remove_file(&socket));
+            if self::inode(&self.socket) == inode {
+                drop(fs::remove_file(&self.socket));
             }
             accepting.abort();
             answer_all(&server).await;
@@ -267,8 +265,8 @@ impl ReadyDaemon {
             Err(why) => error!(%why, "could not start the core thread"),
         }
         // From here on another daemon may serve this home.
-        drop(lock);
-        runtime.shutdown_timeout(Duration::from_millis(100));
+        drop(self.lock);
+        self.runtime.shutdown_timeout(Duration::from_millis(100));
         info!(?end, "ended");
     }
 }
@@ -307,36 +305,22 @@ pub(crate) async fn until_closing(closing: &mut watch::Receiver<bool>) {
     drop(closing.wait_for(|is_closing| *is_closing).await);
 }
 
-/// Makes the core do its periodic work.
-async fn tick(server: &Server) -> Option<Ticked> {
-    let (reply, ticked) = oneshot::channel();
-    drop(server.core.send(Message::Tick(reply)).await);
-    ticked.await.ok()
-}
-
 /// Does the periodic work of the daemon until there is a reason to end.
 async fn supervise(server: &Server, options: &Options, ours: Option<u64>) -> StopReason {
     let mut quiet_since = Instant::now();
     let mut requests = 0;
     let mut orphans = Orphans::default();
     loop {
-        let Some(Ticked {
-            idle,
-            problems,
-            processes,
-            ended,
-            wal_gone,
-        }) = tick(server).await
-        else {
+        let Some(ticked) = server.ask(Message::Tick).await else {
             return StopReason::Broken;
         };
-        if wal_gone {
+        if ticked.wal_gone {
             warn!("the database's log was deleted or replaced: the next daemon opens it again");
             return StopReason::LogGone;
         }
-        server.counters.set_config_troubles(problems);
-        find_gone_processes(server, processes);
-        compare_calls(server, ended);
+        server.counters.set_config_troubles(ticked.problems);
+        find_gone_processes(server, ticked.processes);
+        compare_calls(server, ticked.ended);
         end_orphans(server, &mut orphans).await;
         sleep(TICK).await;
         if inode(Path::new(&server.socket)) != ours || !options.place.home().exists() {
@@ -347,7 +331,7 @@ async fn supervise(server: &Server, options: &Options, ours: Option<u64>) -> Sto
             requests = now;
             quiet_since = Instant::now();
         }
-        if idle.is_some_and(|idle| quiet_since.elapsed() > idle) {
+        if ticked.idle.is_some_and(|idle| quiet_since.elapsed() > idle) {
             return StopReason::Idle;
         }
     }
@@ -414,45 +398,29 @@ const ANSWERS: Duration = Duration::from_secs(5);
 /// The time between two looks whether hooks have ended.
 const HOOKS_POLL: Duration = Duration::from_millis(10);
 
-/// SIGTERM and SIGINT, which ask the daemon to end.
-#[derive(Debug)]
-struct Signals([Option<Signal>; 2]);
-
-impl Signals {
-    fn listen() -> Self {
-        Self([SignalKind::terminate(), SignalKind::interrupt()].map(|kind| signal(kind).ok()))
-    }
-
-    /// Waits for the next signal.
-    async fn next(&mut self) {
-        let [term, int] = &mut self.0;
-        tokio::select! { () = next_signal(term) => {}, () = next_signal(int) => {} }
-    }
-}
-
-async fn next_signal(signal: &mut Option<Signal>) {
-    match signal {
-        Some(signal) => drop(signal.recv().await),
-        None => std::future::pending().await,
-    }
+async fn next_signal([term, int]: &mut [Signal; 2]) {
+    tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
 }
 
 /// Goes on serving until no hook runs. Events that need hooks get `Busy`. After `at_most`, or with the next signal,
 /// the hooks that still run are cut off.
-async fn drain(server: &Server, hooks: &RunningHooks, at_most: Duration, signals: &mut Signals) {
-    let (reply, drains) = oneshot::channel();
-    drop(server.core.send(Message::Drain(reply)).await);
-    let _ = drains.await;
+async fn drain(
+    server: &Server,
+    hooks: &RunningHooks,
+    at_most: Duration,
+    signals: &mut [Signal; 2],
+) {
+    server.ask(Message::Drain).await;
     let ticks = async {
         loop {
-            drop(tick(server).await);
+            drop(server.ask(Message::Tick).await);
             sleep(TICK).await;
         }
     };
     tokio::select! {
         biased;
         () = hooks_ended(hooks) => return,
-        () = signals.next() => warn!("a second signal: hooks are cut off"),
+        () = next_signal(signals) => warn!("a second signal: hooks are cut off"),
         () = sleep(at_most) => warn!("hooks did not end in {at_most:?}, and are cut off"),
         () = ticks => {}
     }

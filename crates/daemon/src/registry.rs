@@ -437,10 +437,6 @@ impl Registry {
         (self.sessions.iter()).filter(|(_, live)| live.session.ended_at.is_none())
     }
 
-    pub(crate) fn len(&self) -> u64 {
-        self.live().count() as u64
-    }
-
     /// Returns true if this session's user was told of this generation of the config.
     pub(crate) fn knows_config(&self, id: &str, generation: u64) -> bool {
         let live = self.sessions.get(id);

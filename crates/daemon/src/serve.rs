@@ -8,22 +8,21 @@ use std::time::{Duration, Instant};
 use becket_engine::config::ConfigCache;
 use becket_engine::pipeline::prepare;
 use becket_wire::frame::FrameKind;
-use becket_wire::rpc::{Ask, AskReply, DaemonStatus, EventRequest, Request, Response};
+use becket_wire::rpc::{Ask, AskReply, Counts, DaemonStatus, EventRequest, Request, Response};
 use becket_wire::{PROTOCOL, Place, Version};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot, watch as tokio_watch};
 use tokio::time::{sleep, timeout};
 use tracing::{error, warn};
 
-use crate::connection::{Budget, Connection, ReadError};
+use crate::connection::{Budget, Connection, Namespaces, ReadError};
 use crate::core::{Arrival, Message, QueuedHooks};
 use crate::counters::Counters;
-use crate::namespace::Namespaces;
 use crate::registry::RegistryRequest;
-use crate::session_feed;
 use crate::store::{self, EventRecord, Feed};
 use crate::tmux::TmuxRequest;
 use crate::waiting_shim::{PendingClients, ShimStep, WaitingShim};
+use crate::{event_log, session_feed};
 
 /// The number of connections that may be open at once.
 const MAX_CONNECTIONS: usize = 1024;
@@ -79,6 +78,29 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// Sends the core a request, and waits for its reply. Returns none if the daemon ends.
+    pub(crate) async fn ask<T>(
+        &self,
+        request: impl FnOnce(oneshot::Sender<T>) -> Message,
+    ) -> Option<T> {
+        let (reply, answer) = oneshot::channel();
+        self.core.send(request(reply)).await.ok()?;
+        answer.await.ok()
+    }
+
+    /// Reads the database beside the core. Returns nothing if it cannot be read.
+    pub(crate) async fn read<T: Default + Send + 'static>(
+        &self,
+        query: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> T {
+        let database = self.place.database();
+        let found = tokio::task::spawn_blocking(move || {
+            let reader = store::open_to_read(&database).ok().flatten()?;
+            query(&reader).ok()
+        });
+        found.await.ok().flatten().unwrap_or_default()
+    }
+
     /// Returns true if this daemon was told to end.
     fn is_ending(&self) -> bool {
         self.stop.borrow().is_some()
@@ -119,10 +141,10 @@ async fn serve_connection(stream: UnixStream, server: Arc<Server>) {
             while serve_request(&mut connection, foreign, &server).await {}
         }
         Ok(peer) if peer.uid() == server.uid => {
-            server.counters.busy.add(1);
+            server.counters.count(|counts| counts.busy += 1);
             connection.respond(&Response::Busy).await;
         }
-        _ => server.counters.strangers.add(1),
+        _ => server.counters.count(|counts| counts.strangers += 1),
     }
     server.open.fetch_sub(1, Ordering::Relaxed);
 }
@@ -133,18 +155,18 @@ async fn serve_request(connection: &mut Connection, foreign: bool, server: &Arc<
         Ok(Ok(frame)) => frame,
         Ok(Err(ReadError::Closed)) | Err(_) => return false,
         Ok(Err(ReadError::Garbage)) => {
-            server.counters.garbage.add(1);
+            server.counters.count(|counts| counts.garbage += 1);
             return false;
         }
         Ok(Err(ReadError::NoRoom)) => {
-            server.counters.busy.add(1);
+            server.counters.count(|counts| counts.busy += 1);
             connection.respond(&Response::Busy).await;
             return false;
         }
     };
     server.requests.fetch_add(1, Ordering::Relaxed);
     if (frame.protocol != PROTOCOL || foreign) && frame.kind != FrameKind::YIELD {
-        server.counters.refused.add(1);
+        server.counters.count(|counts| counts.refused += 1);
         let version = server.version;
         connection.respond(&Response::Refused { version }).await;
         return false;
@@ -157,7 +179,7 @@ async fn serve_request(connection: &mut Connection, foreign: bool, server: &Arc<
         }
         Ok(Request::Ask(ask)) => answer(connection, ask, server).await,
         Ok(Request::Environment(_)) | Err(_) => {
-            server.counters.garbage.add(1);
+            server.counters.count(|counts| counts.garbage += 1);
             false
         }
     }
@@ -199,7 +221,7 @@ async fn serve_event(
         let sent = request.sent;
         // A shim that is dropped here gets `Busy` and goes standalone, which has a time limit of its own.
         let Some(event) = prepare(request, &shared.configs) else {
-            return shared.counters.busy.add(1);
+            return shared.counters.count(|counts| counts.busy += 1);
         };
         let message = if is_event {
             Message::Event(Box::new(Arrival {
@@ -214,7 +236,7 @@ async fn serve_event(
             Message::StatusLine(Box::new(event), shim)
         };
         if shared.core.try_send(message).is_err() {
-            shared.counters.busy.add(1);
+            shared.counters.count(|counts| counts.busy += 1);
         }
     });
     let open = take_steps(connection, steps, server).await;
@@ -292,75 +314,59 @@ async fn hold(
 
 /// Answers a question of a client. Returns false if the connection is to be closed.
 async fn answer(connection: &Connection, ask: Ask, server: &Server) -> bool {
-    match ask {
-        Ask::Status => {
-            let status = Box::new(status(server).await);
-            connection
-                .respond(&Response::Reply(AskReply::Status(status)))
-                .await
-        }
+    let reply = match ask {
+        Ask::Status => AskReply::Status(Box::new(status(server).await)),
         Ask::TakeIn => {
             take_in(server).await;
-            connection.respond(&Response::Reply(AskReply::Done)).await
+            AskReply::Done
         }
-        Ask::Events(query) => crate::event_log::send_events(connection, query, server).await,
-        Ask::Sessions(query) => session_feed::send_sessions(connection, query, server).await,
-        Ask::Watch => session_feed::send_changes(connection, server).await,
+        Ask::Events(query) => return event_log::send_events(connection, query, server).await,
+        Ask::Sessions(query) => {
+            return session_feed::send_sessions(connection, query, server).await;
+        }
+        Ask::Watch => return session_feed::send_changes(connection, server).await,
         Ask::Name { session, title } => {
-            let reply = session_feed::ask_registry(server, |done| RegistryRequest::Name {
+            let name = |done| RegistryRequest::Name {
                 session,
                 title,
                 done,
-            })
-            .await;
-            connection.respond(&Response::Reply(reply)).await
+            };
+            session_feed::ask_registry(server, name).await
         }
         Ask::Seen(at) => {
-            let reply =
-                session_feed::ask_registry(server, |done| RegistryRequest::Seen(at, done)).await;
-            connection.respond(&Response::Reply(reply)).await
+            session_feed::ask_registry(server, |done| RegistryRequest::Seen(at, done)).await
         }
-        Ask::Paint { tmux_socket, on } => {
-            let reply = session_feed::paint(server, tmux_socket, on).await;
-            connection.respond(&Response::Reply(reply)).await
-        }
-        Ask::Effort(ask) => {
-            let reply = crate::effort::answer(*ask, server).await;
-            connection.respond(&Response::Reply(reply)).await
-        }
+        Ask::Paint { tmux_socket, on } => session_feed::paint(server, tmux_socket, on).await,
+        Ask::Effort(ask) => crate::effort::answer(*ask, server).await,
         Ask::Stop => {
-            let responded = connection.respond(&Response::Reply(AskReply::Done)).await;
+            let responded = connection.reply(AskReply::Done).await;
             server.stop.send_replace(Some(StopReason::Stopped));
-            responded
+            return responded;
         }
-    }
+    };
+    connection.reply(reply).await
 }
 
 /// Lets the core take in the spool. Returns the numbers of the events whose hooks still run.
 pub(crate) async fn take_in(server: &Server) -> HashSet<i64> {
-    let (reply, pending) = oneshot::channel();
-    drop(server.core.send(Message::TakeIn(reply)).await);
-    pending.await.unwrap_or_default()
+    server.ask(Message::TakeIn).await.unwrap_or_default()
 }
 
 async fn status(server: &Server) -> DaemonStatus {
     take_in(server).await;
-    let (reply, sessions) = oneshot::channel();
-    drop(server.core.send(Message::CountSessions(reply)).await);
-    let database = server.place.database();
-    let events = tokio::task::spawn_blocking(move || match store::open_to_read(&database) {
-        Ok(Some(connection)) => store::count_events(&connection).unwrap_or(0),
-        _ => 0,
-    });
+    let counts = server.counters.counts();
     DaemonStatus {
         pid: std::process::id(),
         version: server.version,
         protocol: PROTOCOL,
         socket: server.socket.clone(),
         started_at: server.started_at,
-        sessions: sessions.await.unwrap_or(0),
-        events: events.await.unwrap_or(0),
-        counts: server.counters.counts(store::lost::total(&server.place)),
+        sessions: session_feed::live_sessions(server).await.len() as u64,
+        events: server.read(store::count_events).await,
+        counts: Counts {
+            lost: store::lost::total(&server.place),
+            ..counts
+        },
         troubles: server.counters.troubles(),
         ending: server.is_ending(),
     }

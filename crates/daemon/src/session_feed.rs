@@ -41,10 +41,8 @@ type Subscription = (Vec<SessionRow>, broadcast::Receiver<Arc<SessionRow>>);
 
 /// Gets the live sessions, and a subscription to every change from then on.
 async fn subscribe(server: &Server) -> Option<Subscription> {
-    let (reply, subscription) = oneshot::channel();
-    let request = Message::Registry(RegistryRequest::Watch(reply));
-    server.core.send(request).await.ok()?;
-    subscription.await.ok()
+    let watch = |reply| Message::Registry(RegistryRequest::Watch(reply));
+    server.ask(watch).await
 }
 
 /// Turns the colours of a tmux server's panes on or off.
@@ -68,10 +66,14 @@ pub(crate) async fn ask_registry(
     server: &Server,
     request: impl FnOnce(oneshot::Sender<AskReply>) -> RegistryRequest,
 ) -> AskReply {
-    let (reply, answer) = oneshot::channel();
-    drop(server.core.send(Message::Registry(request(reply))).await);
-    let ending = AskReply::No("the daemon ends".to_owned());
-    answer.await.unwrap_or(ending)
+    let answer = server.ask(|reply| Message::Registry(request(reply))).await;
+    answer.unwrap_or_else(|| AskReply::No("the daemon ends".to_owned()))
+}
+
+/// Gets the live sessions, the most urgent first.
+pub(crate) async fn live_sessions(server: &Server) -> Vec<SessionRow> {
+    let list = |reply| Message::Registry(RegistryRequest::Live(reply));
+    server.ask(list).await.unwrap_or_default()
 }
 
 /// Sends the sessions that match a query. Returns false if the connection is to be closed.
@@ -82,28 +84,20 @@ pub(crate) async fn send_sessions(
 ) -> bool {
     // Events in the spool may change the state of a session.
     take_in(server).await;
-    let (reply, live) = oneshot::channel();
-    drop(
-        server
-            .core
-            .send(Message::Registry(RegistryRequest::Live(reply)))
-            .await,
-    );
-    let live = live.await.unwrap_or_default();
+    let live = live_sessions(server).await;
     let told = match &query.session {
         Some(prefix) => find_one(server, prefix.clone(), live).await,
         None if query.all => {
             let limit = query.limit.unwrap_or(ENDED);
-            let ended = read_stored(server, move |reader| {
-                store::sessions(reader, SessionFilter::Ended(limit))
-            });
+            let read = move |reader: &_| store::sessions(reader, SessionFilter::Ended(limit));
+            let ended = server.read(read);
             AskReply::Sessions(with_ended(live, &ended.await))
         }
         None => AskReply::Sessions(live),
     };
     match told {
         AskReply::Sessions(rows) => send_rows(connection, rows).await,
-        told => connection.respond(&Response::Reply(told)).await,
+        told => connection.reply(told).await,
     }
 }
 
@@ -137,10 +131,8 @@ fn to_frame(mut rows: Vec<SessionRow>) -> Option<Vec<u8>> {
 /// Finds the session whose id begins with `prefix`, live or ended.
 async fn find_one(server: &Server, prefix: String, live: Vec<SessionRow>) -> AskReply {
     let wanted = prefix.clone();
-    let known = read_stored(server, move |reader| {
-        store::sessions(reader, SessionFilter::Like(&wanted))
-    })
-    .await;
+    let read = move |reader: &_| store::sessions(reader, SessionFilter::Like(&wanted));
+    let known = server.read(read).await;
     let mut found = with_ended(live, &known);
     match complete_session(&prefix, found.iter().map(|row| &*row.session_id)) {
         Ok(id) => {
@@ -160,18 +152,6 @@ fn with_ended(mut live: Vec<SessionRow>, others: &[Session]) -> Vec<SessionRow> 
         }
     }
     live
-}
-
-async fn read_stored<F>(server: &Server, read: F) -> Vec<Session>
-where
-    F: FnOnce(&rusqlite::Connection) -> rusqlite::Result<Vec<Session>> + Send + 'static,
-{
-    let database = server.place.database();
-    let found = tokio::task::spawn_blocking(move || {
-        let reader = store::open_to_read(&database).ok().flatten()?;
-        read(&reader).ok()
-    });
-    found.await.ok().flatten().unwrap_or_default()
 }
 
 /// Sends the live sessions, and then every change until one side ends.
@@ -194,10 +174,7 @@ pub(crate) async fn send_changes(connection: &Connection, server: &Server) -> bo
             match change {
                 Ok(row) => {
                     let row = Box::new((*row).clone());
-                    if !connection
-                        .respond(&Response::Reply(AskReply::Changed(row)))
-                        .await
-                    {
+                    if !connection.reply(AskReply::Changed(row)).await {
                         return false;
                     }
                 }

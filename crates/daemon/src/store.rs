@@ -5,8 +5,6 @@ mod checkpoint;
 mod denied;
 pub(crate) mod effort;
 mod figures;
-#[cfg(test)]
-pub(crate) mod fixtures;
 mod hook_runs;
 mod key;
 pub mod lost;
@@ -16,6 +14,8 @@ mod record;
 mod retention;
 pub(crate) mod sessions;
 pub mod spool;
+#[cfg(test)]
+pub(crate) mod tests;
 mod write;
 
 pub use denied::{RanDenied, ran_denied};

@@ -85,7 +85,8 @@ pub async fn push(mut requests: mpsc::Receiver<TmuxRequest>, counters: Arc<Count
             },
             Some(result) = calls.join_next() => {
                 if let Ok(result) = result {
-                    counters.tmux_failed.add(u64::from(result.outcome.is_err()));
+                    let failed = u64::from(result.outcome.is_err());
+                    counters.count(|counts| counts.tmux_failed += failed);
                     pusher.finish_call(result);
                 }
             }

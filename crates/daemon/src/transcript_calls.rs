@@ -1,5 +1,5 @@
 //! Compares the tool calls in a session's transcripts with the PreToolUse events in the database, at the end of a
-//! session and for `becket coverage`, `doctor` and the live view.
+//! session and for `becket guard coverage`, `doctor` and the live view.
 
 use std::ffi::OsStr;
 use std::fs;

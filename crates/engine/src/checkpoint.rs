@@ -6,6 +6,7 @@ mod git;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
 use std::fs::{self, File, FileTimes, Metadata};
@@ -85,12 +86,8 @@ pub fn make(
         return Ok(CheckpointOutcome::Unchanged);
     }
     let files = paths_of(changes(git, &base_tree, &snapshot.tree)?);
-    let commit = commit(
-        git,
-        snapshot,
-        head.as_deref(),
-        &message(request, &files, &snapshot.skipped),
-    )?;
+    let message = message(request, &files, &snapshot.skipped);
+    let commit = commit(git, snapshot, head.as_deref(), &message)?;
     let name = create_ref(git, &folder, request.at, &commit)?;
     prune(git, &name, &folder, request.keep.max(1))?;
     Ok(CheckpointOutcome::Created(name))
@@ -127,12 +124,8 @@ fn message(request: &CheckpointRequest<'_>, files: &[OsString], skipped: &[Strin
     for file in skipped.iter().take(LONGEST_LIST) {
         let _ = writeln!(text, "Skipped: {}", visible(file));
     }
-    if let Some(more) = skipped
-        .len()
-        .checked_sub(LONGEST_LIST)
-        .filter(|more| *more > 0)
-    {
-        let _ = writeln!(text, "Skipped: and {more} more");
+    if skipped.len() > LONGEST_LIST {
+        let _ = writeln!(text, "Skipped: and {} more", skipped.len() - LONGEST_LIST);
     }
     text
 }
@@ -171,18 +164,15 @@ fn prune(git: &Git, new: &str, folder: &str, keep: usize) -> Result<(), GitError
     let others: Vec<&Checkpoint> = all.iter().filter(|one| one.name != new).collect();
     let own = others.iter().filter(|one| is_of(one, folder));
     let too_many = others.iter().skip(keep.saturating_mul(SESSIONS) - 1);
-    let mut old: Vec<&Checkpoint> = own.skip(keep - 1).chain(too_many).copied().collect();
-    old.sort_by(|a, b| a.name.cmp(&b.name));
-    old.dedup_by(|a, b| a.name == b.name);
-    if old.is_empty() {
-        return Ok(());
+    let old = own.skip(keep - 1).chain(too_many);
+    let orders: BTreeSet<String> = old
+        .map(|one| format!("delete {REFS}{} {}\n", one.name, one.commit))
+        .collect();
+    if !orders.is_empty() {
+        let orders = String::from_iter(orders);
+        // If another session has deleted one of them, git deletes none: the next checkpoint tries again.
+        let _ = git.feed(&["update-ref", "--no-deref", "--stdin"], orders.as_bytes());
     }
-    let orders = old.iter().fold(String::new(), |mut orders, one| {
-        let _ = writeln!(orders, "delete {REFS}{} {}", one.name, one.commit);
-        orders
-    });
-    // If another session has deleted one of them, git deletes none: the next checkpoint tries again.
-    let _ = git.feed(&["update-ref", "--no-deref", "--stdin"], orders.as_bytes());
     Ok(())
 }
 
@@ -210,8 +200,7 @@ impl WorkTreeSnapshot {
             index,
         };
         copy_index(git, &snapshot.file())?;
-        let untracked = snapshot.left_out(git, largest);
-        let untracked = match untracked {
+        let untracked = match snapshot.left_out(git, largest) {
             // The index is damaged: the last commit is good enough.
             Err(GitError::Failed { .. }) => {
                 fs::remove_file(snapshot.file()).or_else(unless_missing)?;
@@ -442,18 +431,16 @@ fn trailers<'a>(body: &'a str, key: &'a str) -> impl Iterator<Item = &'a str> {
 
 /// Finds the checkpoint that a word means: its name, its time, or the beginning of its time or hash.
 pub fn find(all: &[Checkpoint], word: &str) -> CheckpointMatch {
-    if let Some(exact) = all
-        .iter()
-        .find(|one| one.name == word || one.commit == word)
-    {
+    let mut exact = all.iter();
+    if let Some(exact) = exact.find(|one| one.name == word || one.commit == word) {
         return CheckpointMatch::One(Box::new(exact.clone()));
     }
     let mut fitting: Vec<&Checkpoint> = all.iter().filter(|one| one.fits(word)).collect();
     // Two that were made of the same tree in the same second are one commit.
     fitting.dedup_by(|a, b| a.commit == b.commit);
-    match fitting.len() {
-        0 => CheckpointMatch::None,
-        1 => CheckpointMatch::One(Box::new(fitting.remove(0).clone())),
+    match fitting[..] {
+        [] => CheckpointMatch::None,
+        [one] => CheckpointMatch::One(Box::new(one.clone())),
         _ => CheckpointMatch::Several(fitting.iter().map(|one| one.name.clone()).collect()),
     }
 }
@@ -506,14 +493,9 @@ fn changes_in(
         to,
         "--",
     ];
-    let paths: Vec<&OsStr> = paths.iter().map(OsString::as_os_str).collect();
-    let output = git.run_in(folder, &args, &paths)?;
-    Ok(read_changes(&output))
-}
-
-fn read_changes(output: &[u8]) -> Vec<(FileStatus, OsString)> {
+    let output = git.run_in(folder, &args, paths)?;
     let mut changes = Vec::new();
-    let mut fields = items(output);
+    let mut fields = items(&output);
     while let (Some(status), Some(path)) = (fields.next(), fields.next()) {
         let status = match status.to_str() {
             Some("A") => FileStatus::Added,
@@ -522,7 +504,7 @@ fn read_changes(output: &[u8]) -> Vec<(FileStatus, OsString)> {
         };
         changes.push((status, path.to_owned()));
     }
-    changes
+    Ok(changes)
 }
 
 /// The changes that a restore would make.
@@ -581,8 +563,7 @@ pub fn contains_any(
     paths: &[OsString],
 ) -> Result<bool, GitError> {
     let args = ["ls-tree", "-r", "-z", "--name-only", &checkpoint.tree, "--"];
-    let paths: Vec<&OsStr> = paths.iter().map(OsString::as_os_str).collect();
-    Ok(!git.run_in(folder, &args, &paths)?.is_empty())
+    Ok(!git.run_in(folder, &args, paths)?.is_empty())
 }
 
 /// Returns true if git must not write a file: it would remove a folder of that name with all ignored files in
@@ -593,14 +574,8 @@ fn is_blocked(root: &Path, path: &OsStr) -> bool {
         .ancestors()
         .skip(1)
         .filter(|above| !above.as_os_str().is_empty());
-    is_folder(&root.join(path)) == Some(true)
-        || above.any(|above| is_folder(&root.join(above)) == Some(false))
-}
-
-/// Returns none if there is nothing at this path. A link is not a folder.
-fn is_folder(path: &Path) -> Option<bool> {
-    let metadata = fs::symlink_metadata(path).ok()?;
-    Some(metadata.is_dir())
+    fs::symlink_metadata(root.join(path)).is_ok_and(|it| it.is_dir())
+        || above.any(|above| fs::symlink_metadata(root.join(above)).is_ok_and(|it| !it.is_dir()))
 }
 
 impl RestorePlan {

@@ -152,7 +152,7 @@ impl Coverage {
     pub fn trouble(&self) -> Option<String> {
         let Self { calls, unseen, .. } = self;
         (*unseen > 0).then(|| {
-            format!("no guard saw {unseen} of its {calls} tool calls; see becket coverage")
+            format!("no guard saw {unseen} of its {calls} tool calls; see becket guard coverage")
         })
     }
 }

@@ -1,6 +1,7 @@
-//! Reads which branch and which linked worktree a folder is in.
+//! Reads git's own files: the branch, the linked worktree and the repository of a folder.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use crate::stamp::read_text;
 
@@ -45,15 +46,35 @@ impl Checkout {
     }
 }
 
+/// Returns the git common folder. A `.git` can point to any repository, so a link does not count, and a worktree
+/// only if its repository knows it.
+pub(crate) fn common_folder(project: &Path) -> Option<PathBuf> {
+    let git = project.join(".git");
+    let kind = fs::symlink_metadata(&git).ok()?.file_type();
+    if kind.is_dir() {
+        return git.canonicalize().ok();
+    }
+    if !kind.is_file() {
+        return None;
+    }
+    let line = first_line(&git)?;
+    let worktree = project.join(line.strip_prefix("gitdir:")?.trim());
+    let worktree = worktree.canonicalize().ok()?;
+    let common = worktree.join(first_line(&worktree.join("commondir"))?);
+    let common = common.canonicalize().ok()?;
+    let back = worktree.join(first_line(&worktree.join("gitdir"))?);
+    let known = worktree.parent() == Some(&common.join("worktrees"))
+        && back.canonicalize().ok()? == git.canonicalize().ok()?;
+    known.then_some(common)
+}
+
 fn first_line(file: &Path) -> Option<String> {
     let text = read_text(file, LONGEST).ok()?;
-    Some(text.lines().next()?.trim_end().to_owned())
+    Some(text.lines().next()?.trim().to_owned())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     #[test]

@@ -2,7 +2,6 @@
 
 pub mod builtin;
 pub mod name;
-pub mod output;
 pub mod plan;
 pub mod slash;
 pub mod switch;
@@ -72,37 +71,4 @@ pub enum Action {
     Run(Program),
     /// A built-in hook, with its own keys as written in the config.
     BuiltIn(&'static BuiltIn, toml::Table),
-}
-
-#[cfg(test)]
-impl Hook {
-    /// Makes a hook of the user's that runs this line of shell on the events that tests use.
-    pub(crate) fn of_test(name: &str, run: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            description: String::new(),
-            on: vec![EventName::PreToolUse, EventName::SessionEnd],
-            tools: Matcher::default(),
-            paths: Paths::default(),
-            skip_agents: Vec::new(),
-            action: Action::Run(Program::Shell(run.to_owned())),
-            timeout: Duration::from_secs(60),
-            rewrites: false,
-            is_async: false,
-            fails_closed: false,
-            declared: Origin {
-                level: crate::config::Level::User,
-                file: Some("/home/user/.becket/config.toml".into()),
-                line: Some(3),
-                variable: None,
-                last_good: false,
-            },
-            off: None,
-            untrusted: false,
-            changed: false,
-            managed: false,
-            approved: None,
-            untrusted_project: None,
-        }
-    }
 }

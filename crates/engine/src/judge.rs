@@ -1,11 +1,10 @@
 //! becket's own verdict on an event: problems of the configuration, the name of a launched session, notices,
 //! guards. Pure but for `spend`.
 
-use becket_wire::account::{guard_id, guard_name};
 use becket_wire::answer::{Answer, Opinion};
 use becket_wire::event::EventName;
 use becket_wire::rpc::DecisionRow;
-use becket_wire::{Account, Head, Output, Place};
+use becket_wire::{Account, Actor, Head, Output, Place};
 
 use crate::config::Snapshot;
 use crate::effort::{EffortSaid, rules, skill};
@@ -21,7 +20,7 @@ use crate::trust::{Project, Trust};
 #[derive(Debug, Clone)]
 pub struct Verdict {
     answer: Answer,
-    by: Option<String>,
+    by: Option<Actor>,
     /// The session whose user was told of the config's problems, and the generation of the config.
     pub told: Option<(String, u64)>,
     /// The notice that the answer does not carry.
@@ -49,7 +48,7 @@ impl Verdict {
 
     /// Sets this opinion, unless the one before is as strict. An opinion that the event does not take is
     /// dropped.
-    fn give(&mut self, opinion: Opinion, by: String) {
+    fn give(&mut self, opinion: Opinion, by: Actor) {
         let is_weaker = |before: &Opinion| weight(before) < weight(&opinion);
         if self.answer.opinion().is_none_or(is_weaker) && self.answer.give(opinion).is_ok() {
             self.by = Some(by);
@@ -57,7 +56,7 @@ impl Verdict {
     }
 
     /// Refuses the event, with the opinion that it takes.
-    fn refuse(&mut self, reason: &str, by: String) {
+    fn refuse(&mut self, reason: &str, by: Actor) {
         let refusal = Answer::refusal(self.event().clone(), reason);
         if let Some(opinion) = refusal.as_ref().and_then(Answer::opinion) {
             self.give(opinion.clone(), by);
@@ -71,7 +70,7 @@ impl Verdict {
         }
         for spend in std::mem::take(&mut self.spends) {
             if !spend.spend(place) {
-                self.refuse(&spend.reason, guard_name(&spend.rule));
+                self.refuse(&spend.reason, Actor::Guard(spend.rule));
             }
         }
         self
@@ -79,7 +78,7 @@ impl Verdict {
 
     /// Returns the call that a guard has denied, and the guard.
     pub(crate) fn denied(&self) -> Option<(&Key, &str)> {
-        let rule = guard_id(self.by.as_deref()?)?;
+        let rule = self.by.as_ref()?.guard()?;
         self.refuses().then_some((self.key.as_ref()?, rule))
     }
 
@@ -141,7 +140,7 @@ impl Verdict {
     }
 
     /// Replaces the answer by one that hooks were merged into, and its author if a hook decided.
-    pub fn merged(self, answer: Answer, by: Option<String>) -> Self {
+    pub fn merged(self, answer: Answer, by: Option<Actor>) -> Self {
         Self {
             answer,
             by: by.or(self.by),
@@ -151,7 +150,7 @@ impl Verdict {
 
     /// Replaces the answer by that to a switch of the user.
     pub fn switched(self, answer: Answer) -> Self {
-        self.merged(answer, Some(Account::Switch.by()))
+        self.merged(answer, Some(Actor::Becket(Account::Switch)))
     }
 
     /// Returns true if becket itself refuses, so that no hook needs to run.
@@ -184,7 +183,7 @@ impl Verdict {
     pub fn decision(&self) -> Option<DecisionRow> {
         let (answer, reason) = self.answer.decision()?;
         Some(DecisionRow {
-            answer: answer.to_owned(),
+            answer: answer.into(),
             by: self.by.clone(),
             reason: reason.map(str::to_owned),
             effort: self
@@ -271,7 +270,7 @@ fn guard(case: &Case<'_>, verdict: &mut Verdict) {
 
 /// Adds the answer of one guard.
 fn answer(found: &Found, event: &PreparedEvent, verdict: &mut Verdict) {
-    let by = guard_name(&found.rule.id);
+    let by = Actor::Guard(found.rule.id.clone());
     match (found.say, verdict.event()) {
         (Say::Warn, _) => {
             let warning = format!("becket's guard {} warns: {}", found.rule.id, found.reason);
@@ -300,12 +299,7 @@ fn report_ran_denied(case: &Case<'_>, verdict: &mut Verdict) {
 
 /// Tells the model of a launched session its id, with each prompt.
 fn name_session(case: &Case<'_>, verdict: &mut Verdict) {
-    let Case {
-        event,
-        head,
-        context,
-        ..
-    } = *case;
+    let (event, head, context) = (case.event, case.head, case.context);
     let (Some(began), Some(session)) = (context.launched_at, head.session_id.as_deref()) else {
         return;
     };
@@ -315,17 +309,12 @@ fn name_session(case: &Case<'_>, verdict: &mut Verdict) {
     let began = jiff::Timestamp::from_second(began.div_euclid(1000)).unwrap_or_default();
     let line = format!("Current session: {session} (started {began})");
     drop(verdict.answer.add_context(line));
-    verdict.by.get_or_insert_with(|| Account::Launch.by());
+    verdict.by.get_or_insert(Actor::Becket(Account::Launch));
 }
 
 /// Adds the judgement of the session's effort.
 fn work(case: &Case<'_>, verdict: &mut Verdict) {
-    let Case {
-        event,
-        head,
-        context,
-        ..
-    } = *case;
+    let (event, head, context) = (case.event, case.head, case.context);
     let Some(work) = &context.effort else {
         return;
     };
@@ -340,7 +329,7 @@ fn work(case: &Case<'_>, verdict: &mut Verdict) {
     let Some(says) = rules::say(work, &skill, &limits, &event.event, head, &at) else {
         return;
     };
-    let by = says.rule.map(|rule| format!("effort:{rule}"));
+    let by = says.rule.map(Actor::Effort);
     if let (Some(opinion), Some(by)) = (says.opinion, &by) {
         verdict.give(opinion, by.clone());
     }
@@ -367,7 +356,7 @@ fn add_notice(case: &Case<'_>, verdict: &mut Verdict) {
             ..
         }) => {
             verdict.answer.add_terminal(&sequence);
-            verdict.by.get_or_insert_with(|| Account::Notice.by());
+            verdict.by.get_or_insert(Actor::Becket(Account::Notice));
         }
         other => verdict.notice = other,
     }
@@ -376,12 +365,7 @@ fn add_notice(case: &Case<'_>, verdict: &mut Verdict) {
 /// A configuration that does not parse, and a project that is not trusted, are reported when a session
 /// starts or a prompt is sent, once per session and state of the configuration.
 fn report_problems(case: &Case<'_>, verdict: &mut Verdict) {
-    let Case {
-        event,
-        head,
-        context,
-        ..
-    } = *case;
+    let (event, head, context) = (case.event, case.head, case.context);
     let starts = event.event == EventName::SessionStart;
     let prompts = event.event == EventName::UserPromptSubmit;
     let Some(session) = head.session_id.as_deref() else {
@@ -408,7 +392,7 @@ fn report_problems(case: &Case<'_>, verdict: &mut Verdict) {
     let trust = trust.map(|says| format!("becket: {says}"));
     let told: Vec<String> = config.into_iter().chain(trust).collect();
     verdict.answer.add_message(told.join("\n"));
-    verdict.by.get_or_insert_with(|| account.by());
+    verdict.by.get_or_insert(Actor::Becket(account));
     verdict.told = Some((session.to_owned(), event.config.generation));
 }
 

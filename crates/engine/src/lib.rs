@@ -24,7 +24,6 @@ pub mod session_file;
 mod stamp;
 pub mod status;
 pub mod statusline;
-pub mod thread;
 pub mod transcript;
 pub mod trust;
 

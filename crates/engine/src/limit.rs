@@ -1,7 +1,6 @@
 //! Usage limits: recognises their messages and reads the time of the reset. The forms of the time are those of
 //! Claude Code 2.1.325, measured or read in the program, and of its predecessors.
 
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::LazyLock;
@@ -11,6 +10,8 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use regex::{Captures, Regex};
 use serde_json::Value;
+
+use crate::stamp::open_regular;
 
 /// The length of a transcript's end that is searched. A handful of short lines follows the message.
 const TRANSCRIPT_END: u64 = 64 << 10;
@@ -38,10 +39,6 @@ pub fn reset(text: &str, said_at: i64, zone: &TimeZone) -> Option<i64> {
 /// Returns the end of the limit in the last answer of this transcript: to the second, in milliseconds since
 /// 1970. Returns none if that answer is no limit, or the file cannot be read.
 pub fn at_end(transcript: &Path) -> Option<i64> {
-    // Opening a pipe in its place would block.
-    if !std::fs::metadata(transcript).ok()?.is_file() {
-        return None;
-    }
     let end = read_end(transcript).ok()?;
     let line = last_answer(&end)?;
     if line["isApiErrorMessage"] != true || !is_limit(line["error"].as_str()?) {
@@ -51,7 +48,7 @@ pub fn at_end(transcript: &Path) -> Option<i64> {
 }
 
 fn read_end(transcript: &Path) -> io::Result<Vec<u8>> {
-    let mut file = File::open(transcript)?;
+    let mut file = open_regular(transcript)?;
     let len = file.metadata()?.len();
     file.seek(SeekFrom::Start(len.saturating_sub(TRANSCRIPT_END)))?;
     let mut end = Vec::new();

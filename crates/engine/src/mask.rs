@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 use becket_wire::rpc::Envelope;
 use memchr::memmem;
@@ -58,22 +58,8 @@ pub enum MaskError {
 }
 
 impl Masker {
-    /// Makes a masker. `key` makes the hashes of this machine its own; `extra` are the user's patterns, as pairs of
-    /// name and regex. Of a regex with a group, only the first group is masked.
-    pub fn new(key: [u8; 32], extra: &[(String, String)]) -> Result<Self, MaskError> {
-        let extra = extra
-            .iter()
-            .map(|(name, pattern)| Ok((name.clone(), check_pattern(name, pattern)?)))
-            .collect::<Result<_, MaskError>>()?;
-        Ok(Self {
-            key,
-            search: Search::new(),
-            extra,
-            enabled: true,
-        })
-    }
-
-    /// Makes the masker of a config, whose patterns were checked when it was read.
+    /// Makes the masker of a config, whose patterns were checked when it was read. `key` makes the hashes of this
+    /// machine its own. Of a pattern with a group, only the first group is masked.
     pub fn from_config(key: [u8; 32], config: &Config) -> Self {
         let patterns = config.mask.patterns.iter();
         Self {
@@ -89,13 +75,18 @@ impl Masker {
     }
 
     pub fn mask<'a>(&self, payload: &'a [u8]) -> Masked<'a> {
-        if self.enabled {
-            return self.mask_anyway(payload);
-        }
-        Masked {
-            bytes: Cow::Borrowed(payload),
-            count: 0,
-        }
+        let (bytes, count) = if !self.enabled || !self.may_have_secrets(payload) {
+            (Cow::Borrowed(payload), 0)
+        } else if is_json(payload) {
+            self.mask_json(payload)
+        } else {
+            self.mask_text(b"", payload)
+        };
+        Masked { bytes, count }
+    }
+
+    fn may_have_secrets(&self, payload: &[u8]) -> bool {
+        !self.extra.is_empty() || self.search.next_needle(payload, 0).is_some()
     }
 
     /// Masks one text.
@@ -112,22 +103,7 @@ impl Masker {
         }
     }
 
-    fn mask_anyway<'a>(&self, payload: &'a [u8]) -> Masked<'a> {
-        if self.extra.is_empty() && self.search.next_needle(payload, 0).is_none() {
-            return Masked {
-                bytes: Cow::Borrowed(payload),
-                count: 0,
-            };
-        }
-        if is_json(payload) {
-            self.mask_json(payload)
-        } else {
-            let (bytes, count) = self.mask_text(b"", payload);
-            Masked { bytes, count }
-        }
-    }
-
-    fn mask_json<'a>(&self, json: &'a [u8]) -> Masked<'a> {
+    fn mask_json<'a>(&self, json: &'a [u8]) -> (Cow<'a, [u8]>, u32) {
         let mut out = Vec::new();
         let (mut copied, mut count) = (0, 0);
         let mut needle = self.search.next_needle(json, 0);
@@ -158,16 +134,10 @@ impl Masker {
             }
         }
         if count == 0 {
-            return Masked {
-                bytes: Cow::Borrowed(json),
-                count,
-            };
+            return (Cow::Borrowed(json), 0);
         }
         out.extend_from_slice(&json[copied..]);
-        Masked {
-            bytes: Cow::Owned(out),
-            count,
-        }
+        (Cow::Owned(out), count)
     }
 
     /// Masks the inside of one string. `key` is the name of its field, if that may matter.
@@ -273,10 +243,7 @@ impl fmt::Debug for Masker {
 
 /// Compiles a pattern of the user's, or returns its fault.
 pub fn check_pattern(name: &str, pattern: &str) -> Result<Regex, MaskError> {
-    let is_valid = name
-        .bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
-    if name.is_empty() || name.len() > 32 || !is_valid {
+    if name.is_empty() || name.len() > 32 || !name.bytes().all(may_be_in_name) {
         return Err(MaskError::Name(name.to_owned()));
     }
     let regex = ascii(pattern).map_err(|source| MaskError::Pattern {
@@ -287,6 +254,10 @@ pub fn check_pattern(name: &str, pattern: &str) -> Result<Regex, MaskError> {
         return Err(MaskError::Empty(name.to_owned()));
     }
     Ok(regex)
+}
+
+fn may_be_in_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')
 }
 
 /// Checks the grammar only, without recursion: a payload may be nested to any depth.
@@ -302,10 +273,8 @@ fn masks_in(text: &[u8]) -> Vec<Range<usize>> {
             let end = memmem::find(&rest[..rest.len().min(64)], CLOSE)?;
             let split = end.checked_sub(9)?;
             let (kind, hash) = (&rest[..split], rest[split..end].strip_prefix(b":")?);
-            let is_mask = hash.iter().all(u8::is_ascii_hexdigit)
-                && kind
-                    .iter()
-                    .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+            let is_mask =
+                hash.iter().all(u8::is_ascii_hexdigit) && kind.iter().copied().all(may_be_in_name);
             is_mask.then_some(start..start + OPEN.len() + end + CLOSE.len())
         })
         .collect()
@@ -346,36 +315,32 @@ const MIN_KEY_RUN: usize = 12;
 
 /// A secret and its place in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Secret<'a> {
-    pub kind: &'a str,
-    pub at: Range<usize>,
+struct Secret<'a> {
+    kind: &'a str,
+    at: Range<usize>,
 }
 
 /// The search for secrets. The pattern of a needle is compiled when the needle first turns up: a process without
 /// a daemon makes a search for a single event, and would pay two milliseconds for nothing.
-#[derive(Debug)]
-pub struct Search {
+struct Search {
     needles: Regex,
-    kinds: Vec<(&'static SecretKind, Lazy)>,
+    kinds: Vec<(&'static SecretKind, LazyRegex)>,
     /// The kinds that a needle announces, in order of the needles.
     announced: BTreeMap<&'static [u8], Vec<usize>>,
-    private_key_end: Lazy,
-    private_key_cut: Lazy,
+    private_key_end: LazyRegex,
+    private_key_cut: LazyRegex,
 }
+
+/// A regex that is compiled when it is first needed.
+type LazyRegex = LazyLock<Regex, Box<dyn FnOnce() -> Regex + Send>>;
 
 /// The last line of a private key.
 const PRIVATE_KEY_END: &str = r"-----END [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----";
 /// The rest of a private key that was cut off: lines of base64.
 const PRIVATE_KEY_CUT: &str = r"(?:\s|\\[nr])*[A-Za-z0-9+/]{40,}(?:[A-Za-z0-9+/=]|\s|\\[nr])*";
 
-impl Default for Search {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Search {
-    pub fn new() -> Self {
+    fn new() -> Self {
         let mut announced: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
         for (index, kind) in KINDS.iter().enumerate() {
             for needle in kind.needles {
@@ -395,20 +360,20 @@ impl Search {
             announced,
             kinds: KINDS
                 .iter()
-                .map(|kind| (kind, Lazy::new(kind.pattern)))
+                .map(|kind| (kind, at_start(kind.pattern)))
                 .collect(),
-            private_key_end: Lazy::new(PRIVATE_KEY_END),
-            private_key_cut: Lazy::new(PRIVATE_KEY_CUT),
+            private_key_end: at_start(PRIVATE_KEY_END),
+            private_key_cut: at_start(PRIVATE_KEY_CUT),
         }
     }
 
     /// Returns the place of the next needle. Before it, there is no secret.
-    pub fn next_needle(&self, bytes: &[u8], from: usize) -> Option<usize> {
+    fn next_needle(&self, bytes: &[u8], from: usize) -> Option<usize> {
         Some(self.needles.find_at(bytes, from)?.start())
     }
 
     /// Returns the secrets in a text, in order.
-    pub fn find(&self, text: &[u8]) -> Vec<Secret<'static>> {
+    fn find(&self, text: &[u8]) -> Vec<Secret<'static>> {
         let mut found = Vec::new();
         let mut from = 0;
         while let Some(needle) = self.needles.find_at(text, from) {
@@ -431,7 +396,6 @@ impl Search {
             if kind.alone && !stands_alone(text, start) {
                 return None;
             }
-            let pattern = pattern.get();
             // Most needles announce nothing, and groups cost more than a yes or no.
             if !pattern.is_match(&text[start..]) {
                 return None;
@@ -455,39 +419,23 @@ impl Search {
         let rest = &text[from..text.len().min(from + MAX_PRIVATE_KEY)];
         let whole = memmem::find(rest, b"-----")
             .filter(|&body| rest[..body].is_ascii() && longest_run(&rest[..body]) >= MIN_KEY_RUN)
-            .and_then(|body| Some(body + self.private_key_end.get().find(&rest[body..])?.end()));
+            .and_then(|body| Some(body + self.private_key_end.find(&rest[body..])?.end()));
         let end = match whole {
             Some(end) => end,
-            None => self.private_key_cut.get().find(rest)?.end(),
+            None => self.private_key_cut.find(rest)?.end(),
         };
         Some(from + end)
     }
 }
 
 /// Compiles a regex in which classes, `.` and `\b` mean bytes: a payload need not be UTF-8.
-pub fn ascii(pattern: &str) -> Result<Regex, regex::Error> {
+fn ascii(pattern: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(pattern).unicode(false).build()
 }
 
-/// A pattern at the start of a text, compiled when it is first needed.
-#[derive(Debug)]
-struct Lazy {
-    pattern: &'static str,
-    regex: OnceLock<Regex>,
-}
-
-impl Lazy {
-    fn new(pattern: &'static str) -> Self {
-        Self {
-            pattern,
-            regex: OnceLock::new(),
-        }
-    }
-
-    fn get(&self) -> &Regex {
-        self.regex
-            .get_or_init(|| built_in(&format!("^(?:{})", self.pattern)))
-    }
+/// Makes the regex of a pattern at the start of a text.
+fn at_start(pattern: &'static str) -> LazyRegex {
+    LazyLock::new(Box::new(move || built_in(&format!("^(?:{pattern})"))))
 }
 
 fn built_in(pattern: &str) -> Regex {

@@ -11,11 +11,12 @@ use becket_wire::Head;
 use becket_wire::event::EventName;
 use becket_wire::rpc::Envelope;
 use becket_wire::session::{Display, SessionRow};
-use becket_wire::text::is_hidden;
+use jiff::civil::Time;
 
 use crate::local_time;
 use crate::process::Program;
 use crate::session::{Session, SessionEvent};
+use crate::statusline::clean as plain;
 
 /// The longest text in a notice, in characters.
 const MAX_CHARS: usize = 120;
@@ -239,8 +240,11 @@ fn notice(
 /// Returns the local time of day, in minutes.
 pub fn minute_of_day(at_ms: i64) -> u16 {
     let at = jiff::Timestamp::from_millisecond(at_ms).unwrap_or_default();
-    let local = at.to_zoned(local_time::zone());
-    u16::try_from(i32::from(local.hour()) * 60 + i32::from(local.minute())).unwrap_or(0)
+    minutes(at.to_zoned(local_time::zone()).time())
+}
+
+fn minutes(time: Time) -> u16 {
+    time.hour().unsigned_abs() as u16 * 60 + time.minute().unsigned_abs() as u16
 }
 
 /// Returns true if Claude Code passes escape sequences in the answer to this event to the terminal (measured
@@ -265,11 +269,6 @@ fn clean(text: &str) -> String {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
     }
-}
-
-/// Removes the characters that a terminal obeys or does not show.
-fn plain(text: &str) -> String {
-    text.chars().filter(|c| !is_hidden(*c)).collect()
 }
 
 fn span(ms: i64) -> String {
@@ -387,16 +386,7 @@ impl QuietHours {
 
 /// Reads a time of day like `7:30`, in minutes.
 fn minute(text: &str) -> Option<u16> {
-    let (hour, minute) = text.trim().split_once(':')?;
-    Some(two_digits(hour, 23)? * 60 + two_digits(minute, 59)?)
-}
-
-/// Reads a number of one or two digits, up to `most`.
-fn two_digits(text: &str, most: u16) -> Option<u16> {
-    if text.len() > 2 || !text.bytes().all(|c| c.is_ascii_digit()) {
-        return None;
-    }
-    text.parse().ok().filter(|number| *number <= most)
+    Time::strptime("%H:%M", text.trim()).ok().map(minutes)
 }
 
 macro_rules! words {

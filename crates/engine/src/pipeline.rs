@@ -17,8 +17,7 @@ use crate::config::{ConfigCache, Snapshot};
 use crate::effort::{EffortContext, directive, skill};
 use crate::guard::memory::Ends;
 use crate::guard::sight::{Around, Sight};
-use crate::hooks::output;
-use crate::hooks::plan::{AwaitedResults, HookEvent, HookPlan};
+use crate::hooks::plan::{self, AwaitedResults, HookEvent, HookPlan};
 use crate::hooks::slash::{self, SlashCommand, SlashContext};
 use crate::hooks::switch::Switches;
 use crate::judge::{Verdict, judge};
@@ -93,87 +92,63 @@ pub struct FinishedEvent {
 /// Parses and masks an event, and reads the files for its judgement. It may block on the project's file system.
 /// Returns none if an earlier event hangs there.
 pub fn prepare(request: EventRequest, configs: &ConfigCache) -> Option<PreparedEvent> {
-    let facts = Facts::of(&request);
-    let Some(cwd) = &facts.cwd else {
-        return Some(prepare_in(None, facts, request, configs));
+    let payload: Arc<[u8]> = request.payload.into();
+    let head = Head::read(&payload).unwrap_or_default();
+    let envelope = request.envelope;
+    let Some(cwd) = head.cwd.as_deref() else {
+        return Some(prepare_in(None, envelope, &payload, &head, configs));
     };
     let _look = configs.look_into(Path::new(cwd), Instant::now())?;
-    let claude_project = request.envelope.variable("CLAUDE_PROJECT_DIR");
-    let project = PathBuf::from(project_of(cwd, claude_project));
-    Some(prepare_in(Some(project), facts, request, configs))
+    let project = project_of(cwd, envelope.variable("CLAUDE_PROJECT_DIR")).into();
+    let project = Some(project);
+    Some(prepare_in(project, envelope, &payload, &head, configs))
 }
 
 /// Prepares an event without its project: only the user's own files judge it.
 pub fn prepare_without_project(request: EventRequest, configs: &ConfigCache) -> PreparedEvent {
-    prepare_in(None, Facts::of(&request), request, configs)
-}
-
-/// The fields of the payload that preparing needs.
-struct Facts {
-    event: EventName,
-    session: String,
-    cwd: Option<String>,
-    slash: Option<SlashCommand>,
-    ends: Option<Ends>,
-}
-
-impl Facts {
-    fn of(request: &EventRequest) -> Self {
-        let envelope = &request.envelope;
-        let head = Head::read(&request.payload).unwrap_or_default();
-        let event = head.event.as_deref().or(envelope.event.as_deref());
-        let event: EventName = event.unwrap_or_default().into();
-        Self {
-            ends: Ends::of(&event, &head),
-            event,
-            slash: slash::parse(&head, envelope),
-            session: head.session_id.map(Into::into).unwrap_or_default(),
-            cwd: head.cwd.map(Into::into),
-        }
-    }
+    let payload: Arc<[u8]> = request.payload.into();
+    let head = Head::read(&payload).unwrap_or_default();
+    prepare_in(None, request.envelope, &payload, &head, configs)
 }
 
 fn prepare_in(
     project: Option<PathBuf>,
-    facts: Facts,
-    request: EventRequest,
+    mut envelope: Envelope,
+    payload: &Arc<[u8]>,
+    head: &Head<'_>,
     configs: &ConfigCache,
 ) -> PreparedEvent {
-    let EventRequest {
-        mut envelope,
-        payload,
-        ..
-    } = request;
+    let event = head.event.as_deref().or(envelope.event.as_deref());
+    let event = EventName::from(event.unwrap_or_default());
+    let slash = slash::parse(head, &envelope);
+    let ends = Ends::of(&event, head);
     let (config, masker) = configs.current(project.as_deref());
+    let session = head.session_id.as_deref().unwrap_or_default();
     let switches = if config.hooks.is_empty() {
         Switches::default()
     } else {
-        Switches::read(configs.place(), &facts.session).switches
+        Switches::read(configs.place(), session).switches
     };
     masker.envelope(&mut envelope);
-    let payload: Arc<[u8]> = payload.into();
-    let (masked, secrets) = {
-        let found = masker.mask(&payload);
-        let masked = match found.count {
-            0 => Arc::clone(&payload),
-            _ => found.bytes.into(),
-        };
-        (masked, found.count)
+    let found = masker.mask(payload);
+    let masked = match found.count {
+        0 => Arc::clone(payload),
+        _ => found.bytes.into(),
     };
     let mut event = PreparedEvent {
         envelope,
-        event: facts.event,
-        payload,
+        event,
+        payload: Arc::clone(payload),
         masked,
-        secrets,
+        secrets: found.count,
         project,
         config,
         masker,
         switches,
-        slash: facts.slash,
+        slash,
         user_home: Arc::clone(configs.user_home()),
         sight: None,
-        ends: facts.ends,
+        ends,
     };
     event.sight = event.look(&event.payload, configs.place());
     event
@@ -249,10 +224,10 @@ pub fn finish(
             let sight = sight.map(|sight| sight.after(event.sight.as_ref()));
             judge(event, payload, sight.as_ref(), context)
         },
-        |answer| output::shorten(answer, place, event.envelope.id, &event.masker),
+        |answer| plan::shorten(answer, place, event.envelope.id, &event.masker),
     );
     let verdict = settle(event, verdict, place);
-    let runs = output::masked(runs, &event.masker);
+    let runs = plan::masked(runs, &event.masker);
     FinishedEvent { verdict, runs }
 }
 
@@ -264,12 +239,10 @@ pub fn settle(event: &PreparedEvent, verdict: Verdict, place: &Place) -> Verdict
         ends.remove(place);
     }
     let mut verdict = verdict.spend(place);
-    if let Some(denied) = verdict.denied() {
-        let (key, rule) = denied;
-        if let Err(why) = key.deny(place, event.envelope.id, rule) {
-            verdict =
-                verdict.with_note(format!("becket: the denied call is not remembered: {why}"));
-        }
+    if let Some((key, rule)) = verdict.denied()
+        && let Err(why) = key.deny(place, event.envelope.id, rule)
+    {
+        verdict = verdict.with_note(format!("becket: the denied call is not remembered: {why}"));
     }
     verdict
 }

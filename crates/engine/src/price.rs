@@ -69,7 +69,7 @@ pub fn cost(model: &str, tokens: &Tokens) -> Option<f64> {
 pub fn window(model: &str) -> u64 {
     let large = match Model::parse(model) {
         Some(Model { version, family }) => {
-            version >= (5, 0) || (family == Family::Opus && version >= (4, 7))
+            version >= (5, 0) || (family == "opus" && version >= (4, 7))
         }
         None => false,
     };
@@ -80,61 +80,48 @@ pub fn window(model: &str) -> u64 {
     }
 }
 
-fn price(model: &Model) -> Option<Price> {
-    use Family::{Fable, Haiku, Opus, Sonnet};
+fn price(model: &Model<'_>) -> Option<Price> {
     Some(match (model.family, model.version) {
-        (Opus, (3, 0) | (4, 0 | 1)) => plain(15.0),
-        (Opus, (4, 5..=8) | (5, 0)) => plain(5.0),
-        (Opus, (5, 5)) => Price {
+        ("opus", (3, 0) | (4, 0 | 1)) => plain(15.0),
+        ("opus", (4, 5..=8) | (5, 0)) => plain(5.0),
+        ("opus", (5, 5)) => Price {
             cache_read: 0.05,
             ..plain(4.0)
         },
-        (Sonnet, (3, 0 | 5 | 7) | (4, 0 | 5 | 6)) => plain(3.0),
-        (Sonnet, (5, 0)) => plain(2.0),
-        (Sonnet, (5, 5)) => Price {
+        ("sonnet", (3, 0 | 5 | 7) | (4, 0 | 5 | 6)) => plain(3.0),
+        ("sonnet", (5, 0)) => plain(2.0),
+        ("sonnet", (5, 5)) => Price {
             cache_read: 0.05,
             ..plain(2.0)
         },
-        (Haiku, (3, 0)) => plain(0.25),
-        (Haiku, (3, 5)) => plain(0.8),
-        (Haiku, (4, 5)) => plain(1.0),
-        (Haiku, (5, 5)) => Price {
+        ("haiku", (3, 0)) => plain(0.25),
+        ("haiku", (3, 5)) => plain(0.8),
+        ("haiku", (4, 5)) => plain(1.0),
+        ("haiku", (5, 5)) => Price {
             long: Some((100_000, 0.5)),
             ..plain(0.1)
         },
-        (Fable, (5, 0)) => plain(10.0),
+        ("fable", (5, 0)) => plain(10.0),
         _ => return None,
     })
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Family {
-    Opus,
-    Sonnet,
-    Haiku,
-    Fable,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Model {
-    family: Family,
+struct Model<'a> {
+    family: &'a str,
     version: (u32, u32),
 }
 
-impl Model {
+impl<'a> Model<'a> {
     /// Reads a model id: `claude-opus-4-5-20251101`, `claude-3-5-haiku-latest`,
     /// `us.anthropic.claude-sonnet-5-v1:0`, `claude-sonnet-4-5[1m]`.
-    fn parse(id: &str) -> Option<Self> {
+    fn parse(id: &'a str) -> Option<Self> {
         let name = &id[id.find("claude-")?..];
         let name = name.split(['[', '@', ':']).next().unwrap_or_default();
         let mut family = None;
         let mut numbers = Vec::new();
         for word in name.split('-').skip(1) {
             match word {
-                "opus" => family = Some(Family::Opus),
-                "sonnet" => family = Some(Family::Sonnet),
-                "haiku" => family = Some(Family::Haiku),
-                "fable" => family = Some(Family::Fable),
+                "opus" | "sonnet" | "haiku" | "fable" => family = Some(word),
                 // A date has eight digits.
                 _ if word.len() <= 2 => numbers.extend(word.parse::<u32>().ok()),
                 _ => {}

@@ -6,6 +6,7 @@ mod clock;
 mod command;
 mod jobs;
 mod output;
+mod proc;
 mod run_file;
 
 use std::ffi::OsString;
@@ -14,12 +15,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use child::milliseconds;
-pub use child::path_in;
+use jiff::Timestamp;
+
 pub use clock::{Cancel, ENDING};
 pub use command::{Bounds, FinishedCommand, run_command};
 pub use jobs::RunningJobs;
 pub use output::Occasion;
+pub use proc::ThreadFile;
 pub use run_file::{Listing, Orphans, RunFile, running};
 
 /// A program that the user named in the configuration.
@@ -104,7 +106,7 @@ impl JobResult {
     pub(crate) fn unstarted(hook: String, outcome: Outcome) -> Self {
         Self {
             hook,
-            at: milliseconds(),
+            at: Timestamp::now().as_millisecond(),
             took: Duration::ZERO,
             limit: Duration::ZERO,
             outcome,

@@ -2,7 +2,7 @@
 //! stay, no reader ever sees half a file, and text that another program wrote in between is not lost.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tempfile::NamedTempFile;
 
-use crate::stamp::open_regular;
+use crate::stamp::{open_regular, read_open};
 
 /// The number of links in a row that are followed: as many as the kernel follows.
 const MAX_LINKS: usize = 40;
@@ -85,14 +85,14 @@ impl Snapshot {
         if self.has_changed()? {
             return Ok(Attempt::Conflict);
         }
-        if self.bytes.is_some() {
-            temporary.persist(&self.path)?;
-        } else {
-            match temporary.persist_noclobber(&self.path) {
-                Err(error) if error.error.kind() == ErrorKind::AlreadyExists => {
-                    return Ok(Attempt::Conflict);
-                }
-                result => result?,
+        let persisted = match self.bytes {
+            Some(_) => temporary.persist(&self.path),
+            None => temporary.persist_noclobber(&self.path),
+        };
+        if let Err(error) = persisted {
+            return match error.error.kind() {
+                ErrorKind::AlreadyExists => Ok(Attempt::Conflict),
+                _ => Err(error.into()),
             };
         }
         sync_folder(self.folder())?;
@@ -122,7 +122,8 @@ impl Snapshot {
         let Some(bytes) = &self.bytes else {
             return Ok(None);
         };
-        for number in 1.. {
+        let mut number = 1;
+        loop {
             let mut name = self.path.file_name().unwrap_or_default().to_owned();
             name.push(suffix);
             if number > 1 {
@@ -131,12 +132,11 @@ impl Snapshot {
             let path = self.path.with_file_name(name);
             // The copy appears complete or not at all: a full disk leaves no empty one.
             match self.temporary(bytes, 0o600)?.persist_noclobber(&path) {
-                Err(error) if error.error.kind() == ErrorKind::AlreadyExists => continue,
-                result => result?,
-            };
-            return Ok(Some(path));
+                Ok(_) => return Ok(Some(path)),
+                Err(error) if error.error.kind() == ErrorKind::AlreadyExists => number += 1,
+                Err(error) => return Err(error.into()),
+            }
         }
-        Ok(None)
     }
 
     /// The prefix and suffix of the names of becket's temporary files.
@@ -235,11 +235,8 @@ pub fn resolve(asked: &Path) -> io::Result<PathBuf> {
 }
 
 fn in_real_folder(path: PathBuf) -> PathBuf {
-    let folder = path
-        .parent()
-        .and_then(|folder| fs::canonicalize(folder).ok());
-    match (folder, path.file_name()) {
-        (Some(folder), Some(name)) => folder.join(name),
+    match (path.parent().map(fs::canonicalize), path.file_name()) {
+        (Some(Ok(folder)), Some(name)) => folder.join(name),
         _ => path,
     }
 }
@@ -247,12 +244,7 @@ fn in_real_folder(path: PathBuf) -> PathBuf {
 fn read_file(path: &Path, limit: u64) -> io::Result<(Vec<u8>, Metadata)> {
     let file = open_regular(path)?;
     let metadata = file.metadata()?;
-    let mut bytes = Vec::new();
-    file.take(limit + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > limit {
-        return Err(ErrorKind::FileTooLarge.into());
-    }
-    Ok((bytes, metadata))
+    Ok((read_open(file, limit)?, metadata))
 }
 
 /// Makes a folder and those above it. Returns true if it was missing.

@@ -521,7 +521,7 @@ impl Session {
         if !child.agent.is_past(event.time()) {
             changed |= child.ended_at.take().is_some() | child.agent.begin(event);
         }
-        changed | self.main.note_child_began(event)
+        changed | self.main.note_child(event, event.agent_type())
     }
 
     fn end_child(&mut self, id: &str, event: &SessionEvent<'_>) -> bool {
@@ -540,7 +540,7 @@ impl Session {
             changed |= self.main.background_tasks != others;
             self.main.background_tasks = others;
         }
-        changed | self.main.note_child_ended(event)
+        changed | self.main.note_child(event, None)
     }
 
     pub(super) fn begin_child_judgement(&mut self, id: &str, stop: EventId, at: i64) -> bool {

@@ -10,31 +10,24 @@ use serde_json::Value;
 pub const MAX_BYTES: usize = 64 << 10;
 
 /// One running Claude Code, as its file describes it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionFile {
-    pub pid: u32,
     /// The start time in `/proc/PID/stat`: a file may outlive its process, and the system uses a pid again.
     pub pid_start: Option<u64>,
     pub session_id: Option<String>,
-    pub cwd: Option<String>,
-    pub version: Option<String>,
-    /// `cli` or `sdk-cli`.
-    pub entrypoint: Option<String>,
-    pub started_at: Option<i64>,
-    pub state: Option<SessionFileState>,
+    pub state: SessionFileState,
     /// The time since when `state` holds.
-    pub state_since: Option<i64>,
+    pub state_since: i64,
 }
 
 /// The state in a session file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionFileState {
     Busy,
     /// Also while a shell command runs in the background (`shell`).
     Idle,
-    /// Waiting for the user: `permission prompt`, `input needed`, `dialog open`.
-    Waiting(Option<String>),
-    Unknown(String),
+    /// Waiting for the user, or a word that becket does not know.
+    Other,
 }
 
 /// Returns the path of the file of this process, from a transcript of the same config folder:
@@ -45,29 +38,22 @@ pub fn path_of(transcript: &Path, pid: u32) -> Option<PathBuf> {
     (projects.file_name()? == "projects").then(|| config.join(format!("sessions/{pid}.json")))
 }
 
-/// Reads such a file. Returns none for any other one, or while Claude Code still writes it.
+/// Reads such a file. Returns none for any other one, one without a status, or while Claude Code still writes it.
 pub fn read(content: &[u8]) -> Option<SessionFile> {
     if content.len() > MAX_BYTES {
         return None;
     }
     let file: Value = serde_json::from_slice(content).ok()?;
-    let text = |field: &str| file[field].as_str().map(str::to_owned);
-    let state = text("status").map(|word| match word.as_str() {
-        "busy" => SessionFileState::Busy,
-        "idle" | "shell" => SessionFileState::Idle,
-        "waiting" => SessionFileState::Waiting(text("waitingFor")),
-        _ => SessionFileState::Unknown(word),
-    });
+    let text = |field: &str| file[field].as_str();
     Some(SessionFile {
-        pid: file["pid"].as_u64()?.try_into().ok()?,
         pid_start: text("procStart").and_then(|start| start.parse().ok()),
-        session_id: text("sessionId"),
-        cwd: text("cwd"),
-        version: text("version"),
-        entrypoint: text("entrypoint"),
-        started_at: file["startedAt"].as_i64(),
-        state,
-        state_since: file["statusUpdatedAt"].as_i64(),
+        session_id: text("sessionId").map(str::to_owned),
+        state: match text("status")? {
+            "busy" => SessionFileState::Busy,
+            "idle" | "shell" => SessionFileState::Idle,
+            _ => SessionFileState::Other,
+        },
+        state_since: file["statusUpdatedAt"].as_i64()?,
     })
 }
 
@@ -81,23 +67,21 @@ mod tests {
     #[test]
     fn reads_the_files_of_claude_code() {
         let file = read(REAL.as_bytes()).unwrap();
-        assert_eq!((file.pid, file.pid_start), (15350, Some(1_199_065)));
-        let waits = SessionFileState::Waiting(Some("permission prompt".into()));
-        assert_eq!(file.state, Some(waits));
-        assert_eq!(file.state_since, Some(1_794_747_729_704));
+        assert_eq!(file.pid_start, Some(1_199_065));
+        let id = "65b33535-6094-4677-9e0e-456c9b3e4a29";
+        assert_eq!(file.session_id.as_deref(), Some(id));
+        assert_eq!(file.state, SessionFileState::Other);
+        assert_eq!(file.state_since, 1_794_747_729_704);
     }
 
     #[test]
-    fn a_word_that_is_new_is_kept() {
+    fn each_status_has_its_state() {
         let said = |status: &str| read(&REAL.replace("\"waiting\"", status).into_bytes());
-        let state = |status| said(status).and_then(|file| file.state);
+        let state = |status| said(status).map(|file| file.state);
         assert_eq!(state("\"busy\""), Some(SessionFileState::Busy));
         assert_eq!(state("\"idle\""), Some(SessionFileState::Idle));
         assert_eq!(state("\"shell\""), Some(SessionFileState::Idle));
-        assert_eq!(
-            state("\"asleep\""),
-            Some(SessionFileState::Unknown("asleep".into()))
-        );
+        assert_eq!(state("\"asleep\""), Some(SessionFileState::Other));
         assert_eq!(state("7"), None);
     }
 

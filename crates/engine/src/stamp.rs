@@ -4,7 +4,9 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
+
+use jiff::Timestamp;
 
 /// Opens a regular file to read it. For a pipe, a device or a file like `/proc/kmsg`, opening or reading fails
 /// instead of waiting.
@@ -27,18 +29,19 @@ pub(crate) fn read_text(path: &Path, longest: u64) -> io::Result<String> {
     text.map_err(|_| io::Error::other("it is not UTF-8"))
 }
 
-/// Reads a regular file of at most `longest` bytes. The size in its metadata is not enough: files in `/proc`
-/// have size 0, and some never end.
+/// Reads a regular file of at most `longest` bytes.
 pub(crate) fn read_bytes(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
+    read_open(open_regular(path)?, longest)
+}
+
+/// Reads an open file of at most `longest` bytes. The size in its metadata is not enough: files in `/proc` have
+/// size 0, and some never end.
+pub(crate) fn read_open(file: File, longest: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let read = open_regular(path)?
-        .take(longest + 1)
-        .read_to_end(&mut bytes);
-    if read? as u64 > longest {
-        return Err(io::Error::other(format!(
-            "it is longer than {} KiB",
-            longest >> 10
-        )));
+    let read = file.take(longest + 1).read_to_end(&mut bytes)?;
+    if read as u64 > longest {
+        let why = format!("it is longer than {} KiB", longest >> 10);
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
     }
     Ok(bytes)
 }
@@ -47,40 +50,30 @@ pub(crate) fn read_bytes(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
 /// again without a new time: the clock of the file system ticks only every few milliseconds.
 const SETTLED: Duration = Duration::from_millis(50);
 
-/// The metadata that changes whenever a file changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stamp {
-    device: u64,
-    inode: u64,
-    size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl Stamp {
-    pub fn of(metadata: &Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            size: metadata.size(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
-}
-
-/// The stamp of a path, or the reason for which there is none.
+/// The metadata of a path that changes whenever the file changes, or the reason for which there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileStamp {
     Absent,
-    Stamp(Stamp),
+    Present {
+        device: u64,
+        inode: u64,
+        size: u64,
+        modified: (i64, i64),
+        changed: (i64, i64),
+    },
     Refused(io::ErrorKind),
 }
 
 impl FileStamp {
     pub fn of(metadata: &io::Result<Metadata>) -> Self {
         match metadata {
-            Ok(metadata) => Self::Stamp(Stamp::of(metadata)),
+            Ok(metadata) => Self::Present {
+                device: metadata.dev(),
+                inode: metadata.ino(),
+                size: metadata.size(),
+                modified: (metadata.mtime(), metadata.mtime_nsec()),
+                changed: (metadata.ctime(), metadata.ctime_nsec()),
+            },
             Err(error) if is_absence(error) => Self::Absent,
             Err(error) => Self::Refused(error.kind()),
         }
@@ -99,78 +92,10 @@ pub fn is_absence(error: &io::Error) -> bool {
 /// time of its change. A time in the future is as good as one long past: the clock was set back, and a new
 /// change would have another time.
 pub fn is_settled(metadata: &Metadata) -> bool {
-    let changed = Duration::new(
-        u64::try_from(metadata.ctime()).unwrap_or_default(),
-        u32::try_from(metadata.ctime_nsec()).unwrap_or_default(),
-    );
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.is_ok_and(|now| now.abs_diff(changed) > SETTLED)
+    let changed = Timestamp::new(metadata.ctime(), metadata.ctime_nsec() as i32);
+    let age = Timestamp::now().duration_since(changed.unwrap_or_default());
+    age.unsigned_abs() > SETTLED
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use std::fs::{self, File};
-    use std::path::Path;
-    use std::thread;
-    use std::time::Instant;
-
-    use super::*;
-
-    const PATIENCE: Duration = Duration::from_secs(20);
-
-    /// Waits until a file or a folder is old enough.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "between two looks at the condition"
-    )]
-    pub(crate) fn settle(path: &Path) {
-        let deadline = Instant::now() + PATIENCE;
-        while !is_settled(&fs::metadata(path).unwrap()) {
-            assert!(Instant::now() < deadline, "it never settles");
-            thread::sleep(SETTLED / 10);
-        }
-    }
-
-    /// Does it until it was so quick that what it wrote is young at its end.
-    pub(crate) fn quickly<T>(mut act: impl FnMut() -> T) -> T {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let began = Instant::now();
-            let done = act();
-            if began.elapsed() < SETTLED / 2 {
-                return done;
-            }
-            assert!(Instant::now() < deadline, "it is never quick");
-        }
-    }
-
-    #[test]
-    fn a_file_that_never_ends_is_not_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("settings.json");
-        std::os::unix::fs::symlink("/proc/self/pagemap", &path).unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().len(), 0, "it claims none");
-        read_text(&path, 100).unwrap_err();
-        fs::remove_file(&path).unwrap();
-        fs::write(&path, "{}").unwrap();
-        assert_eq!(read_text(&path, 2).unwrap(), "{}");
-        read_text(&path, 1).unwrap_err();
-    }
-
-    #[test]
-    fn what_changed_long_ago_is_settled_whatever_time_it_claims() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
-        let (day, now) = (Duration::from_secs(86_400), SystemTime::now());
-        for claim in [now + day, now - day] {
-            let settled = quickly(|| {
-                fs::write(&path, "x").unwrap();
-                let file = File::options().append(true).open(&path).unwrap();
-                file.set_modified(claim).unwrap();
-                is_settled(&fs::metadata(&path).unwrap())
-            });
-            assert!(!settled, "it is young");
-            settle(&path);
-        }
-    }
-}
+pub(crate) mod tests;

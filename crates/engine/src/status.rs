@@ -386,18 +386,10 @@ impl Agent {
         }
     }
 
-    /// Notes that a subagent of this agent begins. It matters only while the agent works.
-    pub fn note_child_began(&mut self, event: &SessionEvent<'_>) -> bool {
-        self.note_child_moved(event, event.agent_type())
-    }
-
-    pub fn note_child_ended(&mut self, event: &SessionEvent<'_>) -> bool {
-        self.note_child_moved(event, Some(THINKING))
-    }
-
-    fn note_child_moved(&mut self, event: &SessionEvent<'_>, detail: Option<&str>) -> bool {
+    /// Notes that a subagent of this type begins, or that one has ended. It matters only while the agent works.
+    pub fn note_child(&mut self, event: &SessionEvent<'_>, agent_type: Option<&str>) -> bool {
         self.status.word() == "working" && !self.is_past(event.time()) && {
-            self.set_working(detail);
+            self.set_working(agent_type.or(Some(THINKING)));
             self.record(event)
         }
     }
@@ -449,9 +441,7 @@ impl Agent {
 }
 
 #[cfg(test)]
-pub(crate) mod test_events;
-#[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 impl Agent {
     /// Updates the status: the oldest question, else the agent's work.

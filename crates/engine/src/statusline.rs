@@ -3,8 +3,6 @@
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-
 use anstyle::{AnsiColor, Style};
 use becket_wire::Output;
 use becket_wire::place::fnv1a;
@@ -16,7 +14,6 @@ use thiserror::Error;
 use unicode_width::UnicodeWidthStr;
 
 use crate::config::{Snapshot, StatusLine, most_similar};
-use crate::trust::Project;
 
 /// The content of a status line. Unknown and unimportant values are empty.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -59,17 +56,18 @@ const MARGIN: usize = 4;
 pub fn answer(mut line: StatusLineContent, envelope: &Envelope, config: &Snapshot) -> Output {
     line.wrong
         .extend(envelope.variable(WRONG).map(str::to_owned));
-    line.wrong.extend(match config.errors().count() {
-        0 => None,
-        1 => Some("config: 1 error".to_owned()),
-        errors => Some(format!("config: {errors} errors")),
-    });
-    let project = config.project.as_ref();
-    line.wrong.extend(
-        project
-            .and_then(Project::message)
-            .map(|_| "not trusted".to_owned()),
-    );
+    match config.errors().count() {
+        0 => {}
+        1 => line.wrong.push("config: 1 error".to_owned()),
+        errors => line.wrong.push(format!("config: {errors} errors")),
+    }
+    if config
+        .project
+        .as_ref()
+        .is_some_and(|it| it.message().is_some())
+    {
+        line.wrong.push("not trusted".to_owned());
+    }
     let colour = envelope.variable("NO_COLOR").is_none_or(str::is_empty);
     let columns = columns(envelope.variable("COLUMNS"));
     let mut printed = render(&line, &config.config.statusline, columns, colour);
@@ -108,37 +106,22 @@ pub enum Part {
     Wrong,
 }
 
+/// The parts with their names in a template.
+const PARTS: [(&str, Part); 11] = [
+    ("project", Part::Project),
+    ("effort", Part::Effort),
+    ("model", Part::Model),
+    ("bar", Part::Bar),
+    ("context", Part::Context),
+    ("cost", Part::Cost),
+    ("lines", Part::Lines),
+    ("duration", Part::Duration),
+    ("waiting", Part::Waiting),
+    ("off", Part::Off),
+    ("wrong", Part::Wrong),
+];
+
 impl Part {
-    pub const ALL: [Self; 11] = [
-        Self::Project,
-        Self::Effort,
-        Self::Model,
-        Self::Bar,
-        Self::Context,
-        Self::Cost,
-        Self::Lines,
-        Self::Duration,
-        Self::Waiting,
-        Self::Off,
-        Self::Wrong,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Project => "project",
-            Self::Effort => "effort",
-            Self::Model => "model",
-            Self::Bar => "bar",
-            Self::Context => "context",
-            Self::Cost => "cost",
-            Self::Lines => "lines",
-            Self::Duration => "duration",
-            Self::Waiting => "waiting",
-            Self::Off => "off",
-            Self::Wrong => "wrong",
-        }
-    }
-
     /// Returns the text of the part; empty if there is nothing to show.
     pub fn text(self, line: &StatusLineContent, bar_width: usize) -> String {
         let figures = &line.figures;
@@ -341,12 +324,8 @@ fn context_tokens(said: &Value) -> Option<u64> {
         "/cache_creation_input_tokens",
         "/cache_read_input_tokens",
     ];
-    let known: Vec<u64> = parts.iter().filter_map(|part| count(usage, part)).collect();
-    (!known.is_empty()).then(|| {
-        known
-            .iter()
-            .fold(0, |sum: u64, part| sum.saturating_add(*part))
-    })
+    let known = parts.iter().filter_map(|part| count(usage, part));
+    known.reduce(u64::saturating_add)
 }
 
 fn text(said: &Value, path: &str) -> Option<String> {
@@ -405,7 +384,9 @@ pub fn render(line: &StatusLineContent, how: &StatusLine, width: usize, colour: 
         at.map(|at| shown.remove(at));
     }
     if wide(&shown, template) > width {
-        return alone(&shown, line, width, colour);
+        // Only the most important part is left.
+        let ShownPart { part, text, .. } = &shown[0];
+        return styled(*part, &cut(text, width), line, colour);
     }
     let mut printed = String::new();
     for (index, ShownPart { part, text, .. }) in shown.iter().enumerate() {
@@ -446,14 +427,6 @@ fn wide(shown: &[ShownPart], template: &Template) -> usize {
     width
 }
 
-/// Formats only the last part that is left, cut to the width.
-fn alone(shown: &[ShownPart], line: &StatusLineContent, width: usize, colour: bool) -> String {
-    let last = shown.first();
-    last.map_or(String::new(), |ShownPart { part, text, .. }| {
-        styled(*part, &cut(text, width), line, colour)
-    })
-}
-
 fn styled(part: Part, text: &str, line: &StatusLineContent, colour: bool) -> String {
     let style = part.style(line);
     if colour {
@@ -479,37 +452,16 @@ struct Slot {
     part: Part,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TemplateError {
-    Unknown {
-        name: String,
-        nearest: Option<&'static str>,
-    },
+    #[error("a status line has no part {{{name}}}; {hint}")]
+    Unknown { name: String, hint: String },
     /// A brace that is never closed, or closes nothing.
+    #[error("a single brace; write {{{{ or }}}} for the sign itself")]
     Brace,
+    #[error("a status line is one line of plain text")]
     Control,
 }
-
-impl fmt::Display for TemplateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown { name, nearest } => {
-                write!(f, "a status line has no part {{{name}}}")?;
-                match nearest {
-                    Some(nearest) => write!(f, "; did you mean {{{nearest}}}?"),
-                    None => {
-                        let all = Part::ALL.map(|part| format!("{{{}}}", part.name()));
-                        write!(f, "; there are {}", all.join(" "))
-                    }
-                }
-            }
-            Self::Brace => f.write_str("a single brace; write {{ or }} for the sign itself"),
-            Self::Control => f.write_str("a status line is one line of plain text"),
-        }
-    }
-}
-
-impl std::error::Error for TemplateError {}
 
 impl Template {
     pub fn parse(text: &str) -> Result<Self, TemplateError> {
@@ -560,10 +512,16 @@ impl Template {
 }
 
 fn part(name: &str) -> Result<Part, TemplateError> {
-    let mut parts = Part::ALL.into_iter();
-    let part = parts.find(|part| part.name() == name.trim());
-    part.ok_or_else(|| TemplateError::Unknown {
-        name: name.to_owned(),
-        nearest: most_similar(name, Part::ALL.into_iter().map(Part::name)),
-    })
+    if let Some((_, part)) = PARTS.iter().find(|(known, _)| *known == name.trim()) {
+        return Ok(*part);
+    }
+    let hint = match most_similar(name, PARTS.into_iter().map(|(known, _)| known)) {
+        Some(nearest) => format!("did you mean {{{nearest}}}?"),
+        None => format!(
+            "there are {}",
+            PARTS.map(|(known, _)| format!("{{{known}}}")).join(" ")
+        ),
+    };
+    let name = name.to_owned();
+    Err(TemplateError::Unknown { name, hint })
 }

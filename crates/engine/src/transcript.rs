@@ -37,17 +37,14 @@ impl TranscriptFinding {
 #[derive(Debug, Clone, PartialEq)]
 pub enum TranscriptFact {
     /// The user interrupted the turn: with Esc, or by refusing a permission.
-    Interrupted { for_tool: bool },
+    Interrupted,
     /// The model asked for a tool.
     ToolCall { tool_use_id: String, tool: String },
     /// A tool call ended, and with it all that it was waiting for.
     ToolResult {
         tool_use_id: String,
-        is_error: bool,
         /// True if Claude Code refused the call before any hook: no such tool, wrong input.
         refused: bool,
-        /// Claude Code's word for the reason why it did not run: `user-rejected`.
-        denied: Option<String>,
     },
     /// A turn of the interactive program ended. Not every interrupted turn has this line, and in print mode
     /// there is none.
@@ -59,19 +56,7 @@ pub enum TranscriptFact {
         text: Option<String>,
     },
     /// The model has replied. It comes once per message, though a message has a line for each of its blocks.
-    Usage(Usage),
-    /// The window was compacted, to this number of tokens.
-    Compacted { tokens: Option<u64> },
-}
-
-/// The tokens of one reply.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Usage {
-    pub model: String,
-    pub input: u64,
-    pub cache_read: u64,
-    pub cache_creation: u64,
-    pub output: u64,
+    Usage,
 }
 
 /// The numbers of unreadable lines.
@@ -124,14 +109,20 @@ impl Tail {
         self.account.figures()
     }
 
-    /// Counts the tokens of replies since the prompt that was sent then; see [`Tail::turn`].
+    /// Counts the tokens of replies since the prompt that was sent then, from zero if that is another turn; see
+    /// [`Tail::turn`].
     pub fn count_since(&mut self, prompted_at: i64) {
-        self.account.count_since(prompted_at);
+        if self.account.turn.since != prompted_at {
+            self.account.turn = TurnTokens {
+                since: prompted_at,
+                ..TurnTokens::default()
+            };
+        }
     }
 
     /// Returns the tokens of the replies since the prompt of [`Tail::count_since`].
     pub fn turn(&self) -> TurnTokens {
-        self.account.turn()
+        self.account.turn
     }
 
     pub fn unread(&self) -> UnreadLines {
@@ -154,16 +145,11 @@ impl Tail {
     fn read(&mut self, line: &[u8], found: &mut Vec<TranscriptFinding>) {
         match read(line) {
             Ok(None) => {}
-            Ok(Some(line)) => {
-                let account = &mut self.account;
-                line.find(&mut |finding| found.push(finding), account);
-            }
-            Err(Broken) => self.unread.broken += 1,
+            Ok(Some(line)) => line.find(found, &mut self.account),
+            Err(_) => self.unread.broken += 1,
         }
     }
 }
-
-struct Broken;
 
 /// A line of a kind that may have facts.
 struct TranscriptLine(Value);
@@ -182,20 +168,20 @@ struct LineKind<'a> {
     kind: Option<Cow<'a, str>>,
 }
 
-fn read(line: &[u8]) -> Result<Option<TranscriptLine>, Broken> {
+fn read(line: &[u8]) -> serde_json::Result<Option<TranscriptLine>> {
     if line.trim_ascii().is_empty() {
         return Ok(None);
     }
-    let LineKind { kind } = serde_json::from_slice(line).map_err(|_| Broken)?;
+    let LineKind { kind } = serde_json::from_slice(line)?;
     if !kind.is_some_and(|kind| TELLING.contains(&&*kind)) {
         return Ok(None);
     }
-    let line = serde_json::from_slice(line).map_err(|_| Broken)?;
-    Ok(Some(TranscriptLine(line)))
+    serde_json::from_slice(line).map(TranscriptLine).map(Some)
 }
 
 impl TranscriptLine {
-    fn find(&self, found: &mut impl FnMut(TranscriptFinding), account: &mut CostAccount) {
+    /// Adds the facts of the line.
+    fn find(&self, found: &mut Vec<TranscriptFinding>, account: &mut CostAccount) {
         match self.text("type") {
             "user" => self.user(found),
             "assistant" => self.assistant(found, account),
@@ -204,44 +190,45 @@ impl TranscriptLine {
         }
     }
 
-    /// Reads interrupts and results, which are blocks. A prompt of the user is plain text.
-    fn user(&self, found: &mut impl FnMut(TranscriptFinding)) {
-        let blocks = self.0["message"]["content"].as_array();
-        for block in blocks.map_or(&[][..], Vec::as_slice) {
-            let fact = match block["type"].as_str() {
-                Some("text") => interrupt(block),
-                Some("tool_result") => self.result(block),
+    /// Adds interrupts and results.
+    fn user(&self, found: &mut Vec<TranscriptFinding>) {
+        let facts = self
+            .blocks()
+            .filter_map(|block| match block["type"].as_str() {
+                Some("text") => {
+                    let text = block["text"].as_str()?;
+                    let is_interrupt = text.starts_with(INTERRUPTED) && text.ends_with(']');
+                    is_interrupt.then_some(TranscriptFact::Interrupted)
+                }
+                Some("tool_result") => Some(TranscriptFact::ToolResult {
+                    tool_use_id: block["tool_use_id"].as_str()?.to_owned(),
+                    refused: (block["content"].as_str())
+                        .is_some_and(|text| text.starts_with(REFUSED)),
+                }),
                 _ => None,
-            };
-            if let Some(fact) = fact {
-                found(self.finding(fact));
-            }
-        }
+            });
+        found.extend(facts.map(|fact| self.finding(fact)));
     }
 
-    fn result(&self, block: &Value) -> Option<TranscriptFact> {
-        Some(TranscriptFact::ToolResult {
-            tool_use_id: block["tool_use_id"].as_str()?.to_owned(),
-            is_error: block["is_error"] == true,
-            refused: (block["content"].as_str()).is_some_and(|text| text.starts_with(REFUSED)),
-            denied: self.0["toolDenialKind"].as_str().map(str::to_owned),
-        })
+    /// Returns the blocks of the message. A prompt of the user is plain text and has none.
+    fn blocks(&self) -> impl Iterator<Item = &Value> {
+        let content = self.0["message"]["content"].as_array();
+        content.into_iter().flatten()
     }
 
-    fn assistant(&self, found: &mut impl FnMut(TranscriptFinding), account: &mut CostAccount) {
+    fn assistant(&self, found: &mut Vec<TranscriptFinding>, account: &mut CostAccount) {
         let message = &self.0["message"];
         if self.0["isApiErrorMessage"] == true {
             let text = message["content"][0]["text"].as_str();
-            found(self.finding(TranscriptFact::ApiError {
+            found.push(self.finding(TranscriptFact::ApiError {
                 error: self.0["error"].as_str().map(str::to_owned),
                 text: text.map(str::to_owned),
             }));
             return;
         }
-        let blocks = message["content"].as_array();
-        for block in blocks.map_or(&[][..], Vec::as_slice) {
+        for block in self.blocks() {
             if let (Some("tool_use"), Some(id)) = (block["type"].as_str(), block["id"].as_str()) {
-                found(self.finding(TranscriptFact::ToolCall {
+                found.push(self.finding(TranscriptFact::ToolCall {
                     tool_use_id: id.to_owned(),
                     tool: block["name"].as_str().unwrap_or_default().to_owned(),
                 }));
@@ -253,30 +240,17 @@ impl TranscriptLine {
             return;
         };
         let id = message["id"].as_str().unwrap_or_default();
-        let by = ReplySource {
-            main: self.agent().is_none(),
-            at: self.at(),
-        };
-        if account.reply(id, model, tokens, &by) {
-            found(self.finding(TranscriptFact::Usage(Usage {
-                model: model.to_owned(),
-                input: tokens.input,
-                cache_read: tokens.cache_read,
-                cache_creation: tokens.cache_5m.saturating_add(tokens.cache_1h),
-                output: tokens.output,
-            })));
+        let usage = self.finding(TranscriptFact::Usage);
+        if account.reply(id, model, tokens, &usage) {
+            found.push(usage);
         }
     }
 
-    fn system(&self, found: &mut impl FnMut(TranscriptFinding), account: &mut CostAccount) {
+    fn system(&self, found: &mut Vec<TranscriptFinding>, account: &mut CostAccount) {
         match self.text("subtype") {
-            "turn_duration" => found(self.finding(TranscriptFact::TurnEnded)),
-            "compact_boundary" => {
-                let tokens = self.0["compactMetadata"]["postTokens"].as_u64();
-                if self.agent().is_none() {
-                    account.compacted(tokens);
-                }
-                found(self.finding(TranscriptFact::Compacted { tokens }));
+            "turn_duration" => found.push(self.finding(TranscriptFact::TurnEnded)),
+            "compact_boundary" if self.agent().is_none() => {
+                account.context = self.0["compactMetadata"]["postTokens"].as_u64();
             }
             _ => {}
         }
@@ -308,12 +282,6 @@ impl TranscriptLine {
     fn text(&self, field: &str) -> &str {
         self.0[field].as_str().unwrap_or_default()
     }
-}
-
-fn interrupt(block: &Value) -> Option<TranscriptFact> {
-    let rest = block["text"].as_str()?.strip_prefix(INTERRUPTED)?;
-    let for_tool = rest.strip_suffix(']')?.contains("tool");
-    Some(TranscriptFact::Interrupted { for_tool })
 }
 
 /// Reads the tokens of a reply; none if there are no counts. Tokens written to the cache count as kept for five
@@ -349,8 +317,8 @@ struct CostAccount {
     /// The model of the main agent, and the tokens in its window.
     model: Option<String>,
     context: Option<u64>,
-    /// The figures that only Claude Code's own account has.
-    state: AccountFigures,
+    /// The lines and durations, which only Claude Code's own account has.
+    state: Figures,
     turn: TurnTokens,
 }
 
@@ -365,25 +333,10 @@ pub struct TurnTokens {
     pub output: u64,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-struct AccountFigures {
-    lines_added: Option<u64>,
-    lines_removed: Option<u64>,
-    duration_ms: Option<u64>,
-    api_duration_ms: Option<u64>,
-}
-
-/// The author and the time of a reply.
-#[derive(Debug, Clone, Copy)]
-struct ReplySource {
-    main: bool,
-    at: Option<i64>,
-}
-
 impl TurnTokens {
     /// Counts the tokens of a reply, of which `before` are counted already.
-    fn add(&mut self, before: Tokens, now: Tokens, by: &ReplySource) {
-        if by.main && by.at.is_some_and(|at| at >= self.since) {
+    fn add(&mut self, before: Tokens, now: Tokens, reply: &TranscriptFinding) {
+        if reply.is_main() && reply.at.is_some_and(|at| at >= self.since) {
             self.input += now.context().saturating_sub(before.context());
             self.output += now.output.saturating_sub(before.output);
         }
@@ -392,8 +345,8 @@ impl TurnTokens {
 
 impl CostAccount {
     /// Takes one line of a reply. Returns true if it has new figures.
-    fn reply(&mut self, id: &str, model: &str, tokens: Tokens, by: &ReplySource) -> bool {
-        if by.main {
+    fn reply(&mut self, id: &str, model: &str, tokens: Tokens, reply: &TranscriptFinding) -> bool {
+        if reply.is_main() {
             self.model = Some(model.to_owned());
             // A reply that was cut off at once has no figures of the window.
             self.context = Some(tokens.context())
@@ -411,34 +364,16 @@ impl CostAccount {
             self.cost += cost - *counted;
             let before = std::mem::replace(before, tokens);
             *counted = cost;
-            self.turn.add(before, tokens, by);
+            self.turn.add(before, tokens, reply);
             return true;
         }
         self.cost += cost;
-        self.turn.add(Tokens::default(), tokens, by);
+        self.turn.add(Tokens::default(), tokens, reply);
         if self.open.len() == OPEN_REPLIES {
             self.open.pop_front();
         }
         self.open.push_back((id.to_owned(), tokens, cost));
         true
-    }
-
-    /// Counts the tokens of replies since then, from zero if that is another turn.
-    fn count_since(&mut self, since: i64) {
-        if self.turn.since != since {
-            self.turn = TurnTokens {
-                since,
-                ..TurnTokens::default()
-            };
-        }
-    }
-
-    fn turn(&self) -> TurnTokens {
-        self.turn
-    }
-
-    fn compacted(&mut self, tokens: Option<u64>) {
-        self.context = tokens;
     }
 
     /// Takes over Claude Code's own account, which it writes at its end and continues on resume. It includes
@@ -450,11 +385,12 @@ impl CostAccount {
             self.open.clear();
         }
         let count = |field: &str| line[field].as_u64();
-        self.state = AccountFigures {
+        self.state = Figures {
             lines_added: count("totalLinesAdded"),
             lines_removed: count("totalLinesRemoved"),
             duration_ms: count("totalDuration"),
             api_duration_ms: count("totalAPIDuration"),
+            ..Figures::default()
         };
     }
 
@@ -466,13 +402,9 @@ impl CostAccount {
             context_tokens: self.context,
             context_size: size,
             cost_usd: (!self.unknown_cost).then_some(self.cost),
-            lines_added: self.state.lines_added,
-            lines_removed: self.state.lines_removed,
-            duration_ms: self.state.duration_ms,
-            api_duration_ms: self.state.api_duration_ms,
             model_id: self.model.clone(),
-            model_name: None,
             from_transcript: true,
+            ..self.state.clone()
         }
     }
 }

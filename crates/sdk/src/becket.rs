@@ -46,9 +46,9 @@ impl Builder {
     /// they get the rewritten input. The permission callback is the exception: Claude Code asks it and
     /// PermissionRequest hooks at the same time, and the first answer counts.
     ///
-    /// The program is the `becket-hook` on the PATH. If becket is also registered with `becket init`, it
+    /// The program is the `becket-hook` on the PATH. If becket is also registered with `becket up`, it
     /// notices, and runs its named hooks once. SessionStart, SessionEnd and Setup reach becket only over
-    /// `becket init`: Claude Code calls no callbacks for them. A callback also cannot pass on text that a
+    /// `becket up`: Claude Code calls no callbacks for them. A callback also cannot pass on text that a
     /// named hook adds to the instructions of a compaction.
     pub fn becket(mut self) -> Self {
         self.becket.get_or_insert_default();

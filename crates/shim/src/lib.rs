@@ -31,7 +31,7 @@ use rustix::net::{
 
 const HELP: &str = "
 Claude Code starts this program for every hook event. It reads the event from
-stdin, lets the daemon judge it, and prints the answer. `becket init` registers
+stdin, lets the daemon judge it, and prints the answer. `becket up` registers
 it; you need not start it yourself. `becket --help` shows the commands for you.
 
 Usage: becket-hook [--event EVENT] [--from SOURCE] [--home FOLDER] < event.json

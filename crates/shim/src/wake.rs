@@ -31,7 +31,7 @@ pub fn start_and_connect(place: &Place, wait: Duration) -> Result<Link, NoAnswer
     connect(place, wait)
 }
 
-/// Returns true if `becket uninit` removed the entries of the settings: calls through the old entries start no
+/// Returns true if `becket down` removed the entries of the settings: calls through the old entries start no
 /// daemon.
 pub fn is_unregistered(place: &Place) -> bool {
     std::fs::read(place.stopped_mark()).is_ok_and(|mark| mark == UNREGISTERED.as_bytes())

@@ -1,75 +1,91 @@
-//! The names under which becket records an answer of its own, where no hook and no guard decided. No hook can
-//! have such a name.
+//! The author of a decision, as the log records it.
 
-/// A part of becket that answers by itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Account {
-    /// The config has errors.
-    Config,
-    Trust,
-    /// A hook was switched on or off.
-    Switch,
-    /// A session needs its user from now on.
-    Notice,
-    /// A session that `becket run` started gets its id.
-    Launch,
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::words;
+
+words! {
+    /// A part of becket that answers by itself. `Config` reports errors of the config, `Switch` that a hook was
+    /// switched on or off, `Notice` that a session needs its user, and `Launch` gives a session that `becket run`
+    /// started its id.
+    Account {
+        Config = "config",
+        Trust = "trust",
+        Switch = "switch",
+        Notice = "notice",
+        Launch = "launch",
+    }
 }
 
-/// The prefix of becket's own names. The name of a hook has no colon.
-pub const OWN: &str = "becket:";
+/// The author of a decision. Its text is stored and shown; the name of a hook has no colon.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum Actor {
+    /// becket itself, where no hook and no guard decided: `becket:ACCOUNT`.
+    Becket(Account),
+    /// A guard: `guard:ID`.
+    Guard(String),
+    /// A rule of the session's effort: `effort:RULE`.
+    Effort(String),
+    /// One hook or several: `a, b`.
+    Hooks(String),
+}
 
-/// The name for the context that an effort adds to every prompt and window: a routine, like becket's own
-/// answers.
-pub const EFFORT_CONTEXT: &str = "effort:context";
-
-impl Account {
-    pub const ALL: [Self; 5] = [
-        Self::Config,
-        Self::Trust,
-        Self::Switch,
-        Self::Notice,
-        Self::Launch,
-    ];
-
-    pub fn word(self) -> &'static str {
+impl Actor {
+    /// Returns the id of the guard that decided, if one did.
+    pub fn guard(&self) -> Option<&str> {
         match self {
-            Self::Config => "config",
-            Self::Trust => "trust",
-            Self::Switch => "switch",
-            Self::Notice => "notice",
-            Self::Launch => "launch",
+            Self::Guard(id) => Some(id),
+            _ => None,
         }
     }
 
-    /// Returns the name that a decision records.
-    pub fn by(self) -> String {
-        format!("{OWN}{}", self.word())
+    /// Returns true for a routine answer: becket's own, or the context that an effort adds to every prompt and
+    /// window.
+    pub fn is_routine(&self) -> bool {
+        match self {
+            Self::Becket(_) => true,
+            Self::Effort(rule) => rule == "context",
+            Self::Guard(_) | Self::Hooks(_) => false,
+        }
+    }
+
+    /// Formats the author for people.
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::Becket(account) => format!("becket ({account})"),
+            _ => self.to_string(),
+        }
     }
 }
 
-/// The prefix of a guard's name in decisions.
-const GUARD: &str = "guard:";
-
-/// Returns the name of a guard in decisions.
-pub fn guard_name(id: &str) -> String {
-    format!("{GUARD}{id}")
+impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Becket(account) => write!(f, "becket:{account}"),
+            Self::Guard(id) => write!(f, "guard:{id}"),
+            Self::Effort(rule) => write!(f, "effort:{rule}"),
+            Self::Hooks(names) => f.write_str(names),
+        }
+    }
 }
 
-/// Returns the id of the guard that decided, if one did.
-pub fn guard_id(by: &str) -> Option<&str> {
-    by.strip_prefix(GUARD)
+impl From<String> for Actor {
+    fn from(text: String) -> Self {
+        match text.split_once(':') {
+            Some(("becket", account)) => Self::Becket(account.into()),
+            Some(("guard", id)) => Self::Guard(id.to_owned()),
+            Some(("effort", rule)) => Self::Effort(rule.to_owned()),
+            _ => Self::Hooks(text),
+        }
+    }
 }
 
-/// Returns true if becket itself answered, not a hook or a guard.
-pub fn is_own(by: &str) -> bool {
-    by.starts_with(OWN) || by == EFFORT_CONTEXT
-}
-
-/// Formats the name for people.
-pub fn in_words(by: &str) -> String {
-    match by.strip_prefix(OWN) {
-        Some(word) => format!("becket ({word})"),
-        None => by.to_owned(),
+impl From<Actor> for String {
+    fn from(actor: Actor) -> Self {
+        actor.to_string()
     }
 }
 
@@ -78,18 +94,52 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_guard_is_found_by_its_name() {
-        assert_eq!(guard_id(&guard_name("no-prod")), Some("no-prod"));
-        assert_eq!(guard_id("no-prod"), None);
-    }
-
-    #[test]
-    fn becket_is_distinguished_from_hooks_with_similar_names() {
-        for account in Account::ALL {
-            let (by, word) = (account.by(), account.word());
-            assert!(is_own(&by) && !is_own(word), "{by}");
-            assert_eq!(in_words(&by), format!("becket ({word})"));
-            assert_eq!(in_words(word), word);
+    fn an_author_survives_its_text() {
+        for (text, actor, words, is_routine) in [
+            (
+                "becket:notice",
+                Actor::Becket(Account::Notice),
+                "becket (notice)",
+                true,
+            ),
+            (
+                "becket:newer",
+                Actor::Becket("newer".into()),
+                "becket (newer)",
+                true,
+            ),
+            (
+                "guard:no-prod",
+                Actor::Guard("no-prod".into()),
+                "guard:no-prod",
+                false,
+            ),
+            (
+                "effort:context",
+                Actor::Effort("context".into()),
+                "effort:context",
+                true,
+            ),
+            (
+                "effort:plan",
+                Actor::Effort("plan".into()),
+                "effort:plan",
+                false,
+            ),
+            (
+                "notice, lint",
+                Actor::Hooks("notice, lint".into()),
+                "notice, lint",
+                false,
+            ),
+        ] {
+            assert_eq!(Actor::from(text.to_owned()), actor);
+            assert_eq!(serde_json::to_value(&actor).unwrap(), text);
+            assert_eq!(
+                (actor.in_words(), actor.is_routine()),
+                (words.to_owned(), is_routine)
+            );
+            assert_eq!(actor.guard(), text.strip_prefix("guard:"));
         }
     }
 }

@@ -4,11 +4,10 @@
 mod json;
 mod rules;
 
-use std::fmt;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use thiserror::Error;
 
-use serde_json::Value;
-
-use crate::event::field::Field;
 use crate::event::{EventName, Rest};
 
 pub use json::AnswerError;
@@ -45,19 +44,12 @@ pub struct Answer {
 }
 
 /// The error for an answer with a part that its event does not take.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("a {event} event takes no {what}")]
 pub struct NotTaken {
     pub event: EventName,
     pub what: &'static str,
 }
-
-impl fmt::Display for NotTaken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a {} event takes no {}", self.event, self.what)
-    }
-}
-
-impl std::error::Error for NotTaken {}
 
 impl Answer {
     /// Makes an answer without any content.
@@ -223,14 +215,14 @@ macro_rules! changes {
 
             fn value(&self) -> Value {
                 match self {
-                    $(Self::$name(value) => value.write(),)*
+                    $(Self::$name(value) => json!(value),)*
                 }
             }
 
             /// Reads the change from a field. The error names the type that its value should have.
             fn read(key: &str, value: &Value) -> Result<Self, &'static str> {
                 match key {
-                    $($key => Field::read(value.clone()).map(Self::$name).map_err(|_| $wanted),)*
+                    $($key => Deserialize::deserialize(value).map(Self::$name).map_err(|_| $wanted),)*
                     _ => Err("absent"),
                 }
             }

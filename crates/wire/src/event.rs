@@ -2,96 +2,108 @@
 //! fields of each event.
 
 mod define;
-pub(crate) mod field;
 mod table;
 mod words;
 
-use std::fmt;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use thiserror::Error;
 
+use crate::json::{self, SyntaxError};
 pub(crate) use define::words;
-use field::JsonError;
-pub use field::Rest;
 pub use table::*;
 pub use words::*;
 
 /// The field with the name of the event.
 const NAME: &str = "hook_event_name";
 
+/// The fields that remain in an object: unknown ones, and those of an unexpected type.
+pub type Rest = Map<String, Value>;
+
+/// Takes a field out of an object. One of an unexpected type stays in the object, and reads as absent.
+fn take<T: DeserializeOwned>(object: &mut Rest, key: &str) -> Option<T> {
+    let field = T::deserialize(object.get(key)?).ok()?;
+    object.remove(key);
+    Some(field)
+}
+
+/// The error for a missing field without which the event cannot be judged.
+#[derive(Debug)]
+struct Missing(&'static str);
+
+/// A field of an event: `Option<T>` may be missing, a plain `T` must be there.
+trait Slot: Sized {
+    fn take(object: &mut Rest, key: &'static str) -> Result<Self, Missing>;
+}
+
+impl<T: DeserializeOwned> Slot for Option<T> {
+    fn take(object: &mut Rest, key: &'static str) -> Result<Self, Missing> {
+        Ok(take(object, key))
+    }
+}
+
+impl Slot for String {
+    fn take(object: &mut Rest, key: &'static str) -> Result<Self, Missing> {
+        take(object, key).ok_or(Missing(key))
+    }
+}
+
+impl Slot for Value {
+    fn take(object: &mut Rest, key: &'static str) -> Result<Self, Missing> {
+        take(object, key).ok_or(Missing(key))
+    }
+}
+
 /// The reason why a payload is no typed event. The payload itself is kept all the same.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum EventError {
-    NotJson {
-        line: usize,
-        column: usize,
-        why: String,
-    },
-    /// JSON that is nested too deep.
+    #[error("the event is not JSON ({0})")]
+    NotJson(SyntaxError),
+    #[error("the event is nested too deep (over 127 levels)")]
     TooDeep,
+    #[error("the event is JSON, but not an object")]
     NotAnObject,
-    /// A payload without `hook_event_name`.
+    #[error("the event has no name ({NAME})")]
     Nameless,
     /// A missing field, or one of an unexpected type, without which the event cannot be judged.
+    #[error("the {event} event has no {field} that can be read")]
     Missing {
         event: EventName,
         field: &'static str,
     },
 }
 
-impl fmt::Display for EventError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotJson { line, column, why } => write!(
-                f,
-                "the event is not JSON (line {line}, column {column}: {why})"
-            ),
-            Self::TooDeep => f.write_str("the event is nested too deep (over 127 levels)"),
-            Self::NotAnObject => f.write_str("the event is JSON, but not an object"),
-            Self::Nameless => write!(f, "the event has no name ({NAME})"),
-            Self::Missing { event, field } => {
-                write!(f, "the {event} event has no {field} that can be read")
-            }
-        }
-    }
-}
-
-impl std::error::Error for EventError {}
-
-impl From<JsonError> for EventError {
-    fn from(error: JsonError) -> Self {
-        match error {
-            JsonError::Syntax { line, column, why } => Self::NotJson { line, column, why },
-            JsonError::TooDeep => Self::TooDeep,
-        }
-    }
-}
-
 /// Reads one JSON value as Claude Code writes it: a lone surrogate becomes U+FFFD.
 pub fn parse_json(text: &[u8]) -> Result<Value, EventError> {
-    Ok(field::parse(text)?)
+    serde_json::from_slice(text).or_else(|error| {
+        let text = std::str::from_utf8(text).unwrap_or_default();
+        serde_json::from_str(&json::repaired(text, usize::MAX).0).map_err(|_| explain(&error))
+    })
+}
+
+fn explain(error: &serde_json::Error) -> EventError {
+    let fault = SyntaxError::from(error);
+    // serde_json has no category for this error.
+    if fault.why == "recursion limit exceeded" {
+        EventError::TooDeep
+    } else {
+        EventError::NotJson(fault)
+    }
 }
 
 impl Event {
     /// Reads a payload. Only a payload that cannot be judged at all is an error.
     pub fn parse(payload: impl AsRef<[u8]>) -> Result<Self, EventError> {
-        let Value::Object(mut object) = field::parse(payload.as_ref())? else {
+        let Value::Object(mut object) = parse_json(payload.as_ref())? else {
             return Err(EventError::NotAnObject);
         };
-        let name: EventName = field::take(&mut object, NAME).ok_or(EventError::Nameless)?;
+        let name: EventName = take(&mut object, NAME).ok_or(EventError::Nameless)?;
         Self::take_from(name.clone(), object).map_err(|missing| EventError::Missing {
             event: name,
             field: missing.0,
         })
-    }
-
-    /// Writes the payload again, without loss.
-    pub fn to_value(&self) -> Value {
-        let mut object = Rest::new();
-        self.put_into(&mut object);
-        field::put(Some(&self.name()), &mut object, NAME);
-        object.into()
     }
 }
 

@@ -7,7 +7,7 @@
 //!
 //! The head never changes, whatever the protocol: it is how two versions find out that they differ.
 
-use std::fmt;
+use thiserror::Error;
 
 use crate::version::PROTOCOL;
 
@@ -49,26 +49,15 @@ pub struct FrameHead {
     pub len: usize,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum FrameError {
     /// The first bytes are not those of becket.
+    #[error("not a becket frame")]
     NotAFrame,
     /// The body would be longer than [`MAX_BODY`].
+    #[error("a frame of {0} bytes is over the bound of {MAX_BODY}")]
     TooLong(usize),
 }
-
-impl fmt::Display for FrameError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotAFrame => f.write_str("not a becket frame"),
-            Self::TooLong(len) => {
-                write!(f, "a frame of {len} bytes is over the bound of {MAX_BODY}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for FrameError {}
 
 impl FrameHead {
     pub fn encode(kind: FrameKind, len: usize) -> Result<[u8; HEAD], FrameError> {
@@ -162,11 +151,6 @@ impl Decoder {
         self.start += HEAD + head.len;
         Ok(Some(frame))
     }
-
-    /// Returns true if a frame has arrived in part.
-    pub fn is_partial(&self) -> bool {
-        self.start < self.buffer.len()
-    }
 }
 
 #[cfg(test)]
@@ -196,7 +180,7 @@ mod tests {
                 }
                 rest = later;
             }
-            prop_assert!(!decoder.is_partial());
+            prop_assert_eq!(decoder.start, decoder.buffer.len());
             prop_assert_eq!(seen, bodies);
         }
 

@@ -6,9 +6,10 @@ use std::fmt;
 
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
+use thiserror::Error;
 
 use crate::event::required_fields;
-use crate::json;
+use crate::json::{self, SyntaxError};
 
 const COMMON: [&str; 3] = ["session_id", "transcript_path", "cwd"];
 /// The number of unknown keys that are remembered. If a payload has more, no field counts as missing.
@@ -104,35 +105,17 @@ impl<'a> Field<'_, 'a> {
 }
 
 /// The reason why a payload has no head. The payload is kept all the same.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HeadError {
+    #[error("the event is empty")]
     Empty,
-    NotUtf8 {
-        at: usize,
-    },
-    NotJson {
-        line: usize,
-        column: usize,
-        why: String,
-    },
+    #[error("the event is not UTF-8 (at byte {at})")]
+    NotUtf8 { at: usize },
+    #[error("the event is not JSON ({0})")]
+    NotJson(SyntaxError),
+    #[error("the event is JSON, but not an object")]
     NotAnObject,
 }
-
-impl fmt::Display for HeadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("the event is empty"),
-            Self::NotUtf8 { at } => write!(f, "the event is not UTF-8 (at byte {at})"),
-            Self::NotJson { line, column, why } => write!(
-                f,
-                "the event is not JSON (line {line}, column {column}: {why})"
-            ),
-            Self::NotAnObject => f.write_str("the event is JSON, but not an object"),
-        }
-    }
-}
-
-impl std::error::Error for HeadError {}
 
 impl<'a> Head<'a> {
     /// Reads the head. The whole payload must be JSON, at any depth.
@@ -231,17 +214,7 @@ fn not_an_object(text: &str) -> HeadError {
 }
 
 fn not_json(error: &serde_json::Error) -> HeadError {
-    let whole = error.to_string();
-    let why = whole
-        .split(" at line ")
-        .next()
-        .unwrap_or_default()
-        .to_owned();
-    HeadError::NotJson {
-        line: error.line(),
-        column: error.column(),
-        why,
-    }
+    HeadError::NotJson(SyntaxError::from(error))
 }
 
 struct HeadVisitor;
@@ -376,7 +349,7 @@ mod tests {
         let payload = format!("{{\"x\":{}", "[".repeat(deep));
         assert!(matches!(
             Head::read(payload.as_bytes()),
-            Err(HeadError::NotJson { .. })
+            Err(HeadError::NotJson(_))
         ));
     }
 

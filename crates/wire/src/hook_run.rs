@@ -10,8 +10,6 @@ words! {
     /// because no client waited for it any more, `CutOff` that becket itself had to end, `Async` that the run
     /// goes on in the background, `Invalid` that its output is no answer, and `Orphaned` that it outlived a
     /// killed becket. `Running` is never stored.
-    #[derive(Serialize, Deserialize)]
-    #[serde(from = "String", into = "String")]
     RunOutcome {
         Ok = "ok",
         Failed = "failed",
@@ -24,12 +22,6 @@ words! {
         Invalid = "invalid",
         Orphaned = "orphaned",
         Running = "running",
-    }
-}
-
-impl From<RunOutcome> for String {
-    fn from(outcome: RunOutcome) -> Self {
-        outcome.to_string()
     }
 }
 

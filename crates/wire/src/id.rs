@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use thiserror::Error;
 
 /// A UUID of version 7: 48 bits of milliseconds, 12 bits of fractions of one, then random bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -102,16 +103,9 @@ impl fmt::Debug for EventId {
 }
 
 /// The error for a text that is no UUID.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("not an event id (32 hex digits in five groups)")]
 pub struct NotAnId;
-
-impl fmt::Display for NotAnId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not an event id (32 hex digits in five groups)")
-    }
-}
-
-impl std::error::Error for NotAnId {}
 
 impl FromStr for EventId {
     type Err = NotAnId;

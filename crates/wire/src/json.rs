@@ -1,9 +1,31 @@
 //! Reads JSON that strict parsers refuse: half an emoji, and values that are nested very deep.
 
 use serde::de::DeserializeOwned;
+use thiserror::Error;
 
 /// The levels of arrays and objects that are kept when a text is repaired.
 pub const DEPTH: usize = 64;
+
+/// The reason why a text is not JSON, and its place.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("line {line}, column {column}: {why}")]
+pub struct SyntaxError {
+    line: usize,
+    column: usize,
+    pub(crate) why: String,
+}
+
+impl From<&serde_json::Error> for SyntaxError {
+    fn from(error: &serde_json::Error) -> Self {
+        let whole = error.to_string();
+        let why = whole.split(" at line ").next().unwrap_or_default();
+        Self {
+            line: error.line(),
+            column: error.column(),
+            why: why.to_owned(),
+        }
+    }
+}
 
 /// Reads a value. Where the strict parser refuses `json`, it gets the [`repaired`] text.
 pub fn lenient<T: DeserializeOwned>(json: &str) -> serde_json::Result<T> {

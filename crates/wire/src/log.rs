@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::EventId;
+use crate::event::words;
+use crate::{Actor, EventId};
 
 /// A query for events.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,11 +81,38 @@ pub struct EventRow {
     pub payload: Option<Vec<u8>>,
 }
 
+words! {
+    /// The answer to an event in a word, as it is stored and shown: the opinion, else the first other part that
+    /// the answer has.
+    AnswerWord {
+        Deny = "deny",
+        Ask = "ask",
+        Defer = "defer",
+        Allow = "allow",
+        Block = "block",
+        Accept = "accept",
+        Decline = "decline",
+        Cancel = "cancel",
+        Stop = "stop",
+        Change = "change",
+        Context = "context",
+        Message = "message",
+        Terminal = "terminal",
+    }
+}
+
+impl AnswerWord {
+    /// Returns true if the event does not happen, or the turn does not end.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Deny | Self::Block | Self::Stop)
+    }
+}
+
 /// The answer to an event, and its author.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecisionRow {
-    pub answer: String,
-    pub by: Option<String>,
+    pub answer: AnswerWord,
+    pub by: Option<Actor>,
     pub reason: Option<String>,
     /// The judgement of the session's effort, as `becket why --json` shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

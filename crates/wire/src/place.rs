@@ -8,7 +8,7 @@ use crate::EventId;
 /// The longest path in a socket address on Linux, without the final NUL (macOS: 103).
 const MAX_SOCKET_PATH: usize = if cfg!(target_os = "macos") { 103 } else { 107 };
 
-/// The text that `becket uninit` writes into [`Place::stopped_mark`]. A running Claude Code may still use the
+/// The text that `becket down` writes into [`Place::stopped_mark`]. A running Claude Code may still use the
 /// entries that it read.
 pub const UNREGISTERED: &str = "unregistered";
 
@@ -79,7 +79,7 @@ impl Place {
         self.home.join("trust.json")
     }
 
-    /// The environment that `becket init` saw, for daemons. [`crate::rpc::environment_block`] writes it.
+    /// The environment that `becket up` saw, for daemons. [`crate::rpc::environment_block`] writes it.
     pub fn environment(&self) -> PathBuf {
         self.home.join("environment")
     }
@@ -140,7 +140,7 @@ impl Place {
     }
 
     /// The mark of a daemon that was told to end. It exists until the next one serves: a client that followed
-    /// it starts none. With [`UNREGISTERED`] in it, the entries that `becket uninit` removed start none either.
+    /// it starts none. With [`UNREGISTERED`] in it, the entries that `becket down` removed start none either.
     pub fn stopped_mark(&self) -> PathBuf {
         self.run().join("stopped")
     }

@@ -1,18 +1,21 @@
-//! The environment of a daemon, and a line of `/proc/PID/stat`. The name in that line may hold any character,
-//! so fields are counted from its end.
+//! The start of a daemon: its environment and its report. A line of `/proc/PID/stat`, too: the name in it may
+//! hold any character, so fields are counted from its end.
 
 use std::ffi::OsString;
+use std::fmt;
+
+use crate::Version;
 
 /// A variable for glibc in the daemon and the standalone judge: an arena for each thread would cost 8 MB.
 pub const ARENAS: (&str, &str) = ("MALLOC_ARENA_MAX", "4");
 
-/// The variables that a daemon gets from the environment that `becket init` saw. Those of a shim may come from
+/// The variables that a daemon gets from the environment that `becket up` saw. Those of a shim may come from
 /// a repository.
 pub const FOR_DAEMON: [&str; 3] = ["HOME", "PATH", "TZ"];
-/// The daemon's PATH where no `becket init` has run.
+/// The daemon's PATH where no `becket up` has run.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Makes the environment of the daemon and of the standalone judge from the one that `becket init` saw. If it
+/// Makes the environment of the daemon and of the standalone judge from the one that `becket up` saw. If it
 /// saw no HOME, the daemon reads the password database.
 pub fn for_daemon(
     seen: Vec<(OsString, OsString)>,
@@ -26,6 +29,42 @@ pub fn for_daemon(
     environment.extend(lang.map(|lang| ("LANG".into(), lang)));
     environment.push((ARENAS.0.into(), ARENAS.1.into()));
     environment
+}
+
+/// The report of a starting daemon to its starter: one line on the notify socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StartReport {
+    /// The daemon listens.
+    Ready,
+    /// Another daemon, of this version, runs and will go on.
+    Running(Version),
+    /// The daemon could not start, for this reason.
+    Failed(String),
+}
+
+impl fmt::Display for StartReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ready => f.write_str("ready"),
+            Self::Running(version) => write!(f, "running {version}"),
+            Self::Failed(why) => write!(f, "failed {}", why.replace('\n', " ")),
+        }
+    }
+}
+
+impl StartReport {
+    /// Reads the line. An empty one means that the daemon died.
+    pub fn read(line: &str) -> Self {
+        let line = line.trim_end();
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match (word, rest.parse()) {
+            ("ready", _) => Self::Ready,
+            ("running", Ok(version)) => Self::Running(version),
+            ("failed", _) => Self::Failed(rest.to_owned()),
+            ("", _) => Self::Failed("the daemon ended before it was ready".to_owned()),
+            _ => Self::Failed(format!("the daemon said `{line}`")),
+        }
+    }
 }
 
 /// Returns the parent of a process and its start time in clock ticks since boot, because the system uses a pid
@@ -60,5 +99,21 @@ mod tests {
         assert_eq!(process_state(stat), Some('S'));
         assert_eq!(process_state("77 (x) Z 1"), Some('Z'));
         assert_eq!(process_state(""), None);
+    }
+
+    #[test]
+    fn a_notice_survives_its_line() {
+        for notice in [
+            StartReport::Ready,
+            StartReport::Running(Version::current()),
+            StartReport::Failed("no room".into()),
+        ] {
+            assert_eq!(StartReport::read(&format!("{notice}\n")), notice);
+        }
+        assert!(matches!(StartReport::read(""), StartReport::Failed(_)));
+        assert!(matches!(
+            StartReport::read("garbage"),
+            StartReport::Failed(_)
+        ));
     }
 }

@@ -1,4 +1,4 @@
-//! The arguments of the shim. `becket init` writes them into settings.json, and the shim reads them.
+//! The arguments of the shim. `becket up` writes them into settings.json, and the shim reads them.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;

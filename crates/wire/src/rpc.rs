@@ -2,42 +2,35 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use crate::answer::Output;
 use crate::effort::{EffortAsk, EffortTold};
 use crate::frame::{self, Frame, FrameError, FrameHead, FrameKind, HEAD};
-pub use crate::log::{DecisionRow, EventQuery, EventRow, FollowCursor, Source};
+pub use crate::log::{AnswerWord, DecisionRow, EventQuery, EventRow, FollowCursor, Source};
 use crate::session::{SessionQuery, SessionRow};
 use crate::{EventId, PROTOCOL, Version};
 
 /// The reason why a frame is no request or response.
-#[derive(Debug)]
+#[derive(Debug, Error)]
 pub enum RpcError {
     /// A kind that this protocol does not have in this direction.
+    #[error("a frame of the unknown kind {0:#04x}")]
     UnknownKind(u8),
     /// A protocol other than becket's.
+    #[error("a frame of protocol {0}, not {PROTOCOL}")]
     Protocol(u8),
     /// A body that does not fit its kind.
+    #[error("a malformed frame: {0}")]
     Malformed(&'static str),
+    #[error("a malformed frame: {0}")]
     Json(serde_json::Error),
+    #[error(transparent)]
+    Frame(#[from] FrameError),
 }
-
-impl fmt::Display for RpcError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnknownKind(kind) => write!(f, "a frame of the unknown kind {kind:#04x}"),
-            Self::Protocol(number) => write!(f, "a frame of protocol {number}, not {PROTOCOL}"),
-            Self::Malformed(what) => write!(f, "a malformed frame: {what}"),
-            Self::Json(error) => write!(f, "a malformed frame: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for RpcError {}
 
 impl From<serde_json::Error> for RpcError {
     fn from(error: serde_json::Error) -> Self {
@@ -45,8 +38,31 @@ impl From<serde_json::Error> for RpcError {
     }
 }
 
-pub(crate) fn too_long(_: FrameError) -> RpcError {
-    RpcError::Malformed("too long for a frame")
+/// The reason why the daemon did not answer. The shim hands it to the standalone process, and the spool keeps
+/// it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum NoAnswer {
+    /// No daemon listens.
+    #[error("absent")]
+    Absent,
+    /// The daemon did not answer in time.
+    #[error("slow")]
+    Slow,
+    /// The daemon has too much to do.
+    #[error("busy")]
+    Busy,
+    /// The daemon has another protocol, or runs in another namespace. The version is the daemon's.
+    #[error("refused")]
+    Refused(Version),
+    /// The stream ended, or brought data that is no answer.
+    #[error("broken")]
+    Broken,
+    /// The listener belongs to another user.
+    #[error("stranger")]
+    Stranger,
+    /// `BECKET_NO_DAEMON` is set.
+    #[error("unwanted")]
+    Unwanted,
 }
 
 /// A request to the daemon.
@@ -105,29 +121,14 @@ pub enum SeenAt {
 impl Request {
     pub fn to_frame(&self) -> Result<Vec<u8>, RpcError> {
         match self {
-            Self::Event(event) => encode_sent(
-                FrameKind::EVENT,
-                &event.envelope,
-                event.sent,
-                &event.payload,
-            ),
-            Self::StatusLine(line) => encode_sent(
-                FrameKind::STATUS_LINE,
-                &line.envelope,
-                line.sent,
-                &line.payload,
-            ),
-            Self::Environment(block) => {
-                frame::encode(FrameKind::ENVIRONMENT, &[block]).map_err(too_long)
-            }
-            Self::Yield { protocol, version } => frame::encode(
+            Self::Event(event) => event.to_frame(FrameKind::EVENT),
+            Self::StatusLine(line) => line.to_frame(FrameKind::STATUS_LINE),
+            Self::Environment(block) => Ok(frame::encode(FrameKind::ENVIRONMENT, &[block])?),
+            Self::Yield { protocol, version } => Ok(frame::encode(
                 FrameKind::YIELD,
                 &[&[*protocol], &version.to_bits().to_le_bytes()],
-            )
-            .map_err(too_long),
-            Self::Ask(ask) => {
-                frame::encode(FrameKind::ASK, &[&serde_json::to_vec(ask)?]).map_err(too_long)
-            }
+            )?),
+            Self::Ask(ask) => Ok(frame::encode(FrameKind::ASK, &[&serde_json::to_vec(ask)?])?),
         }
     }
 
@@ -267,7 +268,7 @@ pub struct Counts {
 
 impl Response {
     pub fn to_frame(&self) -> Result<Vec<u8>, RpcError> {
-        match self {
+        Ok(match self {
             Self::Answer { version, output } => frame::encode(
                 FrameKind::ANSWER,
                 &[
@@ -297,8 +298,7 @@ impl Response {
                     &[&(head.len() as u32).to_le_bytes(), &head, &kept, payload],
                 )
             }
-        }
-        .map_err(too_long)
+        }?)
     }
 
     pub fn from_frame(frame: Frame) -> Result<Self, RpcError> {
@@ -572,7 +572,7 @@ impl EventFrame {
         sent: i64,
         cut: Option<Cut>,
     ) -> Result<Vec<u8>, RpcError> {
-        let head = FrameHead::encode(kind, self.0.len() - HEAD).map_err(too_long)?;
+        let head = FrameHead::encode(kind, self.0.len() - HEAD)?;
         self.0[..HEAD].copy_from_slice(&head);
         self.0[HEAD..HEAD + 8].copy_from_slice(&sent.to_le_bytes());
         self.0[HEAD + 8] = match cut {
@@ -585,7 +585,13 @@ impl EventFrame {
 }
 
 impl EventRequest {
-    pub(crate) fn from_body(mut body: Vec<u8>) -> Result<Self, RpcError> {
+    fn to_frame(&self, kind: FrameKind) -> Result<Vec<u8>, RpcError> {
+        let mut frame = EventFrame::begin(&self.envelope)?;
+        frame.buffer().extend_from_slice(&self.payload);
+        frame.finish(kind, self.sent, self.envelope.cut)
+    }
+
+    fn from_body(mut body: Vec<u8>) -> Result<Self, RpcError> {
         let mut rest = &body[..];
         let sent = i64::from_le_bytes(take(&mut rest)?);
         let [cut] = take(&mut rest)?;
@@ -608,18 +614,9 @@ impl EventRequest {
 
 /// Encodes the frame of a complete event.
 pub fn encode_event(envelope: &Envelope, payload: &[u8]) -> Result<Vec<u8>, RpcError> {
-    encode_sent(FrameKind::EVENT, envelope, envelope.at, payload)
-}
-
-pub(crate) fn encode_sent(
-    kind: FrameKind,
-    envelope: &Envelope,
-    sent: i64,
-    payload: &[u8],
-) -> Result<Vec<u8>, RpcError> {
     let mut frame = EventFrame::begin(envelope)?;
     frame.buffer().extend_from_slice(payload);
-    frame.finish(kind, sent, envelope.cut)
+    frame.finish(FrameKind::EVENT, envelope.at, envelope.cut)
 }
 
 #[cfg(test)]

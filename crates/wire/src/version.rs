@@ -5,6 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 /// The number of the protocol between becket's programs. It changes when a frame does.
 pub const PROTOCOL: u8 = 1;
@@ -69,16 +70,9 @@ impl fmt::Display for Version {
 }
 
 /// The error for a text that is no version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("not a version (like 0.1.0 or 0.1.0+42)")]
 pub struct NotAVersion;
-
-impl fmt::Display for NotAVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not a version (like 0.1.0 or 0.1.0+42)")
-    }
-}
-
-impl std::error::Error for NotAVersion {}
 
 impl FromStr for Version {
     type Err = NotAVersion;

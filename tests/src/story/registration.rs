@@ -175,7 +175,7 @@ impl Becket {
         self
     }
 
-    /// Adds arguments of `becket init`.
+    /// Adds arguments of `becket up`.
     #[must_use]
     pub fn init(mut self, args: &[&str]) -> Self {
         self.init.extend(args.iter().map(|arg| (*arg).to_owned()));
@@ -205,14 +205,14 @@ impl Registration for Becket {
         let done = self
             .world
             // A status line would hide what Claude Code shows below it about a turn.
-            .becket(["init", "--no-statusline"])
+            .becket(["up", "--only-register", "--no-statusline"])
             .args(&self.init)
             .env("HOME", home.home())
             .env("CLAUDE_CONFIG_DIR", home.config())
             .current_dir(home.project())
             .output()
-            .expect("run becket init");
-        assert!(done.status.success(), "becket init: {done:?}");
+            .expect("run becket up");
+        assert!(done.status.success(), "becket up: {done:?}");
         if !self.config.is_empty() {
             std::fs::write(self.world.path("config.toml"), &self.config).expect("a config");
             let mut trust = self.world.becket(["trust", "--yes"]);

@@ -1,4 +1,4 @@
-//! `becket adopt` through the real program: its list, its moves, its undo, and bad input.
+//! `becket hooks adopt` through the real program: its list, its moves, its undo, and bad input.
 
 mod projects;
 
@@ -41,7 +41,7 @@ fn text(file: &Path) -> String {
 fn registered(text: &str) -> (World, String) {
     let world = World::new();
     fs::write(settings(&world), text).expect("settings");
-    world.run(&["init"]);
+    world.run(&["up", "--only-register"]);
     let before = self::text(&settings(&world));
     (world, before)
 }
@@ -78,7 +78,7 @@ fn fails(world: &World, args: &[&str], code: i32, said: &str) {
 #[test]
 fn adopt_all_moves_every_hook_and_undo_restores_them() {
     let (world, before) = registered(SETTINGS);
-    let listed = json(&world, &["adopt", "--json"]);
+    let listed = json(&world, &["hooks", "adopt", "--json"]);
     assert_eq!(names(&listed), ["guard", "say-stop", "log-it", "notifier"]);
     assert_eq!(
         listed["others"][0]["why"],
@@ -86,7 +86,7 @@ fn adopt_all_moves_every_hook_and_undo_restores_them() {
     );
     assert_eq!(text(&settings(&world)), before, "a list changes nothing");
 
-    let said = world.run(&["adopt", "--all"]);
+    let said = world.run(&["hooks", "adopt", "--all"]);
     assert!(said.starts_with("moved 4 hooks from "), "{said}");
     assert!(text(&settings(&world)).contains("// speaks"));
     assert!(!text(&settings(&world)).contains("say done"));
@@ -112,10 +112,16 @@ fn adopt_all_moves_every_hook_and_undo_restores_them() {
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o600);
-    assert_eq!(json(&world, &["adopt", "--json"])["hooks"], json!([]));
-    assert_eq!(json(&world, &["init", "--json"])["changed"], false);
+    assert_eq!(
+        json(&world, &["hooks", "adopt", "--json"])["hooks"],
+        json!([])
+    );
+    assert_eq!(
+        json(&world, &["up", "--only-register", "--json"])["changed"],
+        false
+    );
 
-    let said = world.run(&["adopt", "--undo"]);
+    let said = world.run(&["hooks", "adopt", "--undo"]);
     assert!(
         said.contains("gave 4 hooks back") && said.contains("which is what it was"),
         "{said}"
@@ -124,10 +130,10 @@ fn adopt_all_moves_every_hook_and_undo_restores_them() {
     assert_eq!(self::config(&world), None);
     assert!(
         world
-            .run(&["adopt", "--undo"])
+            .run(&["hooks", "adopt", "--undo"])
             .starts_with("nothing was adopted")
     );
-    world.run(&["uninit"]);
+    world.run(&["down"]);
     assert_eq!(text(&settings(&world)), SETTINGS);
 }
 
@@ -144,7 +150,7 @@ const CLAUDEKIT: &str = r#"{"hooks": {
 #[test]
 fn claudekit_hooks_keep_their_names_and_built_ins_are_offered() {
     let (world, before) = registered(CLAUDEKIT);
-    let listed = json(&world, &["adopt", "--json"]);
+    let listed = json(&world, &["hooks", "adopt", "--json"]);
     assert_eq!(
         names(&listed),
         [
@@ -156,20 +162,20 @@ fn claudekit_hooks_keep_their_names_and_built_ins_are_offered() {
     );
     assert_eq!(listed["hooks"][0]["built_in"], "typecheck-changed");
     assert_eq!(listed["hooks"][2]["built_in"], Value::Null);
-    let shown = world.run(&["adopt"]);
+    let shown = world.run(&["hooks", "adopt"]);
     assert!(
         shown.contains("becket has these built in: check-todos, lint-changed, typecheck-changed."),
         "{shown}"
     );
 
     // Without a request for it, the command stays.
-    world.run(&["adopt", "--only", "claudekit-lint-changed"]);
+    world.run(&["hooks", "adopt", "--only", "claudekit-lint-changed"]);
     let own = config(&world).expect("a config");
     assert!(
         own.contains("run = \"claudekit-hooks run lint-changed\""),
         "{own}"
     );
-    let said = world.run(&["adopt", "--all", "--built-in"]);
+    let said = world.run(&["hooks", "adopt", "--all", "--built-in"]);
     assert!(said.contains("typecheck-changed"), "it needs trust: {said}");
     let own = config(&world).expect("a config");
     assert!(
@@ -189,7 +195,7 @@ fn claudekit_hooks_keep_their_names_and_built_ins_are_offered() {
     );
     assert!(!text(&settings(&world)).contains("claudekit"));
 
-    world.run(&["adopt", "--undo"]);
+    world.run(&["hooks", "adopt", "--undo"]);
     assert_eq!(text(&settings(&world)), before);
     assert_eq!(config(&world).unwrap_or_default(), "");
 }
@@ -197,32 +203,37 @@ fn claudekit_hooks_keep_their_names_and_built_ins_are_offered() {
 #[test]
 fn adopt_only_moves_the_named_hooks() {
     let (world, before) = registered(SETTINGS);
-    fails(&world, &["adopt", "--only", "unlisted"], 3, "`unlisted`");
     fails(
         &world,
-        &["adopt", "--all", "--only", "guard"],
+        &["hooks", "adopt", "--only", "unlisted"],
+        3,
+        "`unlisted`",
+    );
+    fails(
+        &world,
+        &["hooks", "adopt", "--all", "--only", "guard"],
         2,
         "cannot be used with",
     );
-    world.run(&["adopt", "--only", "guard", "log-it"]);
-    let listed = json(&world, &["adopt", "--json"]);
+    world.run(&["hooks", "adopt", "--only", "guard", "log-it"]);
+    let listed = json(&world, &["hooks", "adopt", "--json"]);
     assert_eq!(names(&listed), ["say-stop", "notifier"]);
-    world.run(&["adopt", "--undo"]);
+    world.run(&["hooks", "adopt", "--undo"]);
     assert_eq!(text(&settings(&world)), before);
 }
 
 #[test]
 fn a_dry_run_shows_both_files_and_changes_neither() {
     let (world, before) = registered(SETTINGS);
-    let diff = world.run(&["adopt", "--dry-run"]);
+    let diff = world.run(&["hooks", "adopt", "--dry-run"]);
     assert!(
         diff.contains("+[hooks.guard]") && diff.contains("-    { \"matcher\": \"Bash\""),
         "{diff}"
     );
     assert_eq!((text(&settings(&world)), config(&world)), (before, None));
-    world.run(&["adopt", "--all"]);
+    world.run(&["hooks", "adopt", "--all"]);
     let after = text(&settings(&world));
-    let diff = world.run(&["adopt", "--undo", "--dry-run"]);
+    let diff = world.run(&["hooks", "adopt", "--undo", "--dry-run"]);
     assert!(diff.contains("-[hooks.guard]"), "{diff}");
     assert_eq!(text(&settings(&world)), after);
 }
@@ -238,7 +249,7 @@ fn a_notice_that_answers_makes_claude_code_wait() {
         !line.split('}').next().expect("its end").contains("async")
     };
     assert!(!waits(&before));
-    world.run(&["adopt", "--only", "notifier"]);
+    world.run(&["hooks", "adopt", "--only", "notifier"]);
     assert!(waits(&text(&settings(&world))));
     let config = config(&world).expect("a config");
     fs::write(
@@ -257,18 +268,22 @@ fn a_notice_that_answers_makes_claude_code_wait() {
 fn without_a_registration_nothing_is_moved() {
     let world = World::new();
     fs::write(settings(&world), SETTINGS).expect("settings");
-    assert!(world.run(&["adopt"]).contains("run `becket init` first"));
+    assert!(
+        world
+            .run(&["hooks", "adopt"])
+            .contains("run `becket up` first")
+    );
     fails(
         &world,
-        &["adopt", "--all"],
+        &["hooks", "adopt", "--all"],
         1,
         "becket is not registered for PreToolUse",
     );
-    world.run(&["init"]);
-    world.run(&["adopt", "--all"]);
-    let output = world.output(&["uninit"]);
+    world.run(&["up", "--only-register"]);
+    world.run(&["hooks", "adopt", "--all"]);
+    let output = world.output(&["down"]);
     assert!(
-        stderr(&output).contains("`becket adopt --undo` gives them back"),
+        stderr(&output).contains("`becket hooks adopt --undo` gives them back"),
         "{output:?}"
     );
 }
@@ -276,21 +291,21 @@ fn without_a_registration_nothing_is_moved() {
 #[test]
 fn undo_after_uninit_restores_the_settings_byte_for_byte() {
     let (world, _) = registered(SETTINGS);
-    world.run(&["adopt", "--only", "say-stop", "guard"]);
-    world.run(&["adopt", "--all"]);
-    world.run(&["uninit"]);
+    world.run(&["hooks", "adopt", "--only", "say-stop", "guard"]);
+    world.run(&["hooks", "adopt", "--all"]);
+    world.run(&["down"]);
     assert!(!text(&settings(&world)).contains("say done"));
-    let said = world.run(&["adopt", "--undo"]);
+    let said = world.run(&["hooks", "adopt", "--undo"]);
     assert!(said.contains("which is what it was"), "{said}");
     assert_eq!(text(&settings(&world)), SETTINGS);
 
     // Later additions stay, and the hooks come back.
-    world.run(&["init"]);
-    world.run(&["adopt", "--all"]);
-    world.run(&["uninit"]);
+    world.run(&["up", "--only-register"]);
+    world.run(&["hooks", "adopt", "--all"]);
+    world.run(&["down"]);
     let mine = text(&settings(&world)).replace("\"unknownKey\"", "\"mine\": 1, \"unknownKey\"");
     fs::write(settings(&world), mine).expect("settings");
-    let said = world.run(&["adopt", "--undo"]);
+    let said = world.run(&["hooks", "adopt", "--undo"]);
     assert!(!said.contains("which is what it was"), "{said}");
     let back = text(&settings(&world));
     for text in [
@@ -311,7 +326,7 @@ fn a_hook_already_in_the_config_is_not_reported_as_moved() {
     );
     let table = "[hooks.mine]\non = \"Stop\"\nrun = \"one it\"\n";
     fs::write(world.path("config.toml"), table).expect("a config");
-    let said = world.run(&["adopt", "--all"]);
+    let said = world.run(&["hooks", "adopt", "--all"]);
     let there = format!("in {} already", world.path("config.toml").display());
     assert!(
         said.starts_with(&there) && !said.contains("moved"),
@@ -324,7 +339,7 @@ fn a_hook_already_in_the_config_is_not_reported_as_moved() {
 #[test]
 fn adopt_asks_in_a_terminal() {
     let (world, before) = registered(SETTINGS);
-    let terminal = match Terminal::of(&world.becket(["adopt"]), (100, 30)) {
+    let terminal = match Terminal::of(&world.becket(["hooks", "adopt"]), (100, 30)) {
         Ok(terminal) => terminal,
         Err(why) => return skip("adopt_asks_in_a_terminal", &why),
     };
@@ -338,7 +353,7 @@ fn adopt_asks_in_a_terminal() {
     terminal.press("Enter");
     terminal.wait_text("moved 2 hooks from");
     assert_eq!(terminal.wait_end(), 0);
-    let listed = json(&world, &["adopt", "--json"]);
+    let listed = json(&world, &["hooks", "adopt", "--json"]);
     assert_eq!(names(&listed), ["guard", "notifier"]);
 }
 
@@ -346,17 +361,17 @@ fn adopt_asks_in_a_terminal() {
 fn without_hooks_each_verb_hints_at_adopt() {
     let world = World::new();
     for (args, code) in [
-        (&["recent"][..], 0),
-        (&["profile"], 0),
-        (&["profile", "lint"], 3),
-        (&["try", "lint"], 3),
+        (&["hooks", "recent"][..], 0),
+        (&["hooks", "profile"], 0),
+        (&["hooks", "profile", "lint"], 3),
+        (&["hooks", "try", "lint"], 3),
         (&["hooks"], 0),
         (&["hooks", "on", "nothing"], 3),
     ] {
         let done = world.output(args);
         let said = String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned();
         assert_eq!(done.status.code(), Some(code), "{args:?}: {said}");
-        assert!(said.contains("becket adopt"), "{args:?}: {said}");
+        assert!(said.contains("becket hooks adopt"), "{args:?}: {said}");
         assert!(
             said.contains("Claude Code's settings files"),
             "{args:?}: {said}"

@@ -1,5 +1,5 @@
-//! Completions in real shells: hook names come from the config, sessions from the daemon, the rest from the
-//! script.
+//! Completions in real shells, which call becket for each: hook names come from the config, sessions from the
+//! daemon or the database, the rest from the command line.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,32 +15,35 @@ const HOOKS: &str = "[hooks.lint-css]\non = \"Stop\"\nrun = \"true\"\n\
     [hooks.lint-sql]\non = \"Stop\"\nrun = \"true\"\nenabled = false\n\
     [hooks.speak]\non = \"Stop\"\nrun = \"true\"\n";
 
-/// A bash function that prints the completions of the last of its words.
+/// A bash function that prints the completions of the last of its words, options only for a word with a dash.
 const OFFERS: &str = r#"
     source <(becket completions bash)
     offers() {
         COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
-        local how=$(complete -p becket)
+        local how=$(complete -p becket) word="${*: -1}" one shown=()
         how=${how#*-F }
-        "${how%% *}" becket "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
-        echo "${COMPREPLY[*]}"
+        "${how%% *}" becket "${word}" "${COMP_WORDS[COMP_CWORD - 1]}"
+        for one in "${COMPREPLY[@]}"; do
+            [[ ${one} == -* && ${word} != -* ]] || shown+=("${one}")
+        done
+        echo "${shown[*]}"
     }
 "#;
 
 const WORDS_OF_HOOKS: &str = r#"
     offers becket disable lint
-    offers becket --home "$BECKET_HOME" try ''
-    offers becket recent --hook sp
+    offers becket --home "$BECKET_HOME" hooks try ''
+    offers becket hooks recent --hook sp
     offers becket disable --sl
     offers becket unin
     offers becket disable nothing
-    offers becket keep
-    offers becket --frame
-    offers becket daemon run --det
     offers becket hook
-    compopt() { echo "$*"; }
+    offers becket --
+    offers becket daemon run --d
+    compopt() { [[ $1 == +o ]] || echo nospace; }
     offers becket config --set store.keep_d
     offers becket config --set store.keep_
+    COMPLETE=bash becket hooks speak --names
 "#;
 
 const WORDS_OF_SESSIONS: &str = r#"
@@ -51,13 +54,17 @@ const WORDS_OF_SESSIONS: &str = r#"
     offers becket show '"Docs: a'
     offers becket --home "$BECKET_HOME" wait b2
     offers becket tmux jump a
-    offers becket recent --session b
-    offers becket recent --session = a
-    offers becket recent --session =
-    offers becket recent --hook = sp
+    offers becket hooks recent --session b
+    offers becket hooks recent --session = a
+    offers becket hooks recent --session ''
+    offers becket hooks recent --hook = sp
     offers becket checkpoint show a
     offers becket name a1b2c3d4 a
     offers becket show unknown
+    home=$BECKET_HOME
+    BECKET_HOME=$HOME/other offers becket show a
+    BECKET_HOME=$HOME/other offers becket show --home "$home" a
+    BECKET_HOME=$HOME/other offers becket --home = "$home" show a
 "#;
 
 /// Creates a world with three live sessions, two of them with a title, and one ended session.
@@ -137,15 +144,17 @@ fn bash_completes_names_of_hooks() {
         "--slash",
         "uninit",
         "",
-        // Words that are not meant to be typed.
-        "",
-        "",
-        "",
+        // Without the words that are not meant to be typed.
         "hooks",
+        "--home --set --help --version",
+        "--detached --drain",
         // A key is completed without a space, since its value follows.
-        "-o nospace",
+        "nospace",
         "store.keep_days=",
-        "store.keep_days= store.keep_bytes=",
+        "nospace",
+        "store.keep_bytes= store.keep_days=",
+        // The variable alone, which a project may set for its hooks, changes no command.
+        "speak",
     ];
     assert_eq!(in_bash(&world, &bash, WORDS_OF_HOOKS), expected);
 }
@@ -174,6 +183,10 @@ fn bash_completes_sessions() {
         "",
         "",
         "",
+        // Of another home, and of the one that the line names.
+        "",
+        "a1b2c3d4",
+        "a1b2c3d4",
     ];
     let offered = in_bash(&world, &bash, WORDS_OF_SESSIONS);
     let sorted = |line: &String| {
@@ -188,9 +201,14 @@ fn bash_completes_sessions() {
     assert!(names.contains("a1b2c3d4\tFix the login\n"), "{names}");
     world.run(&["daemon", "stop"]);
     assert_eq!(world.run(&["sessions", "--names"]), names);
+    let of_one = "offers becket show a";
+    assert_eq!(in_bash(&world, &bash, of_one), ["a1b2c3d4"]);
     // The daemon's process outlives its lock for a moment.
     let gone = wait::until(PATIENCE, || world.daemon_pid().is_none().then_some(()));
     assert!(gone.is_some(), "a daemon was started");
+    // A damaged database prints nothing into the line.
+    fs::write(world.path("becket.db"), "no database").expect("a damaged database");
+    assert_eq!(in_bash(&world, &bash, of_one), [""]);
 }
 
 #[test]
@@ -207,24 +225,88 @@ fn fish_completes_hooks_and_sessions() {
         assert!(output.stderr.is_empty(), "{line}: {output:?}");
         let offered = String::from_utf8_lossy(&output.stdout).into_owned();
         let words = offered.lines().filter_map(|line| line.split('\t').next());
+        let words = words.filter(|word| !word.starts_with('-') || word.contains('='));
         words.map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(offers("becket disable "), ["lint-css", "lint-sql", "speak"]);
-    assert_eq!(offers("becket recent --hook s"), ["speak"]);
+    assert_eq!(offers("becket hooks recent --hook s"), ["speak"]);
     let all = ["a1b2c3d4", "b2c3d4e5", "b2c3ffff"];
-    let and_titles = [&all[..], &["Docs: all", "Fix the login"]].concat();
-    assert_eq!(offers("becket show "), and_titles);
-    assert_eq!(offers("becket name "), and_titles);
+    let sorted = |line: &str| {
+        let mut words = offers(line);
+        words.sort_unstable();
+        words
+    };
+    assert_eq!(sorted("becket show "), all);
+    assert_eq!(sorted("becket name "), all);
     assert_eq!(offers("becket wait F"), ["Fix the login"]);
     assert_eq!(offers("becket disable --session D"), ["Docs: all"]);
     // These options take an id only.
-    assert_eq!(offers("becket recent --session "), all);
+    assert_eq!(sorted("becket hooks recent --session "), all);
+    assert_eq!(offers("becket hooks recent --session F"), [""; 0]);
+    assert_eq!(
+        offers("becket hooks recent --session=b2c3d"),
+        ["--session=b2c3d4e5"]
+    );
     assert_eq!(offers("becket tmux jump a"), ["a1b2c3d4"]);
     assert_eq!(offers("becket name a1b2c3d4 a"), [""; 0]);
-    // Words that are not meant to be typed.
-    assert_eq!(offers("becket --frame"), [""; 0]);
-    assert_eq!(offers("becket keep"), [""; 0]);
+    // Without the words that are not meant to be typed.
+    assert_eq!(offers("becket hook"), ["hooks"]);
     assert_eq!(offers("becket unin"), ["uninit"]);
+}
+
+/// Starts a shell in a terminal, with the programs of this world.
+fn in_terminal(world: &World, command: &[OsString], test: &str) -> Option<Terminal> {
+    let path = format!("{}:/usr/bin:/bin", world.programs.display());
+    let variables = [
+        ("HOME", world.home.display().to_string()),
+        ("BECKET_HOME", world.becket_home.display().to_string()),
+        ("PATH", path),
+        ("LANG", "C.UTF-8".to_owned()),
+    ];
+    let variables = variables.map(|(name, value)| (name.to_owned(), value));
+    match Terminal::start(command, &variables, &world.home, (120, 30)) {
+        Ok(terminal) => {
+            terminal.wait_text("%");
+            Some(terminal)
+        }
+        Err(why) => {
+            skip(test, &why);
+            None
+        }
+    }
+}
+
+/// Completes a line, and waits for a text.
+fn complete(terminal: &Terminal, line: &str, shown: &str) {
+    terminal.press("C-u");
+    terminal.press("C-l");
+    terminal.type_text(&format!("{line}\t"));
+    terminal.wait_text(shown);
+}
+
+#[test]
+fn bash_completes_in_a_terminal() {
+    let Some(bash) = shell("bash", "bash_completes_in_a_terminal") else {
+        return;
+    };
+    let world = with_sessions();
+    let rc = world.home.join("rc");
+    let script = world.run(&["completions", "bash"]);
+    fs::write(&rc, format!("{script}\nPS1='% '\n")).expect("an rc file");
+    let options = ["--noprofile", "--rcfile"].map(OsString::from);
+    let [profile, rcfile] = options;
+    let command = [bash.into(), profile, rcfile, rc.into()];
+    let Some(terminal) = in_terminal(&world, &command, "bash_completes_in_a_terminal") else {
+        return;
+    };
+    let offers = |line, shown| complete(&terminal, line, shown);
+    offers("becket disable sp", "becket disable speak");
+    offers("becket show a", "becket show a1b2c3d4");
+    offers("becket show Fix", "becket show a1b2c3d4");
+    offers("becket show 'Docs: a", "becket show 'b2c3d4e5'");
+    offers("becket hooks recent --session=b2c3d", "--session=b2c3d4e5");
+    offers("becket hooks recent --hook=\t", "lint-css  lint-sql  speak");
+    offers("becket --set store.keep_d", "--set store.keep_days=");
 }
 
 #[test]
@@ -237,36 +319,24 @@ fn zsh_completes_hooks_and_sessions() {
     fs::create_dir_all(&functions).expect("a folder");
     let script = world.run(&["completions", "zsh"]);
     fs::write(functions.join("_becket"), script).expect("the script");
-    let rc = "fpath=($FUNCTIONS $fpath); autoload -U compinit; compinit -u -D; PROMPT='%% '; unsetopt beep\n";
+    let fpath = format!("fpath=({} $fpath)", functions.display());
+    let rc =
+        format!("{fpath}; autoload -U compinit; compinit -u -D; PROMPT='%% '; unsetopt beep\n");
     fs::write(world.home.join(".zshrc"), rc).expect("a .zshrc");
-    let path = format!("{}:/usr/bin:/bin", world.programs.display());
-    let variables = [
-        ("HOME", world.home.display().to_string()),
-        ("BECKET_HOME", world.becket_home.display().to_string()),
-        ("FUNCTIONS", functions.display().to_string()),
-        ("PATH", path),
-        ("LANG", "C.UTF-8".to_owned()),
-    ];
-    let variables = variables.map(|(name, value)| (name.to_owned(), value));
     // Without the configuration of the machine.
     let command = [zsh.into_os_string(), OsString::from("-d")];
-    let terminal = match Terminal::start(&command, &variables, &world.home, (120, 30)) {
-        Ok(terminal) => terminal,
-        Err(why) => return skip("zsh_completes_hooks_and_sessions", &why),
+    let test = "zsh_completes_hooks_and_sessions";
+    let Some(terminal) = in_terminal(&world, &command, test) else {
+        return;
     };
-    terminal.wait_text("%");
-    let offers = |line: &str, shown: &str| {
-        terminal.press("C-u");
-        terminal.press("C-l");
-        terminal.type_text(&format!("{line}\t"));
-        terminal.wait_text(shown);
-    };
+    let offers = |line, shown| complete(&terminal, line, shown);
     offers("becket disable sp", "becket disable speak");
-    offers("becket recent --hook lint-c", "--hook lint-css");
+    offers("becket hooks recent --hook lint-c", "--hook lint-css");
     offers("becket show a", "becket show a1b2c3d4");
-    offers("becket show Fix", "becket show a1b2c3d4");
-    offers("becket recent --session=b2c3d", "--session=b2c3d4e5");
+    offers("becket show Fix", r"becket show Fix\ the\ login");
+    offers(r"becket show Docs\:\ a", r"becket show Docs:\ all");
+    offers("becket hooks recent --session=b2c3d", "--session=b2c3d4e5");
     offers("becket why --session b2c3f", "--session b2c3ffff");
     offers("becket tmux jump a", "becket tmux jump a1b2c3d4");
-    offers("becket name ", "b2c3d4e5  -- Docs: all");
+    offers("becket name ", "b2c3d4e5   -- Docs: all");
 }

@@ -64,7 +64,7 @@ fn hook_output_is_masked() {
     for variables in [&[][..], &[ALONE]] {
         send(&world, 1, "Stop", variables);
     }
-    let runs = world.run(&["recent", "--json"]);
+    let runs = world.run(&["hooks", "recent", "--json"]);
     assert_eq!(runs.matches("«masked:").count(), 2, "{runs}");
     assert!(!runs.contains(&secret()), "{runs}");
 }
@@ -152,10 +152,10 @@ fn an_unknown_key_on_the_command_line_is_refused_with_a_suggestion() {
 fn verbs_that_write_or_start_something_refuse_set() {
     let world = world("");
     let set = "hooks.style.on=Notification";
-    for verb in ["up", "init", "adopt", "trust", "daemon start"] {
+    for verb in ["up", "init", "hooks adopt", "trust", "daemon start"] {
         let words = verb.split(' ').chain(["--set", set]);
         let (code, stderr) = said(&world.output(&words.collect::<Vec<_>>()));
-        let verb = verb.split(' ').next().unwrap_or_default();
+        let verb = verb.strip_suffix(" start").unwrap_or(verb);
         assert_eq!(code, Some(2), "{verb}: {stderr}");
         let why = format!("`becket {verb}` does not take --set");
         assert!(

@@ -39,7 +39,7 @@ fn tell_call(world: &World, session: &str, transcript: &PathBuf, id: &str) {
 }
 
 fn coverage(world: &World, args: &[&str]) -> Value {
-    let mut all = vec!["coverage", "--json"];
+    let mut all = vec!["guard", "coverage", "--json"];
     all.extend(args);
     serde_json::from_str(&world.run(&all)).expect("JSON")
 }
@@ -79,9 +79,9 @@ fn calls_are_compared_for_each_agent_on_request_and_at_the_end() {
         coverage(&world, &["--since", "2099-01-01T00:00:00Z"]),
         json!([])
     );
-    let missing = world.output(&["coverage", "--session", "77"]);
+    let missing = world.output(&["guard", "coverage", "--session", "77"]);
     assert_eq!(missing.status.code(), Some(3));
-    let told = world.run(&["coverage"]);
+    let told = world.run(&["guard", "coverage"]);
     for line in [
         "3f2a1c9e  api      x1         2       1  Bash",
         "No guard saw 2 of 6 tool calls in 2 sessions.",
@@ -136,7 +136,7 @@ fn without_a_daemon_the_spool_counts() {
     });
     let shim = world.standalone_shim("PreToolUse");
     call(shim, payload.to_string().as_bytes());
-    let mut becket = world.becket(["coverage", "--json"]);
+    let mut becket = world.becket(["guard", "coverage", "--json"]);
     let said = becket
         .env("BECKET_NO_DAEMON", "1")
         .output()

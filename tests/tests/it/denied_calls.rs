@@ -105,14 +105,15 @@ fn a_denied_call_that_ran_is_shown_everywhere() {
     );
     assert!(world.run(&["why"]).contains(FAULT));
     write_transcript(&world, "a");
-    let coverage: Value = serde_json::from_str(&world.run(&["coverage", "--json"])).expect("JSON");
+    let coverage: Value =
+        serde_json::from_str(&world.run(&["guard", "coverage", "--json"])).expect("JSON");
     let ran = &coverage[0]["ran_denied"][0];
     assert_eq!(
         (&ran["tool_use_id"], &ran["tool"]),
         (&json!("a"), &json!("Bash"))
     );
     let line = format!("{FAULT}: Bash of session 9d1f6a30");
-    assert!(world.run(&["coverage"]).contains(&line));
+    assert!(world.run(&["guard", "coverage"]).contains(&line));
     let (_, doctor) = world.doctor();
     let checks = doctor["checks"].as_array().cloned().unwrap_or_default();
     let check = |name: &str| checks.iter().find(|check| check["name"] == name).cloned();
@@ -149,7 +150,10 @@ fn an_open_view_and_coverage_show_at_once_that_a_denied_call_ran() {
     }
     // Claude Code writes the transcript later, or never.
     let line = format!("{FAULT}: Bash of session 9d1f6a30");
-    for args in [&["coverage"][..], &["coverage", "--session", SESSION]] {
+    for args in [
+        &["guard", "coverage"][..],
+        &["guard", "coverage", "--session", SESSION],
+    ] {
         let said = world.run(args);
         assert!(said.contains(&line), "{said}");
     }
@@ -185,7 +189,7 @@ fn an_allowed_call_that_ran_is_not_reported() {
     assert!(send(&world, true, "PreToolUse", "first", "rm x").contains("deny"));
     let why: Value = serde_json::from_str(&world.run(&["why", "--json"])).expect("JSON");
     let code = why["allow_once"].as_str().expect("a code");
-    world.run(&["guard", "allow-once", code]);
+    world.run(&["allow", code]);
     assert_eq!(send(&world, true, "PreToolUse", "second", "rm x"), "");
     // The same event from another registration.
     let double = json!({
@@ -218,7 +222,7 @@ fn an_allowed_call_that_ran_is_not_reported() {
 #[test]
 fn doctor_lists_the_mods_that_can_lift_a_denial() {
     let world = World::new();
-    world.run(&["init"]);
+    world.run(&["up", "--only-register"]);
     let claude = world.home.join(".claude");
     let project = world.home.join("shop");
     fs::create_dir_all(project.join(".git")).expect("a project");

@@ -160,7 +160,7 @@ fn the_heartbeat_reminds_denies_and_goes_on_after_a_log_entry() {
         "{:?}",
         called[9]
     );
-    assert!(scene.bash("becket log 'half done'").is_silent());
+    assert!(scene.bash("becket effort log 'half done'").is_silent());
     scene.effort(log("half done"));
     assert!(scene.bash("make").is_silent());
     let text = fs::read_to_string(scene.project.join("1_IMPLEMENT_LOG.md")).expect("a log");
@@ -479,7 +479,7 @@ fn no_folder_is_made_for_a_task_outside_of_its_project() {
         ("new/../../outside/x", false),
         ("src/new/x", true),
     ] {
-        let mut new = scene.world.becket(["task", "new", folder]);
+        let mut new = scene.world.becket(["effort", "task", "new", folder]);
         let new = new.current_dir(&scene.project).output().expect("becket");
         assert_eq!(new.status.success(), is_made, "{folder}: {new:?}");
         let told = String::from_utf8_lossy(&new.stderr);

@@ -151,11 +151,11 @@ fn a_denied_call_is_allowed_once_by_a_person() {
         assert!(
             world
                 .run(&["why"])
-                .contains(&format!("becket guard allow-once {code}"))
+                .contains(&format!("becket allow {code}"))
         );
-        assert!(world.run(&["recent"]).contains(&code));
+        assert!(world.run(&["hooks", "recent"]).contains(&code));
         // The code is not shown to the model, and the model cannot use it.
-        for verb in [&["why", "--json"][..], &["recent"], &["why"]] {
+        for verb in [&["why", "--json"][..], &["hooks", "recent"], &["why"]] {
             let inside = world
                 .becket(verb)
                 .env("CLAUDECODE", "1")
@@ -163,19 +163,13 @@ fn a_denied_call_is_allowed_once_by_a_person() {
                 .expect("runs");
             assert!(!String::from_utf8_lossy(&inside.stdout).contains(&code));
         }
-        let mut inside = world.becket(["guard", "allow-once", &code]);
+        let mut inside = world.becket(["allow", &code]);
         let inside = inside.env("CLAUDECODE", "1").output().expect("runs");
         assert_eq!(inside.status.code(), Some(1));
-        assert_eq!(
-            world
-                .output(&["guard", "allow-once", "00000000"])
-                .status
-                .code(),
-            Some(3)
-        );
-        let line = format!("no-rm            Bash  77850d98  becket guard allow-once {code}");
-        assert!(world.run(&["recent"]).contains(&line));
-        world.run(&["guard", "allow-once", &code]);
+        assert_eq!(world.output(&["allow", "00000000"]).status.code(), Some(3));
+        let line = format!("no-rm            Bash  77850d98  becket allow {code}");
+        assert!(world.run(&["hooks", "recent"]).contains(&line));
+        world.run(&["allow", &code]);
         assert!(
             ask(&world, &id(2), "rm x y", daemon).is_some(),
             "another input"
@@ -189,7 +183,7 @@ fn a_denied_call_is_allowed_once_by_a_person() {
         assert!(ask(&world, &id(4), "rm x", daemon).is_some());
     }
     let events = world.run(&["events", "--raw"]);
-    assert!(!events.contains("allow-once"));
+    assert!(!events.contains("becket allow"));
 }
 
 #[test]
@@ -255,7 +249,7 @@ fn a_pass_waits_for_the_retry_covers_its_dialog_and_ends_with_it() {
         denied("SessionStart", "none", "p");
         assert!(denied("PreToolUse", "first", "p"), "{name}");
         if command == "rm x" {
-            world.run(&["guard", "allow-once", &code(&world).expect("a code")]);
+            world.run(&["allow", &code(&world).expect("a code")]);
         }
         for (event, prompt) in [("Stop", "p"), ("UserPromptSubmit", "q"), ("Stop", "q")] {
             denied(event, "none", prompt);
@@ -291,7 +285,7 @@ fn a_pass_covers_the_input_that_a_hook_rewrote() {
             is_denied(&world, daemon, event, &fields)
         };
         assert!(denied("PreToolUse", "1", "rm x"));
-        world.run(&["guard", "allow-once", &code(&world).expect("a code")]);
+        world.run(&["allow", &code(&world).expect("a code")]);
         assert!(!denied("PreToolUse", "2", "rm x"), "{daemon}");
         for (command, expected) in [("rm x", false), ("rm x -v", false), ("rm x -f", true)] {
             assert_eq!(
@@ -320,8 +314,8 @@ fn no_code_is_offered_for_a_session_that_has_ended() {
     let of_ended = deny();
     world.tell(SESSION, "SessionEnd", &json!({"reason": "other"}));
     assert_eq!(code(&world), None);
-    assert!(!world.run(&["recent"]).contains(&of_ended));
-    let output = world.output(&["guard", "allow-once", &of_ended]);
+    assert!(!world.run(&["hooks", "recent"]).contains(&of_ended));
+    let output = world.output(&["allow", &of_ended]);
     assert_eq!(output.status.code(), Some(3));
     // A killed session has no last event.
     deny();

@@ -197,10 +197,10 @@ fn ids_are_accepted_in_upper_case() {
     for words in [
         "show",
         "events --session",
-        "recent --session",
-        "stats --session",
+        "hooks recent --session",
+        "hooks stats --session",
         "why --session",
-        "coverage --session",
+        "guard coverage --session",
         "hooks --session",
         "guard backtest --session",
     ] {
@@ -223,42 +223,36 @@ fn ids_are_accepted_in_upper_case() {
 #[test]
 fn stats_add_up_all_sessions() {
     let world = world_with_turns();
-    let all = parsed(&world, &["sessions", "--stats", "--json"]);
+    let by = |what| parsed(&world, &["stats", "--by", what, "--json"]);
     let expected = json!({
-        "day": null, "project": null, "model": null,
+        "day": null, "project": world.home.join("work/api"), "model": null,
         "sessions": 2, "turns": 4, "tools": 4, "denials": 1, "waiting_ms": 0,
         "cost_usd": 1.0, "input_tokens": 0, "output_tokens": 0,
     });
-    assert_eq!(all, json!([expected]));
-    let by = |what| parsed(&world, &["sessions", "--stats", "--by", what, "--json"]);
+    assert_eq!(by("project"), json!([expected]));
     let today = becket_engine::local_time::now().date().to_string();
-    let days = by("day");
+    let days = parsed(&world, &["stats", "--json"]);
     assert!(
         days[0]["day"] == today.as_str() || days[1]["day"] == today.as_str(),
         "{days}"
     );
-    let project = by("project");
-    assert_eq!(project[0]["project"], json!(world.home.join("work/api")));
     assert_eq!(by("model")[0]["model"], "claude-opus-5-5");
-    let table = world.run(&["sessions", "--stats", "--by", "project"]);
+    let table = world.run(&["stats", "--by", "project"]);
     assert!(
         table.contains("PROJECT") && table.contains("$1.00"),
         "{table}"
     );
 
-    let elsewhere = ["sessions", "--stats", "--project", "/"];
+    let elsewhere = ["stats", "--project", "/"];
     assert!(world.run(&elsewhere).contains("$1.00"));
-    let elsewhere = ["sessions", "--stats", "--project", "/nowhere"];
+    let elsewhere = ["stats", "--project", "/nowhere"];
     assert!(world.run(&elsewhere).contains("No activity"));
     assert!(
         world
-            .run(&["sessions", "--stats", "--since", "0s"])
+            .run(&["stats", "--since", "0s"])
             .contains("No activity")
     );
-    for wrong in [
-        &["sessions", "--by", "day"][..],
-        &["sessions", "--stats", "--by", "hour"],
-    ] {
+    for wrong in [&["sessions", "--by", "day"][..], &["stats", "--by", "hour"]] {
         assert_eq!(world.output(wrong).status.code(), Some(2), "{wrong:?}");
     }
 }
@@ -266,7 +260,7 @@ fn stats_add_up_all_sessions() {
 #[test]
 fn events_with_missing_or_wrong_fields_are_kept_and_shown() {
     let world = World::new();
-    world.run(&["init"]);
+    world.run(&["up", "--only-register"]);
     world.start_daemon();
     let alone = world.standalone_shim("PreToolUse");
     for shim in [world.shim("PreToolUse"), alone] {

@@ -77,7 +77,7 @@ impl HookWorld {
 
     /// Returns the ended runs.
     fn recent(&self) -> Vec<Value> {
-        let told = self.world.run(&["recent", "--json"]);
+        let told = self.world.run(&["hooks", "recent", "--json"]);
         let runs: Vec<Value> = serde_json::from_str(&told).expect("JSON");
         let is_over = |run: &Value| run["outcome"] != "running";
         runs.into_iter().filter(is_over).collect()
@@ -85,7 +85,7 @@ impl HookWorld {
 
     /// Returns the statistics of the only hook that ran.
     fn stats(&self) -> Value {
-        let told = self.world.run(&["stats", "--json"]);
+        let told = self.world.run(&["hooks", "stats", "--json"]);
         let hooks: Vec<Value> = serde_json::from_str(&told).expect("JSON");
         assert_eq!(hooks.len(), 1, "{hooks:#?}");
         hooks.into_iter().next().unwrap_or_default()

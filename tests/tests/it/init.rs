@@ -1,4 +1,4 @@
-//! `becket init`, `uninit`, `doctor` and `config` through the real program: their output, what they leave
+//! `becket up`, `uninit`, `doctor` and `config` through the real program: their output, what they leave
 //! alone, and that their fixes work.
 
 use std::fs;
@@ -79,7 +79,7 @@ fn assert_broken(world: &World, what: &str, fix: &str) {
 #[test]
 fn doctor_reports_a_healthy_world_as_ok() {
     let world = World::bare();
-    world.run(&["init"]);
+    world.run(&["up", "--only-register"]);
     assert_eq!(faults(&world), []);
     let (_, told) = world.doctor();
     let checks = told["checks"].as_array().expect("checks");
@@ -111,9 +111,9 @@ fn doctor_reports_a_healthy_world_as_ok() {
 #[test]
 fn doctor_trusts_only_entries_that_claude_code_would_run() {
     let world = with_settings(SETTINGS);
-    world.run(&["init"]);
+    world.run(&["up", "--only-register"]);
     // Comments and trailing commas are read as Claude Code reads them.
-    let added = world.run(&["init", "--json"]);
+    let added = world.run(&["up", "--only-register", "--json"]);
     let report: Value = serde_json::from_str(&added).expect("JSON");
     assert_eq!(report["changed"], false);
     let line = text(&world);
@@ -142,16 +142,16 @@ fn doctor_trusts_only_entries_that_claude_code_would_run() {
 fn uninit_restores_the_settings_byte_for_byte() {
     for before in [SETTINGS, "{}", "{ }\n", "", "\u{feff}{\r\n}\r\n"] {
         let world = with_settings(before);
-        world.run(&["init", "--strict"]);
-        world.run(&["init"]);
+        world.run(&["up", "--only-register", "--strict"]);
+        world.run(&["up", "--only-register"]);
         assert!(text(&world).contains("becket-hook"), "{before}");
         assert!(text(&world).contains("onFailure"), "{before}");
-        world.run(&["uninit"]);
+        world.run(&["down"]);
         assert_eq!(text(&world), before);
         assert_broken(
             &world,
             "becket is not registered with Claude Code",
-            "becket init",
+            "becket up",
         );
     }
 }
@@ -173,39 +173,39 @@ fn doctor_warns_of_the_plugin_alone_until_init() {
     let (state, what) = settings_check().expect("a check");
     assert_eq!(state, "warning");
     assert!(what.contains("only the plugin registers becket"), "{what}");
-    world.run(&["init"]);
+    world.run(&["up", "--only-register"]);
     assert_eq!(settings_check(), None);
 }
 
 #[test]
 fn uninit_after_edits_removes_only_beckets_entries() {
     let world = with_settings(SETTINGS);
-    world.run(&["init"]);
+    world.run(&["up", "--only-register"]);
     let edited = text(&world).replace("\"opus\"", "\"sonnet\"");
     fs::write(settings(&world), edited).expect("settings");
-    world.run(&["uninit"]);
+    world.run(&["down"]);
     assert_eq!(text(&world), SETTINGS.replace("\"opus\"", "\"sonnet\""));
 }
 
 #[test]
 fn uninit_deletes_a_file_that_init_made() {
     let world = World::bare();
-    world.run(&["init"]);
+    world.run(&["up", "--only-register"]);
     let mode = fs::metadata(settings(&world))
         .expect("settings")
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o600);
-    world.run(&["uninit"]);
+    world.run(&["down"]);
     assert!(!settings(&world).exists());
-    assert!(world.run(&["uninit"]).contains("is not registered"));
+    assert!(world.run(&["down"]).contains("is not registered"));
 }
 
 #[test]
 fn a_dry_run_shows_the_difference_and_changes_nothing() {
     let world = with_settings(SETTINGS);
     let before = claude_folder(&world);
-    let diff = world.run(&["init", "--dry-run"]);
+    let diff = world.run(&["up", "--only-register", "--dry-run"]);
     assert!(diff.contains("+") && diff.contains("becket-hook"), "{diff}");
     assert!(diff.lines().any(|line| line.starts_with("@@")), "{diff}");
     assert_eq!(
@@ -224,7 +224,7 @@ fn init_keeps_symbolic_links_and_file_modes() {
     fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).expect("a mode");
     symlink("../dotfiles/claude.json", settings(&world)).expect("a link");
     let target = || fs::read_link(settings(&world)).expect("a link");
-    world.run(&["init"]);
+    world.run(&["up", "--only-register"]);
     assert_eq!(target(), PathBuf::from("../dotfiles/claude.json"));
     assert!(
         fs::read_to_string(&real)
@@ -232,7 +232,7 @@ fn init_keeps_symbolic_links_and_file_modes() {
             .contains("becket-hook")
     );
     assert_eq!(faults(&world), []);
-    world.run(&["uninit"]);
+    world.run(&["down"]);
     assert_eq!(target(), PathBuf::from("../dotfiles/claude.json"));
     assert_eq!(fs::read_to_string(&real).expect("settings"), SETTINGS);
     let mode = fs::metadata(&real).expect("settings").permissions().mode();
@@ -250,7 +250,7 @@ fn init_leaves_invalid_settings_unchanged() {
     for (before, place) in cases {
         let world = with_settings(before);
         let files = claude_folder(&world);
-        for verb in ["init", "uninit"] {
+        for verb in ["init", "down"] {
             let output = world.output(&[verb]);
             let said = stderr(&output);
             // Invalid values in place of a list contain nothing of becket to remove.
@@ -275,25 +275,25 @@ fn init_leaves_invalid_settings_unchanged() {
 #[test]
 fn the_fixes_of_doctor_work() {
     let world = with_settings(SETTINGS);
-    world.run(&["init"]);
+    world.run(&["up", "--only-register"]);
     assert_eq!(faults(&world), []);
     // An entry is missing.
     let without = text(&world).replacen("becket-hook", "somebodys-hook", 1);
     fs::write(settings(&world), without).expect("settings");
-    assert_broken(&world, "of 30 events are not registered", "becket init");
-    world.run(&["init"]);
+    assert_broken(&world, "of 30 events are not registered", "becket up");
+    world.run(&["up", "--only-register"]);
     assert_eq!(faults(&world), []);
     fs::write(settings(&world), SETTINGS).expect("settings");
-    world.run(&["init"]);
+    world.run(&["up", "--only-register"]);
     // An entry is different.
     let other = text(&world).replacen("\"--from\", \"settings\"", "\"--from\", \"elsewhere\"", 1);
     fs::write(settings(&world), other).expect("settings");
     assert_broken(
         &world,
         "1 of 30 hook entries was changed or is outdated",
-        "becket init",
+        "becket up",
     );
-    world.run(&["init"]);
+    world.run(&["up", "--only-register"]);
     // The home is open to others.
     fs::set_permissions(&world.becket_home, fs::Permissions::from_mode(0o755)).expect("a mode");
     let fix = format!("chmod 700 {}", world.becket_home.display());
@@ -311,7 +311,7 @@ fn the_fixes_of_doctor_work() {
 #[test]
 fn doctor_finds_settings_that_switch_hooks_off() {
     let world = with_settings("{\"disableAllHooks\": true}");
-    let output = world.output(&["init"]);
+    let output = world.output(&["up", "--only-register"]);
     assert!(stderr(&output).contains("disableAllHooks"), "{output:?}");
     let place = settings(&world).display().to_string();
     assert_broken(
@@ -321,7 +321,7 @@ fn doctor_finds_settings_that_switch_hooks_off() {
     );
     // A project may do it too.
     let world = World::bare();
-    world.run(&["init"]);
+    world.run(&["up", "--only-register"]);
     fs::create_dir_all(world.home.join("project/.claude")).expect("a project");
     let local = world.home.join("project/.claude/settings.local.json");
     fs::write(local, "{\"disableAllHooks\": true}").expect("settings");
@@ -335,7 +335,7 @@ fn doctor_finds_settings_that_switch_hooks_off() {
 #[test]
 fn doctor_finds_a_missing_or_different_shim() {
     let world = World::bare();
-    world.run(&["init"]);
+    world.run(&["up", "--only-register"]);
     let shim = world.programs.join("becket-hook");
     fs::remove_file(&shim).expect("a shim");
     assert_broken(&world, "becket-hook is missing", "./install");
@@ -392,7 +392,7 @@ fn a_wrong_config_is_reported_with_its_place_and_the_last_good_copy_applies() {
 #[test]
 fn doctor_names_the_host_that_judged_its_test_event() {
     let world = World::bare();
-    world.run(&["init"]);
+    world.run(&["up", "--only-register"]);
     let canary = |variables: &[(&str, &str)]| {
         let mut doctor = world.becket(["doctor"]);
         let output = doctor.envs(variables.iter().copied()).output();

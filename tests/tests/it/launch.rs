@@ -107,7 +107,7 @@ fn words_variables_and_the_exit_code_are_passed_on() {
     );
 
     // With a registration in a settings file, it prints nothing more.
-    world.run(&["init"]);
+    world.run(&["up", "--only-register"]);
     run(&world, &["--continue", "--", "claude", "-p", "x"]);
     assert_eq!(
         fs::read_to_string(world.home.join("args")).unwrap(),

@@ -287,7 +287,7 @@ fn the_daemon_finds_programs_by_the_path_of_init() {
         &format!("echo \"$HOME $TZ $PATH\" > '{}'", file.display()),
     );
     let bad = folder("bad", "touch \"$0.ran\"");
-    let mut init = world.becket(["init"]);
+    let mut init = world.becket(["up", "--only-register"]);
     init.env("PATH", &good).env("TZ", "Asia/Tokyo");
     assert!(init.output().expect("becket runs").status.success());
     for event in ["UserPromptSubmit", "PermissionRequest"] {

@@ -94,7 +94,7 @@ impl ReplayWorld {
         [
             json!(sessions).to_string(),
             run(&["events", "--json", "--duplicates"]),
-            run(&["recent", "--json"]),
+            run(&["hooks", "recent", "--json"]),
             files(&self.world.path("sessions")),
         ]
     }

@@ -31,7 +31,7 @@ fn payload() -> String {
 /// The printed line for that payload.
 const LINE: &str = "shop · Opus 5.5 · ████░░░░░░ 42% · $1.50";
 
-/// Returns the shim as `becket init` registers it without an earlier status line.
+/// Returns the shim as `becket up` registers it without an earlier status line.
 fn shim(world: &World) -> Command {
     let mut command = world.command(world.programs.join("becket-hook"));
     command
@@ -62,7 +62,7 @@ fn world_with_line(command: &str) -> World {
     let world = World::new();
     let settings_now = json!({"statusLine": {"type": "command", "command": command}});
     fs::write(settings(&world), settings_now.to_string()).expect("settings");
-    let told = world.run(&["init"]);
+    let told = world.run(&["up", "--only-register"]);
     assert!(told.contains("your own status line is kept"), "{told}");
     world.start_daemon();
     world
@@ -240,7 +240,7 @@ fn the_users_own_status_line_is_shown_above_beckets() {
     let above = format!("yours 120 {}{{\"context_win\n", world.home.display());
     assert_eq!(shown.stdout, format!("{above}{LINE}\n"));
     world.kill_daemon();
-    world.run(&["uninit"]);
+    world.run(&["down"]);
     assert!(
         !fs::read_to_string(settings(&world))
             .expect("settings")
@@ -253,7 +253,7 @@ fn world_with_counting_line(settings_now: &Value) -> World {
     let world = World::new();
     let text = json!({"statusLine": settings_now}).to_string();
     fs::write(settings(&world), text).expect("settings");
-    world.run(&["init"]);
+    world.run(&["up", "--only-register"]);
     world.start_daemon();
     let called = world.tell(SESSION, "SessionStart", &json!({"source": "startup"}));
     assert_eq!(called.code, Some(0), "{called:?}");
@@ -337,7 +337,7 @@ fn a_refresh_runs_the_users_own_line_where_they_had_an_interval() {
     // Again, with another interval in the config: the user's is kept.
     let config = "[statusline]\nrefresh = '5s'\n";
     fs::write(world.path("config.toml"), config).expect("a config");
-    world.run(&["init"]);
+    world.run(&["up", "--only-register"]);
     assert_eq!(
         fs::read_to_string(settings(&world)).expect("settings"),
         text
@@ -350,7 +350,7 @@ fn the_interval_follows_the_config_with_the_next_init() {
     let refresh = |config: &str| {
         fs::create_dir_all(&world.becket_home).expect("a home");
         fs::write(world.path("config.toml"), config).expect("a config");
-        world.run(&["init"]);
+        world.run(&["up", "--only-register"]);
         let text = fs::read_to_string(settings(&world)).expect("settings");
         let settings: Value = serde_json::from_str(&text).expect("JSON");
         settings["statusLine"]["refreshInterval"].clone()
@@ -416,11 +416,11 @@ fn doctor_checks_the_status_line() {
         told.collect::<Vec<_>>()
     };
     let world = World::new();
-    world.run(&["init"]);
+    world.run(&["up", "--only-register"]);
     let told = state(&world);
     assert!(told.len() == 1 && told[0].0 == "good", "{told:?}");
 
-    world.run(&["init", "--no-statusline"]);
+    world.run(&["up", "--only-register", "--no-statusline"]);
     assert!(
         !fs::read_to_string(settings(&world))
             .expect("settings")
@@ -432,7 +432,7 @@ fn doctor_checks_the_status_line() {
         "{told:?}"
     );
 
-    world.run(&["init", "--statusline"]);
+    world.run(&["up", "--only-register", "--statusline"]);
     let text = fs::read_to_string(settings(&world)).expect("settings");
     fs::write(
         settings(&world),
@@ -441,7 +441,7 @@ fn doctor_checks_the_status_line() {
     .expect("settings");
     let told = state(&world);
     assert!(told[0].0 == "broken", "{told:?}");
-    world.run(&["init"]);
+    world.run(&["up", "--only-register"]);
     assert_eq!(state(&world)[0].0, "good");
 
     fs::create_dir_all(world.home.join("work/.git")).expect("a project");

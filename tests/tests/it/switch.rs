@@ -151,7 +151,10 @@ fn hook_names_match_loosely() {
     assert_eq!(code, 3);
     assert!(text.contains("self-review is built in and off"), "{text}");
     let (text, _) = say(&World::new(), &["hooks"]);
-    assert!(text.contains("`becket adopt` moves them here"), "{text}");
+    assert!(
+        text.contains("`becket hooks adopt` moves them here"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -302,6 +305,9 @@ fn gc_lists_old_switch_files_and_deletes_only_with_yes() {
         age(&path, 31);
     }
 
+    let doctor = world.output(&["doctor"]).stdout;
+    let doctor = String::from_utf8_lossy(&doctor);
+    assert!(doctor.contains("`becket gc` deletes them"), "{doctor}");
     let listed = world.run(&["gc"]);
     assert!(listed.contains("Nothing was deleted"), "{listed}");
     assert!(
@@ -334,15 +340,19 @@ fn commands(world: &World) -> PathBuf {
 #[test]
 fn init_writes_the_slash_commands_and_uninit_removes_only_those() {
     let world = World::new();
-    let shown = world.run(&["init", "--dry-run"]);
+    let shown = world.run(&["up", "--only-register", "--dry-run"]);
     assert!(shown.contains("commands/hook/disable.md"), "{shown}");
     assert!(!commands(&world).exists());
-    world.run(&["init"]);
+    world.run(&["up", "--only-register"]);
     let text = fs::read_to_string(commands(&world).join("disable.md")).expect("a command");
-    assert!(world.run(&["init"]).starts_with("already registered"));
+    assert!(
+        world
+            .run(&["up", "--only-register"])
+            .starts_with("already registered")
+    );
     let again = fs::read_to_string(commands(&world).join("disable.md")).expect("a command");
     assert_eq!(text, again, "nothing is written anew without need");
-    world.run(&["uninit"]);
+    world.run(&["down"]);
     assert!(!world.home.join(".claude/commands").exists());
 
     // Files from before, and changes of the user.
@@ -350,13 +360,13 @@ fn init_writes_the_slash_commands_and_uninit_removes_only_those() {
     let own = world.home.join(".claude/commands/implement.md");
     fs::write(&own, "my own way").expect("a command");
     fs::write(commands(&world).join("enable.md"), "mine").expect("a command");
-    let told = world.run(&["init"]);
+    let told = world.run(&["up", "--only-register"]);
     assert!(told.contains("enable.md alone"), "{told}");
     let status = commands(&world).join("status.md");
     let changed = fs::read_to_string(&status).expect("a command") + "more";
     fs::write(&status, &changed).expect("a change");
     assert!(own.with_file_name("brainstorm.md").exists());
-    let told = world.run(&["uninit"]);
+    let told = world.run(&["down"]);
     assert!(
         told.contains("enable.md alone") && told.contains("status.md alone"),
         "{told}"
@@ -381,21 +391,21 @@ fn project_and_user_registrations_share_the_commands() {
         assert!(output.expect("becket runs").status.success(), "{args:?}");
     };
     let file = project.join(".claude/commands/hook/disable.md");
-    run(&["init", "--project"]);
+    run(&["up", "--only-register", "--project"]);
     let text = fs::read_to_string(&file).expect("a command");
     assert!(
         text.contains("\nbecket disable --slash"),
         "no path of this machine: {text}"
     );
-    run(&["init", "--local"]);
-    run(&["uninit", "--local"]);
+    run(&["up", "--only-register", "--local"]);
+    run(&["down", "--local"]);
     assert!(file.exists(), "the project needs it");
-    run(&["uninit", "--project"]);
+    run(&["down", "--project"]);
     assert!(!project.join(".claude").exists());
 }
 
 #[test]
-fn a_session_without_a_process_ends_after_an_hour_and_gc_lists_it() {
+fn a_session_without_a_process_ends_after_an_hour() {
     let world = World::new();
     let two_hours_ago = jiff::Timestamp::now().as_millisecond() - 2 * 3600 * 1000;
     let id = becket_wire::EventId::new(two_hours_ago, [7; 2]);
@@ -412,8 +422,8 @@ fn a_session_without_a_process_ends_after_an_hour_and_gc_lists_it() {
     fs::create_dir_all(world.path("spool")).expect("a spool");
     fs::write(world.path("spool").join(format!("{id}.ev")), frame).expect("an event");
     let ended = becket_tests::wait::until(becket_tests::wait::PATIENCE, || {
-        let listed = world.run(&["gc"]);
-        (listed.contains(SESSION) && listed.contains("no event for an hour")).then_some(())
+        let listed = world.run(&["sessions", "--all", "--json"]);
+        (listed.contains(SESSION) && listed.contains("process_gone")).then_some(())
     });
     assert!(ended.is_some(), "{}", world.run(&["sessions", "--all"]));
     assert!(!world.run(&["sessions"]).contains(SESSION));

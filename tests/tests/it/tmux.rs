@@ -228,7 +228,7 @@ fn the_lines_of_init_bind_the_key_and_mark_panes_as_seen() {
             let conf = conf.to_string_lossy();
             assert!(
                 world
-                    .becket_in_tmux(&["init", "--tmux", "--write", &conf])
+                    .becket_in_tmux(&["up", "--tmux", "--write", &conf])
                     .status
                     .success()
             );
@@ -321,7 +321,7 @@ fn paint_and_seen_need_tmux_or_an_explicit_pane() {
 #[test]
 fn init_changes_only_the_named_file() {
     let world = World::new();
-    let printed = world.run(&["init", "--tmux"]);
+    let printed = world.run(&["up", "--tmux"]);
     assert!(printed.contains("bind-key B"), "{printed}");
     let own = world.home.join(".tmux.conf");
     let settings = world.home.join(".claude/settings.json");
@@ -329,18 +329,18 @@ fn init_changes_only_the_named_file() {
     let named = world.home.join("named.conf");
     fs::write(&named, "set -g mouse on\n").expect("a file");
     for _ in 0..2 {
-        world.run(&["init", "--tmux", "--write", "named.conf"]);
+        world.run(&["up", "--tmux", "--write", "named.conf"]);
         let text = fs::read_to_string(&named).expect("a file");
         assert_eq!(text, format!("set -g mouse on\n{printed}"));
     }
     assert!(!own.exists() && !settings.exists());
-    fails(&world.output(&["init", "--write", "x"]), 2, "--tmux");
+    fails(&world.output(&["up", "--write", "x"]), 2, "--tmux");
     fails(
-        &world.output(&["init", "--tmux", "--strict"]),
+        &world.output(&["up", "--tmux", "--strict"]),
         2,
         "cannot be used",
     );
-    let told = world.run(&["uninit"]);
+    let told = world.run(&["down"]);
     assert!(told.contains("took becket's lines out of"), "{told}");
     assert_eq!(
         fs::read_to_string(&named).expect("a file"),

@@ -499,14 +499,14 @@ fn verbs_for_the_user_refuse_to_run_inside_claude_code() {
     for verb in [
         "trust --yes",
         "trust --revoke",
-        "adopt --all",
+        "hooks adopt --all",
         "hooks off mine",
         "hooks on mine",
-        "uninit",
+        "down",
         "daemon stop",
-        "init --local",
+        "up --only-register --local",
         "init --home other",
-        "init --tmux --write tmux.conf",
+        "up --tmux --write tmux.conf",
         "up --yes --no-view",
     ] {
         for variable in ["CLAUDECODE", "CLAUDE_CODE_SESSION_ID"] {
@@ -519,7 +519,7 @@ fn verbs_for_the_user_refuse_to_run_inside_claude_code() {
         }
     }
     assert_eq!(world.value("hooks.greet.run"), None);
-    let mut shows = world.becket(["init", "--dry-run"]);
+    let mut shows = world.becket(["up", "--only-register", "--dry-run"]);
     let shown = shows.env("CLAUDECODE", "1").output().expect("becket");
     assert!(shown.status.success(), "{}", text(&shown));
 }
@@ -531,7 +531,7 @@ fn another_home_does_not_hide_the_parent_claude_code() {
     let other = world.root().join("other");
     let init = |home: &Path| {
         let mut becket = world.command(world.programs.join("becket"));
-        let becket = becket.arg("init").arg("--home").arg(home);
+        let becket = becket.args(["up", "--only-register", "--home"]).arg(home);
         becket.env_remove("BECKET_HOME").output().expect("becket")
     };
     world.start_daemon();

@@ -35,7 +35,7 @@ fn installed() -> (World, PathBuf) {
         assert!(output.status.success(), "{args:?}: {output:?}");
     };
     becket(&["completions", "--man", &man.to_string_lossy()]);
-    becket(&["init"]);
+    becket(&["up", "--only-register"]);
     for file in SHARED.map(|file| prefix.join("share").join(file)) {
         fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
         fs::write(file, "").expect("a file");
@@ -93,7 +93,7 @@ fn uninstall_refuses_while_a_project_needs_becket() {
         let output = command.args(args).current_dir(&project).output();
         assert!(output.expect("becket").status.success(), "{args:?}");
     };
-    init(&["init", "--local"]);
+    init(&["up", "--only-register", "--local"]);
     let refused = uninstall(&world, &[]);
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();
@@ -114,7 +114,7 @@ fn uninstall_restores_adopted_hooks() {
     let settings = world.home.join(".claude/settings.json");
     let mine = r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "mine"}]}]}}"#;
     fs::write(&settings, mine).expect("settings");
-    for args in [&["init"][..], &["adopt", "--all"]] {
+    for args in [&["up", "--only-register"][..], &["hooks", "adopt", "--all"]] {
         let mut command = world.command(prefix.join("bin/becket"));
         let output = command.args(args).output().expect("becket");
         assert!(output.status.success(), "{output:?}");

@@ -72,8 +72,8 @@ fn up_asks_a_person_once() {
         "show its status line",
         "write /hook:disable",
         "deny dangerous tool calls",
-        "Left as it is: 1 hook in Claude Code's settings (`becket adopt`",
-        "becket init --tmux",
+        "Left as it is: 1 hook in Claude Code's settings (`becket hooks adopt`",
+        "becket up --tmux",
         "Nothing was changed.",
     ] {
         assert!(plan.contains(said), "{said}: {}", plan.0);

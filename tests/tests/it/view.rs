@@ -195,7 +195,7 @@ fn without_a_session_the_view_gives_the_same_reason_as_sessions() {
     let said = wait::until(PATIENCE, says_the_same).expect("the same words");
     let is_other = |said: &str| said.contains("without becket's hooks");
     assert!(said.contains("`becket up`") || is_other(&said), "{said}");
-    world.run(&["init"]);
+    world.run(&["up", "--only-register"]);
     let registered = || says_the_same().filter(|said| !said.contains("`becket up`"));
     let said = wait::until(PATIENCE, registered).expect("the same words");
     assert!(said.contains("Start `claude`") || is_other(&said), "{said}");
@@ -212,7 +212,7 @@ fn without_a_terminal_and_a_session_the_view_gives_a_reason() {
         let said = world.run(&[]);
         assert!(said.contains("`becket up`") || is_other(&said), "{said}");
     }
-    world.run(&["init"]);
+    world.run(&["up", "--only-register"]);
     let said = world.run(&[]);
     assert!(said.contains("Start `claude`") || is_other(&said), "{said}");
     world.kill_daemon();

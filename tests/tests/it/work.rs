@@ -1,4 +1,4 @@
-//! `becket task`, `effort` and `log` as a person and a script call them: what they print, and what bad
+//! `becket effort task`, `effort` and `log` as a person and a script call them: what they print, and what bad
 //! input leads to.
 
 use std::fs;
@@ -70,6 +70,7 @@ impl Scene {
 fn a_person_goes_through_an_effort() {
     let scene = Scene::new();
     let task = scene.json(&[
+        "effort",
         "task",
         "new",
         "../shop",
@@ -96,7 +97,7 @@ fn a_person_goes_through_an_effort() {
         (&started["ordinal"], &started["mode"]),
         (&json!(1), &json!("quick"))
     );
-    scene.runs(&["log", "read", "the", "code"]);
+    scene.runs(&["effort", "log", "read", "the", "code"]);
     scene.runs(&["effort", "log", "--", "- planned"]);
     let plan = scene.write("plan.md", "1. build\n");
     scene.runs(&["effort", "plan", &plan]);
@@ -124,7 +125,7 @@ fn a_person_goes_through_an_effort() {
     let listed = scene.json(&["effort", "list", "--json"]);
     assert_eq!(listed[0]["active"], false);
     assert!(listed[0]["finished_at"].is_string());
-    assert!(scene.runs(&["task", "list"]).contains("dormant"));
+    assert!(scene.runs(&["effort", "task", "list"]).contains("dormant"));
 }
 
 /// A session of Claude Code that calls becket is bound to what it starts, and told what a window begins with.
@@ -174,7 +175,7 @@ fn claude_starts_hands_over_and_resumes() {
 fn bad_input_gets_a_clear_error_and_loses_nothing() {
     let scene = Scene::new();
     scene.fails(
-        &["log", "x"],
+        &["effort", "log", "x"],
         3,
         &["no effort is active here", "hint: becket effort start"],
     );
@@ -244,18 +245,22 @@ fn bad_input_gets_a_clear_error_and_loses_nothing() {
     scene.fails(&["effort", "debrief", &empty], 1, &["has no text"]);
 
     // A task folder that was deleted.
-    scene.runs(&["task", "new", "../gone"]);
+    scene.runs(&["effort", "task", "new", "../gone"]);
     let second = scene.json(&["effort", "start", "fix", "--task", "2", "--json"]);
     fs::remove_dir_all(scene.project.join("gone")).expect("a folder removed");
     let id = second["id"].to_string();
-    scene.fails(&["log", "--effort", &id, "x"], 3, &["gone is not there"]);
+    scene.fails(
+        &["effort", "log", "--effort", &id, "x"],
+        3,
+        &["gone is not there"],
+    );
     scene.fails(
         &["effort", "start", "fix", "--task", "2"],
         3,
         &["gone is not there"],
     );
     fs::create_dir(scene.project.join("gone")).expect("a folder");
-    scene.runs(&["log", "--effort", &id, "x"]);
+    scene.runs(&["effort", "log", "--effort", &id, "x"]);
     assert!(scene.read("gone/1_FIX_LOG.md").ends_with(" x\n"));
     assert_eq!(
         scene
@@ -269,7 +274,7 @@ fn bad_input_gets_a_clear_error_and_loses_nothing() {
 #[test]
 fn efforts_that_start_at_once_in_one_task_get_ordinals_of_their_own() {
     let scene = Scene::new();
-    scene.runs(&["task", "new", ".."]);
+    scene.runs(&["effort", "task", "new", ".."]);
     let start = || {
         let mut becket = scene.world.becket(["effort", "start", "fix", "--json"]);
         becket.current_dir(&scene.project);

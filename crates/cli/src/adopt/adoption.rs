@@ -74,7 +74,7 @@ pub fn adopt(
             });
             adoptions.push(adoption.with_context(|| {
                 if adoptions.iter().any(Adoption::changed) {
-                    "some hooks were moved already; `becket adopt --undo` takes them back"
+                    "some hooks were moved already; `becket hooks adopt --undo` takes them back"
                 } else {
                     "no hook was moved"
                 }
@@ -184,7 +184,7 @@ fn settings_after(
 fn changed_meanwhile(file: &Path, name: &str) -> anyhow::Error {
     let file = file.display();
     let what = format!("{file} changed meanwhile: {name} is a different hook now");
-    let hint = "look again with `becket adopt`";
+    let hint = "look again with `becket hooks adopt`";
     Failure::new(Code::Failed, what).hint(hint).into()
 }
 

@@ -1,4 +1,4 @@
-//! Shows the hooks that `becket adopt` found, and reads which ones the user chose.
+//! Shows the hooks that `becket hooks adopt` found, and reads which ones the user chose.
 
 use std::collections::BTreeSet;
 

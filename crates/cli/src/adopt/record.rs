@@ -1,4 +1,4 @@
-//! Keeps both files of every adoption as they were, so that `becket adopt --undo` can restore them
+//! Keeps both files of every adoption as they were, so that `becket hooks adopt --undo` can restore them
 //! byte for byte.
 
 use std::fs;

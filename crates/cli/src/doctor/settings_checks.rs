@@ -59,10 +59,10 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<DoctorCheck> 
     // A file that cannot be read may have the registration, so its absence is not certain.
     if seen.is_empty() && plugin {
         let what = "only the plugin registers becket: a project's settings can lead it to another program or home";
-        checks.push(DoctorCheck::warning("settings", what, "becket init"));
+        checks.push(DoctorCheck::warning("settings", what, "becket up"));
     } else if seen.is_empty() && !unreadable {
         let what = "becket is not registered with Claude Code";
-        checks.push(DoctorCheck::broken("settings", what, "becket init"));
+        checks.push(DoctorCheck::broken("settings", what, "becket up"));
     }
     // The two settings files of a project share one folder of commands.
     let mut looked = HashSet::new();
@@ -84,8 +84,10 @@ fn name(file: &SettingsFile) -> String {
 
 fn init_command(scope: SettingsScope) -> String {
     match scope {
-        SettingsScope::User | SettingsScope::Managed => "becket init".to_owned(),
-        SettingsScope::Project | SettingsScope::Local => format!("becket init --{scope}"),
+        SettingsScope::User | SettingsScope::Managed => "becket up".to_owned(),
+        SettingsScope::Project | SettingsScope::Local => {
+            format!("becket up --only-register --{scope}")
+        }
     }
 }
 
@@ -190,20 +192,20 @@ fn check_status_line(world: &World, file: &SettingsFile, inspection: &Inspection
     match &inspection.status_line {
         StatusLineState::Found(command) => match run_status_line(command) {
             Ok(()) => DoctorCheck::good(STATUS_LINE, format!("prints a line, {path}")),
-            Err(why) => DoctorCheck::broken(STATUS_LINE, format!("{why:#}"), "becket init"),
+            Err(why) => DoctorCheck::broken(STATUS_LINE, format!("{why:#}"), "becket up"),
         },
         StatusLineState::Different(_) => {
             let what = format!("it was changed or is outdated in {path}");
-            DoctorCheck::broken(STATUS_LINE, what, "becket init")
+            DoctorCheck::broken(STATUS_LINE, what, "becket up")
         }
         _ if is_status_line_unwanted(world, &file.path) => {
-            let what = "not registered; `becket init --statusline` adds becket's";
+            let what = "not registered; `becket up --only-register --statusline` adds becket's";
             DoctorCheck::good(STATUS_LINE, what)
         }
         StatusLineState::Missing | StatusLineState::Foreign => {
             let what =
                 format!("becket's is not registered in {path}, so context and cost come late");
-            DoctorCheck::warning(STATUS_LINE, what, "becket init")
+            DoctorCheck::warning(STATUS_LINE, what, "becket up")
         }
     }
 }

@@ -65,7 +65,7 @@ pub fn explain(why: &Why, look: &Look) -> String {
     out += &reason(event, width, look);
     if let Some(code) = &why.allow_once {
         let name = "allow";
-        out += &format!("  {DIM}{name:width$}{DIM:#}  becket guard allow-once {code}\n");
+        out += &format!("  {DIM}{name:width$}{DIM:#}  becket allow {code}\n");
     }
     let inside = look.inside();
     out += &format!("\n{BOLD}{}{BOLD:#}\n", title(why, look));

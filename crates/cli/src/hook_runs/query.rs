@@ -143,7 +143,7 @@ fn most(query: &RunQuery) -> usize {
 
 /// Returns true if a hook or guard decided an event, or a hook failed on it.
 fn tells(decision: Option<&Decision>, runs: &[RunRow]) -> bool {
-    decision.is_some_and(|it| store::is_explainable(&it.answer, it.by.as_deref()))
+    decision.is_some_and(|it| store::is_explainable(&it.answer, it.by.as_ref()))
         || runs.iter().any(RunRow::has_failed)
 }
 

@@ -1,9 +1,9 @@
 //! The tables and the JSON of invented runs.
 
 use becket_daemon::store::LoggedRun;
-use becket_wire::Account;
 use becket_wire::hook_run::{RunOutcome, RunRow};
-use becket_wire::rpc::{DecisionRow, EventRow, Source};
+use becket_wire::rpc::{AnswerWord, DecisionRow, EventRow, Source};
+use becket_wire::{Account, Actor};
 
 use super::explanation::{Skipped, Why, explain};
 use crate::hook_runs::{self, Times, stats};
@@ -170,8 +170,8 @@ fn why() -> Why {
             event: Some("PostToolUse".to_owned()),
             tool: Some("Write".to_owned()),
             decision: Some(DecisionRow {
-                answer: "block".to_owned(),
-                by: Some("house-style".to_owned()),
+                answer: AnswerWord::Block,
+                by: Some(Actor::Hooks("house-style".to_owned())),
                 reason: Some("Names in src/ are in snake_case.\nRename src/Main.rs to src/main.rs, and everything that says `mod Main`.".to_owned()),
                 effort: None,
             }),
@@ -208,8 +208,8 @@ fn an_event_is_explained() {
     insta::assert_snapshot!("why_held", shown(&explain(&alone, &look(100))));
     let mut own = why();
     own.event.decision = Some(DecisionRow {
-        answer: "message".to_owned(),
-        by: Some(Account::Config.by()),
+        answer: AnswerWord::Message,
+        by: Some(Actor::Becket(Account::Config)),
         reason: None,
         effort: None,
     });

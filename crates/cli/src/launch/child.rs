@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -135,8 +135,16 @@ fn send(child: Process, signal: Signal) {
 /// must not end the launcher; SIGTERM and SIGHUP come to it alone and are passed on.
 #[derive(Debug)]
 pub struct SignalForwarder {
-    child: Arc<Mutex<Option<Process>>>,
+    target: Arc<Mutex<SignalTarget>>,
     heard: Receiver<i32>,
+}
+
+/// The process that gets the signals.
+#[derive(Debug, Default)]
+struct SignalTarget {
+    child: Option<Process>,
+    /// The last signal that came while there was no child.
+    early: Option<Signal>,
 }
 
 impl SignalForwarder {
@@ -146,28 +154,40 @@ impl SignalForwarder {
         let mut wanted = vec![SIGINT, SIGQUIT, SIGTERM, SIGHUP];
         wanted.retain(|signal| ignored & (1 << (signal - 1)) == 0);
         let mut signals = Signals::new(wanted)?;
-        let child = Arc::new(Mutex::new(None));
+        let target = Arc::new(Mutex::new(SignalTarget::default()));
         let (to, heard) = channel();
-        let current = Arc::clone(&child);
+        let current = Arc::clone(&target);
         std::thread::spawn(move || {
             for signal in signals.forever() {
-                let child = *current.lock().unwrap_or_else(PoisonError::into_inner);
-                match (child, signal) {
-                    (Some(child), SIGTERM) => send(child, Signal::TERM),
-                    (Some(child), SIGHUP) => send(child, Signal::HUP),
-                    _ => {}
+                let passed_on = match signal {
+                    SIGTERM => Some(Signal::TERM),
+                    SIGHUP => Some(Signal::HUP),
+                    _ => None,
+                };
+                let mut target = lock(&current);
+                match (target.child, passed_on) {
+                    (Some(child), Some(signal)) => send(child, signal),
+                    (None, Some(signal)) => target.early = Some(signal),
+                    (_, None) => {}
                 }
+                drop(target);
                 if to.send(signal).is_err() {
                     return;
                 }
             }
         });
-        Ok(Self { child, heard })
+        Ok(Self { target, heard })
     }
 
-    /// Sets the process to which signals are passed on.
+    /// Sets the process to which signals are passed on. It gets the signal that came while it was started.
     pub fn pass_to(&self, child: Option<Process>) {
-        *self.child.lock().unwrap_or_else(PoisonError::into_inner) = child;
+        let mut target = lock(&self.target);
+        target.child = child;
+        if let Some(child) = child
+            && let Some(signal) = target.early.take()
+        {
+            send(child, signal);
+        }
     }
 
     /// Returns true if the launcher itself got SIGTERM or SIGHUP since the last call.
@@ -185,6 +205,10 @@ impl SignalForwarder {
         }
         true
     }
+}
+
+fn lock(target: &Mutex<SignalTarget>) -> MutexGuard<'_, SignalTarget> {
+    target.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the signals that this process ignores, as a bit mask.

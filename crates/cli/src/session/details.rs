@@ -4,11 +4,9 @@
 use std::path::Path;
 
 use becket_daemon::store::SessionFacts;
-use becket_wire::account;
 use becket_wire::rpc::EventRow;
 use becket_wire::session::{Display, MAIN, SessionRow};
 use serde::Serialize;
-use unicode_width::UnicodeWidthStr;
 
 use crate::event_line;
 use crate::session::agent_tree::branches;
@@ -18,7 +16,7 @@ use crate::session::words;
 use crate::ui::style::{BAD, BOLD, DIM, Look, WARN, style};
 use crate::ui::table::{Cell, Column, bare, grid};
 use crate::ui::text;
-use crate::ui::time::{self, clock, timestamp};
+use crate::ui::time::{self, clock};
 
 /// The number of lines that are shown of the last prompt, which may be a whole document.
 const PROMPT_LINES: usize = 20;
@@ -26,42 +24,19 @@ const PROMPT_CHARS: usize = 20_000;
 /// The width of a line of the prompt. Longer lines are hard to read.
 const READABLE: usize = 100;
 
-/// The names and values below a heading.
-#[derive(Debug, Default)]
-struct Section {
-    fields: Vec<(&'static str, String)>,
-}
-
-impl Section {
-    fn add(&mut self, name: &'static str, value: impl Into<String>) {
-        self.fields.push((name, value.into()));
-    }
-
-    /// Adds a foreign text on one line.
-    fn foreign(&mut self, name: &'static str, value: Option<&str>) {
-        self.maybe(name, value.map(text::one_line));
-    }
-
-    /// Adds a number, unless it is 0.
-    fn count(&mut self, name: &'static str, number: u32) {
-        self.maybe(name, (number > 0).then(|| number.to_string()));
-    }
-
-    fn maybe(&mut self, name: &'static str, value: Option<impl Into<String>>) {
-        if let Some(value) = value {
-            self.add(name, value);
-        }
-    }
-}
+/// A name and its value. A field without a value is not shown.
+type Field = (&'static str, Option<String>);
 
 /// Formats a session, the text `past` about its history, and its last events.
 pub fn details(row: &SessionRow, past: &str, events: &[EventRow], look: &Look) -> String {
     let state = state_style(row);
+    let title = row.title.as_deref().map(text::one_line);
+    let title = title.filter(|title| !title.is_empty());
     let mut out = format!(
         "{state}{} {}{state:#}  {BOLD}{}{BOLD:#}\n",
         glyph(row, look.glyphs),
         words::state(row),
-        headline(row),
+        title.unwrap_or_else(|| text::one_line(&row.session_id)),
     );
     let sections = [
         ("What it does", doing(row, look)),
@@ -69,185 +44,175 @@ pub fn details(row: &SessionRow, past: &str, events: &[EventRow], look: &Look) -
         ("Context and cost", figures(row)),
     ];
     // One margin for all sections.
-    let names = sections.iter().flat_map(|(_, section)| &section.fields);
-    let width = names.map(|(name, _)| name.len()).max().unwrap_or(0);
-    for (title, section) in &sections {
-        if section.fields.is_empty() {
-            continue;
-        }
-        out += &heading(title);
-        for (name, value) in &section.fields {
-            out += &format!("  {DIM}{name:width$}{DIM:#}  {value}\n");
-        }
+    let fields = sections.iter().flat_map(|(_, fields)| fields);
+    let shown = fields.filter(|(_, value)| value.is_some());
+    let width = shown.map(|(name, _)| name.len()).max().unwrap_or(0);
+    for (title, fields) in sections {
+        let lines = fields
+            .into_iter()
+            .filter_map(|(name, value)| Some(format!("{DIM}{name:width$}{DIM:#}  {}\n", value?)));
+        out += &section(title, &lines.collect::<String>());
     }
-    out += &agents(row, look);
-    out += &prompt(row, look);
+    let room = look.inside().width;
+    let events = events
+        .iter()
+        .map(|event| event_line::person(event, &look.now, room) + "\n");
+    out += &section("Agents", &agents(row, look));
+    out += &section("Last prompt", &prompt(row, look));
     out += past;
-    if !events.is_empty() {
-        out += &heading("Last events");
-        for event in events {
-            let room = look.width.saturating_sub(2);
-            out += &format!("  {}\n", event_line::person(event, &look.now, room));
-        }
-    }
-    out
+    out + &section("Last events", &events.collect::<String>())
 }
 
-pub fn heading(title: &str) -> String {
-    format!("\n{BOLD}{title}{BOLD:#}\n")
+/// Formats lines below a heading, or nothing without lines.
+fn section(title: &str, lines: &str) -> String {
+    if lines.is_empty() {
+        return String::new();
+    }
+    format!("\n{BOLD}{title}{BOLD:#}\n{}", text::indent(lines))
 }
 
-fn headline(row: &SessionRow) -> String {
-    let about = match &row.title {
-        Some(title) => text::one_line(title),
-        None => String::new(),
-    };
-    if about.is_empty() {
-        text::one_line(&row.session_id)
-    } else {
-        about
-    }
-}
-
-fn doing(row: &SessionRow, look: &Look) -> Section {
-    let mut section = Section::default();
-    if row.ended_at.is_none() {
-        section.add("state", words::sentence(row));
-        section.maybe("since", when(words::since(row), look));
-    }
-    // The main agent's own status, where a subagent's is more urgent.
-    if row.waiting_for.as_deref().is_some_and(|id| id != MAIN) {
-        let detail = row.status.detail().or(row.status.reason());
-        let detail = detail.map(|detail| format!(": {}", text::one_line(detail)));
-        let status = Display::of(&row.status, false).label();
-        section.add(
-            "main agent",
-            format!("{status}{}", detail.unwrap_or_default()),
-        );
-    }
-    section.maybe(
-        "error",
-        row.error
-            .as_deref()
-            .map(|why| format!("{BAD}{}{BAD:#}", text::one_line(why))),
-    );
-    section.maybe("interrupted", row.interrupted.then_some("by you"));
-    section.count("background", row.background_tasks);
-    section.count("failed tools", row.failed_tools);
-    if row.inferred {
-        section.add(
-            "inferred",
-            "from its files and its process, not from an event",
-        );
-    }
-    if row.stale {
-        section.add("stale", "no event for 8 hours");
-    }
+fn doing(row: &SessionRow, look: &Look) -> Vec<Field> {
+    let is_live = row.ended_at.is_none();
+    let error = row.error.as_deref().map(text::one_line);
     let effort = row.effort.as_ref();
     let title = effort.and_then(|effort| effort.title.as_deref());
-    section.maybe(
-        "effort",
-        effort.map(|effort| text::one_line(&effort.line())),
-    );
-    section.maybe("about", title.map(text::one_line));
-    for trouble in &row.troubles {
+    let mut fields = vec![
+        ("state", is_live.then(|| words::sentence(row))),
+        ("since", when(words::since(row), look).filter(|_| is_live)),
+        ("main agent", main_agent(row)),
+        ("error", error.map(|why| format!("{BAD}{why}{BAD:#}"))),
+        ("interrupted", note(row.interrupted, "by you")),
+        ("background", number(row.background_tasks)),
+        ("failed tools", number(row.failed_tools)),
+        (
+            "inferred",
+            note(
+                row.inferred,
+                "from its files and its process, not from an event",
+            ),
+        ),
+        ("stale", note(row.stale, "no event for 8 hours")),
+        (
+            "effort",
+            effort.map(|effort| text::one_line(&effort.line())),
+        ),
+        ("about", title.map(text::one_line)),
+    ];
+    fields.extend(row.troubles.iter().map(|trouble| {
         let trouble = text::one_line(trouble);
-        section.add("trouble", format!("{WARN}{trouble}{WARN:#}"));
-    }
-    section
+        ("trouble", Some(format!("{WARN}{trouble}{WARN:#}")))
+    }));
+    fields
 }
 
-fn place(row: &SessionRow, look: &Look) -> Section {
-    let mut section = Section::default();
-    if !row.session_id.is_empty() {
-        section.add("session", text::one_line(&row.session_id));
-    }
-    section.foreign("goes on from", row.prev_session_id.as_deref());
-    section.foreign("project", row.project.as_deref());
-    if row.cwd != row.project {
-        section.foreign("folder", row.cwd.as_deref());
-    }
-    if let Some(pid) = row.pid {
-        let note = if !row.alive {
-            ", gone"
-        } else if !row.hooked {
-            ", without becket's hooks"
-        } else {
-            ""
-        };
-        section.add("process", format!("{pid}{note}"));
-    }
-    if let Some(pane) = &row.tmux_pane {
-        let socket = row.tmux_socket.as_deref().map(text::one_line);
-        let socket = socket.map(|socket| format!(" ({socket})"));
-        let pane = text::one_line(pane);
-        section.add("tmux", format!("{pane}{}", socket.unwrap_or_default()));
-    }
-    section.maybe("begun", when(row.started_at, look));
-    section.maybe("last heard", when(row.last_activity, look));
-    if let Some(at) = row.ended_at.and_then(|at| when(at, look)) {
-        let why = row.end_reason.as_deref().map(text::one_line);
-        let why = why.map(|why| format!(": {why}"));
-        section.add("ended", format!("{at}{}", why.unwrap_or_default()));
-    }
-    section.foreign("mode", row.permission_mode.as_deref());
-    if row.hooked && !row.attended {
-        section.add("attended", "no");
-    }
-    section.foreign("transcript", row.transcript_path.as_deref());
-    section
+fn note(holds: bool, text: &str) -> Option<String> {
+    holds.then(|| text.to_owned())
+}
+
+/// Formats a number, unless it is 0.
+fn number(number: u32) -> Option<String> {
+    (number > 0).then(|| number.to_string())
+}
+
+/// Formats the main agent's own status, where a subagent's is more urgent.
+fn main_agent(row: &SessionRow) -> Option<String> {
+    row.waiting_for.as_deref().filter(|id| *id != MAIN)?;
+    let status = Display::of(&row.status, false).label();
+    let detail = row.status.detail().or(row.status.reason());
+    Some(match detail {
+        Some(detail) => format!("{status}: {}", text::one_line(detail)),
+        None => status.to_owned(),
+    })
+}
+
+fn place(row: &SessionRow, look: &Look) -> Vec<Field> {
+    let folder = row.cwd.as_deref().filter(|_| row.cwd != row.project);
+    let process = row.pid.map(|pid| match row {
+        row if !row.alive => format!("{pid}, gone"),
+        row if !row.hooked => format!("{pid}, without becket's hooks"),
+        _ => pid.to_string(),
+    });
+    let pane = row.tmux_pane.as_deref().map(text::one_line);
+    let pane = pane.map(|pane| match &row.tmux_socket {
+        Some(socket) => format!("{pane} ({})", text::one_line(socket)),
+        None => pane,
+    });
+    let ended = row.ended_at.and_then(|at| when(at, look));
+    let ended = ended.map(|at| match &row.end_reason {
+        Some(why) => format!("{at}: {}", text::one_line(why)),
+        None => at,
+    });
+    vec![
+        ("session", foreign(Some(&row.session_id))),
+        ("goes on from", foreign(row.prev_session_id.as_deref())),
+        ("project", foreign(row.project.as_deref())),
+        ("folder", foreign(folder)),
+        ("process", process),
+        ("tmux", pane),
+        ("begun", when(row.started_at, look)),
+        ("last heard", when(row.last_activity, look)),
+        ("ended", ended),
+        ("mode", foreign(row.permission_mode.as_deref())),
+        ("attended", note(row.hooked && !row.attended, "no")),
+        ("transcript", foreign(row.transcript_path.as_deref())),
+    ]
+}
+
+/// Puts a foreign text on one line, unless it is empty.
+fn foreign(text: Option<&str>) -> Option<String> {
+    text.filter(|text| !text.is_empty()).map(text::one_line)
 }
 
 /// Formats a time as local time and age, or None if it is not known.
 fn when(ms: i64, look: &Look) -> Option<String> {
-    let ago = time::span(look.now_ms().saturating_sub(ms));
     // Without milliseconds.
     let at = clock(ms, &look.now);
-    (ms != 0).then(|| format!("{at}, {ago} ago"))
+    Some(format!("{at}, {} ago", look.since(ms)?))
 }
 
-fn figures(row: &SessionRow) -> Section {
-    let mut section = Section::default();
+fn figures(row: &SessionRow) -> Vec<Field> {
     let figures = &row.figures;
-    let short = words::model(row);
-    let id = row.model.as_deref().or(figures.model_id.as_deref());
-    let id = id.map(text::one_line).filter(|id| *id != short);
-    let id = id.map(|id| format!(" ({id})")).unwrap_or_default();
-    if !short.is_empty() {
-        section.add("model", format!("{short}{id}"));
-    }
+    let model = Some(words::model(row)).filter(|model| !model.is_empty());
+    let model = model.map(|short| {
+        let id = row.model.as_deref().or(figures.model_id.as_deref());
+        match id.map(text::one_line).filter(|id| *id != short) {
+            Some(id) => format!("{short} ({id})"),
+            None => short,
+        }
+    });
     let context = figures.context_pct.map(|percent| {
         let style = context_style(percent);
         format!("{style}{percent:.0}%{style:#}")
     });
-    let size = match (figures.context_tokens, figures.context_size) {
-        (Some(used), Some(size)) => {
-            Some(format!("{} of {}", text::tokens(used), text::tokens(size)))
-        }
-        (Some(used), None) => Some(text::tokens(used)),
-        _ => None,
-    };
-    let size = size.map(|size| format!("{size} tokens"));
+    let size = figures.context_tokens.map(|used| {
+        let of = figures.context_size.map(text::tokens);
+        let of = of.map(|size| format!(" of {size}")).unwrap_or_default();
+        format!("{}{of} tokens", text::tokens(used))
+    });
     let both: Vec<String> = context.into_iter().chain(size).collect();
-    if !both.is_empty() {
-        section.add("context", both.join(", "));
+    let lines = figures.lines_added.zip(figures.lines_removed);
+    let api = figures.api_duration_ms.map(span);
+    let api = api.map(|time| format!(", {time} of it for the model"));
+    let time = figures.duration_ms.map(span);
+    let time = time.map(|all| all + &api.unwrap_or_default());
+    let mut fields = vec![
+        ("model", model),
+        (
+            "context",
+            Some(both.join(", ")).filter(|_| !both.is_empty()),
+        ),
+        ("cost", figures.cost_usd.map(text::dollars)),
+        (
+            "lines",
+            lines.map(|(added, removed)| format!("+{added} -{removed}")),
+        ),
+        ("time", time),
+    ];
+    if figures.from_transcript && fields.iter().any(|(_, value)| value.is_some()) {
+        let from = "the transcript; there is no status line";
+        fields.push(("from", Some(from.to_owned())));
     }
-    section.maybe("cost", figures.cost_usd.map(text::dollars));
-    if let (Some(added), Some(removed)) = (figures.lines_added, figures.lines_removed) {
-        section.add("lines", format!("+{added} -{removed}"));
-    }
-    if let Some(all) = figures.duration_ms {
-        let model = figures.api_duration_ms.map(span);
-        let model = model.map(|time| format!(", {time} of it for the model"));
-        section.add(
-            "time",
-            format!("{}{}", span(all), model.unwrap_or_default()),
-        );
-    }
-    if figures.from_transcript && !section.fields.is_empty() {
-        section.add("from", "the transcript; there is no status line");
-    }
-    section
+    fields
 }
 
 fn span(ms: u64) -> String {
@@ -256,54 +221,42 @@ fn span(ms: u64) -> String {
 
 /// Formats the live agents as a tree, and the number of ended ones.
 fn agents(row: &SessionRow, look: &Look) -> String {
-    if row.agents.is_empty() {
-        return String::new();
-    }
-    let mut out = heading("Agents");
+    let mut out = String::new();
     let live = branches(&row.agents, look.glyphs);
     let names: Vec<String> = live
         .iter()
         .map(|branch| format!("{}{}", branch.lead, words::agent_name(branch.agent)))
         .collect();
-    let widest = names.iter().map(|name| name.width()).max().unwrap_or(0);
+    let widest = names.iter().map(|name| text::width(name)).max();
     for (branch, name) in live.iter().zip(&names) {
         let agent = branch.agent;
         let display = agent.display();
         let mark = look.glyphs.display(display);
         let style = style(display);
-        let pad = " ".repeat(widest - name.width());
-        let since = match agent.status_since {
-            0 => String::new(),
-            at => format!(", {}", time::span(look.now_ms().saturating_sub(at))),
-        };
+        let pad = " ".repeat(widest.unwrap_or(0) - text::width(name));
+        let since = look.since(agent.status_since);
+        let since = since.map(|since| format!(", {since}")).unwrap_or_default();
         let doing = words::agent_doing(agent);
         let id = text::one_line(&agent.agent_id);
-        out += &format!("  {style}{mark}{style:#} {name}{pad}  {doing}{since}  {DIM}{id}{DIM:#}\n");
+        out += &format!("{style}{mark}{style:#} {name}{pad}  {doing}{since}  {DIM}{id}{DIM:#}\n");
     }
     let ended = row.agents.len() - live.len();
     if ended > 0 {
-        out += &format!("  {DIM}{ended} ended{DIM:#}\n");
+        out += &format!("{DIM}{ended} ended{DIM:#}\n");
     }
     out
 }
 
 fn prompt(row: &SessionRow, look: &Look) -> String {
-    let Some(prompt) = &row.last_prompt else {
-        return String::new();
-    };
-    let mut out = heading("Last prompt");
+    let prompt = row.last_prompt.as_deref().unwrap_or_default();
     let bounded: String = prompt.trim().chars().take(PROMPT_CHARS).collect();
-    let lines = text::wrap(&bounded, look.width.min(READABLE) - 2);
-    for line in lines.iter().take(PROMPT_LINES) {
-        out += format!("  {line}").trim_end();
-        out.push('\n');
-    }
+    let mut lines = text::wrap(&bounded, look.width.min(READABLE) - 2);
     if lines.len() > PROMPT_LINES {
-        let more = lines.len() - PROMPT_LINES;
+        let more = lines.split_off(PROMPT_LINES).len();
         let more = text::count(more, "more line", "more lines");
-        out += &format!("  {DIM}{} {more}{DIM:#}\n", look.glyphs.cut());
+        lines.push(format!("{DIM}{} {more}{DIM:#}", look.glyphs.cut()));
     }
-    out
+    lines.join("\n")
 }
 
 /// The number of files, and of sessions before or after this one, that are listed.
@@ -326,16 +279,14 @@ pub fn turns_table(past: &Timeline, most: usize, look: &Look) -> String {
         return String::new();
     }
     let hidden = past.turns.len().saturating_sub(most);
-    let rows: Vec<_> = past.turns[hidden..]
-        .iter()
-        .map(|turn| turn_row(turn, look))
-        .collect();
-    let mut out = heading("Turns");
+    let rows = past.turns[hidden..].iter().map(|turn| turn_row(turn, look));
+    let mut out = String::new();
     if hidden > 0 {
         let earlier = text::count(hidden, "earlier turn", "earlier turns");
-        out += &format!("  {DIM}{earlier}: --turns all shows them{DIM:#}\n");
+        out = format!("{DIM}{earlier}: --turns all shows them{DIM:#}\n");
     }
-    out + &text::indent(&grid(TURNS, &rows, &look.inside()))
+    out += &grid(TURNS, &rows.collect::<Vec<_>>(), &look.inside());
+    section("Turns", &out)
 }
 
 fn turn_row(turn: &Turn, look: &Look) -> [Cell; TURNS.len()] {
@@ -351,7 +302,7 @@ fn turn_row(turn: &Turn, look: &Look) -> [Cell; TURNS.len()] {
         Cell::new(at, DIM),
         prompt,
         Cell::plain(tools(turn)),
-        Cell::plain(time::span(turn.ended - turn.began)),
+        Cell::plain(time::span(turn.took_ms)),
         Cell::plain(turn.cost_usd.map(text::dollars).unwrap_or_default()),
         Cell::plain(if tokens > 0 {
             text::tokens(tokens)
@@ -363,9 +314,9 @@ fn turn_row(turn: &Turn, look: &Look) -> [Cell; TURNS.len()] {
 }
 
 fn tools(turn: &Turn) -> String {
-    let tools = turn.tools.iter().map(|(name, calls)| match calls {
-        1 => name.clone(),
-        _ => format!("{name} {calls}"),
+    let tools = turn.tools.iter().map(|known| match known.calls {
+        1 => known.tool.clone(),
+        calls => format!("{} {calls}", known.tool),
     });
     tools.collect::<Vec<_>>().join(", ")
 }
@@ -393,17 +344,12 @@ fn notes(turn: &Turn) -> String {
 }
 
 fn answer(answered: &RecordedDecision) -> String {
-    let by = answered.by.as_deref().map(account::in_words);
-    let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
     let on = answered.tool.as_deref().unwrap_or(&answered.event);
-    format!("{}{by} on {on}", answered.answer)
+    format!("{} on {on}", event_line::decision(&answered.decision))
 }
 
 /// Formats the files that tools wrote, the most edited first.
 pub fn files(past: &Timeline, project: Option<&str>, look: &Look) -> String {
-    if past.files.is_empty() {
-        return String::new();
-    }
     let mut files: Vec<&TouchedFile> = past.files.iter().collect();
     files.sort_by(|a, b| b.edits.cmp(&a.edits).then_with(|| a.path.cmp(&b.path)));
     let rows = files.iter().take(LISTED).map(|file| {
@@ -415,16 +361,15 @@ pub fn files(past: &Timeline, project: Option<&str>, look: &Look) -> String {
     });
     let rows: Vec<_> = rows.collect();
     let columns = [Column::left("", 0).cut_to(20), Column::left("", 1)];
-    heading("Files")
-        + &text::indent(&bare(columns, &rows, &look.inside()))
-        + &more(files.len(), look)
+    let mut out = bare(columns, &rows, &look.inside());
+    if let Some(more @ 1..) = files.len().checked_sub(LISTED) {
+        out += &format!("{DIM}{} {more} more{DIM:#}\n", look.glyphs.cut());
+    }
+    section("Files", &out)
 }
 
 /// Formats the sessions that this one continues, and those that continue it.
 pub fn chain(before: &[&SessionFacts], after: &[&SessionFacts], look: &Look) -> String {
-    if before.is_empty() && after.is_empty() {
-        return String::new();
-    }
     let skipped = before.len().saturating_sub(LISTED);
     let before = before[skipped..].iter().map(|facts| ("before", facts));
     let after = after.iter().take(LISTED);
@@ -446,61 +391,15 @@ pub fn chain(before: &[&SessionFacts], after: &[&SessionFacts], look: &Look) -> 
         Column::left("", 2),
         Column::left("", 1).cut_to(12),
     ];
-    heading("Before and after") + &text::indent(&bare(columns, &rows, &look.inside()))
-}
-
-/// Formats the number of entries that are not listed.
-fn more(all: usize, look: &Look) -> String {
-    match all.saturating_sub(LISTED) {
-        0 => String::new(),
-        more => format!("  {DIM}{} {more} more{DIM:#}\n", look.glyphs.cut()),
-    }
+    section("Before and after", &bare(columns, &rows, &look.inside()))
 }
 
 /// The history of a session as JSON, in the order of the documentation.
 #[derive(Debug, Serialize)]
 pub struct JsonTimeline<'a> {
     next_session_ids: Vec<&'a str>,
-    turns: Vec<JsonTurn<'a>>,
-    files: Vec<JsonFile<'a>>,
-}
-
-#[derive(Debug, Serialize)]
-struct JsonTurn<'a> {
-    turn: usize,
-    began_at: String,
-    took_ms: i64,
-    prompt: Option<&'a str>,
-    tools: Vec<JsonTool<'a>>,
-    failed: u32,
-    denied: u32,
-    decisions: Vec<JsonAnswer<'a>>,
-    cost_usd: Option<f64>,
-    input_tokens: u64,
-    output_tokens: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct JsonTool<'a> {
-    tool: &'a str,
-    calls: u32,
-}
-
-#[derive(Debug, Serialize)]
-struct JsonAnswer<'a> {
-    at: String,
-    event: &'a str,
-    tool: Option<&'a str>,
-    answer: &'a str,
-    by: Option<&'a str>,
-    reason: Option<&'a str>,
-}
-
-#[derive(Debug, Serialize)]
-struct JsonFile<'a> {
-    path: &'a str,
-    edits: u32,
-    last_at: String,
+    turns: &'a [Turn],
+    files: &'a [TouchedFile],
 }
 
 /// Makes the JSON of the newest `most` turns, all files, and the next sessions.
@@ -509,52 +408,9 @@ pub fn json_timeline<'a>(
     after: &[&'a SessionFacts],
     most: usize,
 ) -> JsonTimeline<'a> {
-    let hidden = past.turns.len().saturating_sub(most);
     JsonTimeline {
         next_session_ids: after.iter().map(|facts| &*facts.session_id).collect(),
-        turns: past.turns[hidden..].iter().map(json_turn).collect(),
-        files: past
-            .files
-            .iter()
-            .map(|file| JsonFile {
-                path: &file.path,
-                edits: file.edits,
-                last_at: timestamp(file.last_at),
-            })
-            .collect(),
-    }
-}
-
-fn json_turn(turn: &Turn) -> JsonTurn<'_> {
-    JsonTurn {
-        turn: turn.number,
-        began_at: timestamp(turn.began),
-        took_ms: turn.ended - turn.began,
-        prompt: turn.prompt.as_deref(),
-        tools: turn
-            .tools
-            .iter()
-            .map(|(tool, calls)| JsonTool {
-                tool,
-                calls: *calls,
-            })
-            .collect(),
-        failed: turn.failed,
-        denied: turn.denied,
-        decisions: turn
-            .decisions
-            .iter()
-            .map(|said| JsonAnswer {
-                at: timestamp(said.at),
-                event: &said.event,
-                tool: said.tool.as_deref(),
-                answer: &said.answer,
-                by: said.by.as_deref(),
-                reason: said.reason.as_deref(),
-            })
-            .collect(),
-        cost_usd: turn.cost_usd,
-        input_tokens: turn.input_tokens,
-        output_tokens: turn.output_tokens,
+        turns: &past.turns[past.turns.len().saturating_sub(most)..],
+        files: &past.files,
     }
 }

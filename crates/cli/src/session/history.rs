@@ -9,11 +9,13 @@ use becket_daemon::store::{
 };
 use becket_engine::status::is_machine_made;
 use becket_wire::Head;
-use becket_wire::rpc::{EventQuery, EventRow};
+use becket_wire::rpc::{AnswerWord, DecisionRow, EventQuery, EventRow};
 use rusqlite::Connection;
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::client::Client;
+use crate::ui::time::serialize_timestamp;
 use crate::world::World;
 
 #[derive(Debug, Default)]
@@ -161,18 +163,21 @@ fn by_id(facts: Vec<SessionFacts>) -> HashMap<String, SessionFacts> {
 /// The number of files that are kept.
 const MOST_FILES: usize = 1000;
 
-/// One prompt of the user and the work on it. Times are milliseconds since 1970.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// One prompt of the user and the work on it, with the fields of its JSON. Times are milliseconds since
+/// 1970.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Turn {
     /// The number of the turn, from 1.
+    #[serde(rename = "turn")]
     pub number: usize,
+    #[serde(rename = "began_at", serialize_with = "serialize_timestamp")]
     pub began: i64,
-    /// The time of the last event of work.
-    pub ended: i64,
+    /// The time from the prompt to the last event of work.
+    pub took_ms: i64,
     /// None if retention deleted it.
     pub prompt: Option<String>,
-    /// The number of calls of each tool, in the order of the first call.
-    pub tools: Vec<(String, u32)>,
+    /// The tools in the order of their first call.
+    pub tools: Vec<ToolCalls>,
     pub failed: u32,
     pub denied: u32,
     /// The decisions of hooks and guards.
@@ -182,22 +187,30 @@ pub struct Turn {
     pub output_tokens: u64,
 }
 
+/// The number of calls of one tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ToolCalls {
+    pub tool: String,
+    pub calls: u32,
+}
+
 /// A decision of a hook or guard.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RecordedDecision {
+    #[serde(serialize_with = "serialize_timestamp")]
     pub at: i64,
     pub event: String,
     pub tool: Option<String>,
-    pub answer: String,
-    pub by: Option<String>,
-    pub reason: Option<String>,
+    #[serde(flatten)]
+    pub decision: DecisionRow,
 }
 
 /// A file that tools wrote.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct TouchedFile {
     pub path: String,
     pub edits: u32,
+    #[serde(serialize_with = "serialize_timestamp")]
     pub last_at: i64,
 }
 
@@ -234,7 +247,7 @@ impl Timeline {
         }
         if let Some(turn) = self.turns.last_mut() {
             if works {
-                turn.ended = turn.ended.max(event.at);
+                turn.took_ms = turn.took_ms.max(event.at - turn.began);
             }
             turn.count(event);
         }
@@ -249,7 +262,6 @@ impl Timeline {
         self.turns.push(Turn {
             number: self.turns.len() + 1,
             began: at,
-            ended: at,
             ..Turn::default()
         });
         let last = self.turns.len() - 1;
@@ -290,9 +302,12 @@ impl Turn {
     fn count(&mut self, event: &EventBrief<'_>) {
         match (event.event, event.tool) {
             ("PreToolUse", Some(tool)) => {
-                match self.tools.iter_mut().find(|(name, _)| name == tool) {
-                    Some((_, calls)) => *calls += 1,
-                    None => self.tools.push((tool.to_owned(), 1)),
+                match self.tools.iter_mut().find(|known| known.tool == tool) {
+                    Some(known) => known.calls += 1,
+                    None => self.tools.push(ToolCalls {
+                        tool: tool.to_owned(),
+                        calls: 1,
+                    }),
                 }
             }
             ("PostToolUseFailure", _) => self.failed += 1,
@@ -300,15 +315,13 @@ impl Turn {
         }
         self.denied += u32::from(is_denial(event));
         if let Some(decision) = &event.decision
-            && is_explainable(&decision.answer, decision.by.as_deref())
+            && is_explainable(&decision.answer, decision.by.as_ref())
         {
             self.decisions.push(RecordedDecision {
                 at: event.at,
                 event: event.event.to_owned(),
                 tool: event.tool.map(str::to_owned),
-                answer: decision.answer.clone(),
-                by: decision.by.clone(),
-                reason: decision.reason.clone(),
+                decision: decision.without_effort(),
             });
         }
     }
@@ -317,18 +330,18 @@ impl Turn {
 /// Returns true if this event is a prompt of the user. A blocked prompt does not count, nor does one
 /// that Claude Code made itself.
 pub fn begins_turn(event: &EventBrief<'_>) -> bool {
-    let answer = event.decision.as_ref().map(|decision| &*decision.answer);
+    let answer = event.decision.as_ref().map(|decision| &decision.answer);
     let head = event.payload.as_deref().and_then(|it| Head::read(it).ok());
     event.event == "UserPromptSubmit"
         && event.agent.is_none()
-        && !matches!(answer, Some("block" | "stop"))
+        && !matches!(answer, Some(AnswerWord::Block | AnswerWord::Stop))
         && !head.is_some_and(|head| is_machine_made(&head))
 }
 
 /// Returns true if a hook, a guard or auto mode denied a tool call.
 pub fn is_denial(event: &EventBrief<'_>) -> bool {
-    let answer = event.decision.as_ref().map(|decision| &*decision.answer);
-    answer == Some("deny") || event.event == "PermissionDenied"
+    let answer = event.decision.as_ref().map(|decision| &decision.answer);
+    answer == Some(&AnswerWord::Deny) || event.event == "PermissionDenied"
 }
 
 /// Computes the cost of each turn of one session. The figures have the cost of the whole session so
@@ -361,8 +374,6 @@ fn file(payload: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use becket_wire::rpc::DecisionRow;
-
     use super::*;
 
     #[test]
@@ -415,8 +426,8 @@ mod tests {
 
     fn answered(answer: &str, by: &str) -> Option<DecisionRow> {
         Some(DecisionRow {
-            answer: answer.to_owned(),
-            by: Some(by.to_owned()),
+            answer: answer.to_owned().into(),
+            by: Some(by.to_owned().into()),
             reason: None,
             effort: None,
         })
@@ -452,12 +463,15 @@ mod tests {
             panic!("{:?}", past.turns)
         };
         assert_eq!(first.prompt.as_deref(), Some("fix it"));
-        assert_eq!((first.began, first.ended), (10, 40));
-        assert_eq!(first.tools, [("Bash".to_owned(), 2)]);
+        assert_eq!((first.began, first.took_ms), (10, 30));
+        let [bash] = &first.tools[..] else {
+            panic!("{:?}", first.tools)
+        };
+        assert_eq!((&*bash.tool, bash.calls), ("Bash", 2));
         assert_eq!((first.failed, first.denied), (1, 1));
         assert_eq!(first.decisions.len(), 1, "becket's own are not told");
         assert_eq!((second.number, &second.prompt), (2, &None), "dropped");
-        assert_eq!((second.denied, second.ended), (1, 110));
+        assert_eq!((second.denied, second.took_ms), (1, 10));
     }
 
     #[test]

@@ -72,17 +72,12 @@ fn again<T>(
     mut ask: impl FnMut(&mut Client) -> Result<T>,
 ) -> Result<T> {
     match ask(client) {
-        Err(error) if is_unreachable(&error) => {
+        Err(error) if client::is_unreachable(&error) => {
             *client = Client::next_daemon(world)?.ok_or(error)?;
             ask(client)
         }
         answer => answer,
     }
-}
-
-fn is_unreachable(error: &anyhow::Error) -> bool {
-    let failure = error.downcast_ref::<Failure>();
-    failure.is_some_and(Failure::is_unreachable)
 }
 
 /// Finds a session by its id, an unambiguous beginning of the id, or its title.
@@ -102,7 +97,7 @@ pub fn find_session(
             let ids = rows.into_iter().map(|row| row.session_id).collect();
             return Err(client::refusal(AskReply::Ambiguous(ids)));
         }
-        Err(error) if is_missing(&error) => {}
+        Err(error) if error.downcast_ref().is_some_and(Failure::is_missing) => {}
         Err(error) => return Err(error),
     }
     let everything = SessionQuery {
@@ -114,11 +109,6 @@ pub fn find_session(
         let failure = Failure::new(Code::Missing, what);
         failure.hint("becket sessions --all shows the ids").into()
     })
-}
-
-fn is_missing(error: &anyhow::Error) -> bool {
-    let failure = error.downcast_ref::<Failure>();
-    failure.is_some_and(Failure::is_missing)
 }
 
 /// Finds the session with this title. A live session wins over ended ones.
@@ -174,9 +164,7 @@ fn read(
         sessions.extend(store::sessions(connection, SessionFilter::Ended(limit))?);
     }
     let now = now_ms();
-    let mut rows: Vec<SessionRow> = sessions.iter().map(|session| session.row(now)).collect();
-    rows.sort_by_key(|row| (row.ended_at.is_some(), row.display));
-    Ok(rows)
+    Ok(sessions.iter().map(|session| session.row(now)).collect())
 }
 
 #[cfg(test)]

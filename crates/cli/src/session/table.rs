@@ -9,7 +9,7 @@ use crate::session::agent_tree::{Branch, branches};
 use crate::session::words;
 use crate::ui::style::{BAD, BOLD, DIM, Glyphs, Look, WARN, style};
 use crate::ui::table::{Cell, Column, grid, lowest_rank_left_out};
-use crate::ui::{text, time};
+use crate::ui::text;
 
 /// The number of agents of one session that are shown. `becket show` has all of them.
 const AGENTS: usize = 6;
@@ -41,17 +41,21 @@ type Cells = [Cell; COLUMNS.len()];
 
 /// Formats the sessions in the given order, each with its live agents below it, then the totals.
 pub fn table(rows: &[SessionRow], look: &Look) -> String {
-    let ids = words::ids(rows);
-    let projects = words::projects(rows.iter().filter_map(|row| row.project.as_deref()));
+    let projects = rows.iter().filter_map(|row| row.project.as_deref());
+    let mut sheet = Sheet {
+        look,
+        ids: words::ids(rows),
+        projects: words::projects(projects),
+        has_word: true,
+    };
     // In a narrow terminal cost and model are left out first, then the state's word; then columns become
     // narrower; then more are left out.
     let mut columns = COLUMNS;
-    let has_word = true;
-    let mut cells = Sheet { look, has_word }.lines(rows, &ids, &projects);
+    let mut cells = sheet.lines(rows);
     if !fits(&columns, &cells, look.width) {
         columns[0].head = "";
-        let has_word = false;
-        cells = Sheet { look, has_word }.lines(rows, &ids, &projects);
+        sheet.has_word = false;
+        cells = sheet.lines(rows);
     }
     if !fits(&columns, &cells, look.width) {
         columns[1].least = Some(6);
@@ -97,32 +101,26 @@ pub fn context_style(percent: f64) -> Style {
     }
 }
 
-/// Makes the lines of the table, with or without the word of each state, cost and model.
+/// Makes the lines of the table.
 struct Sheet<'a> {
     look: &'a Look,
+    ids: HashMap<&'a str, String>,
+    projects: HashMap<&'a str, String>,
+    /// True if each state has its word beside its glyph, and there is room for cost and model.
     has_word: bool,
 }
 
 impl Sheet<'_> {
-    fn lines(
-        &self,
-        rows: &[SessionRow],
-        ids: &HashMap<&str, String>,
-        projects: &HashMap<&str, String>,
-    ) -> Vec<Cells> {
-        let lines = rows.iter().flat_map(|row| {
-            let session = self.session(row, ids, projects);
-            std::iter::once(session).chain(self.agents(row))
-        });
-        lines.collect()
+    fn lines(&self, rows: &[SessionRow]) -> Vec<Cells> {
+        let mut lines = Vec::new();
+        for row in rows {
+            lines.push(self.session(row));
+            lines.extend(self.agents(row));
+        }
+        lines
     }
 
-    fn session(
-        &self,
-        row: &SessionRow,
-        ids: &HashMap<&str, String>,
-        projects: &HashMap<&str, String>,
-    ) -> Cells {
+    fn session(&self, row: &SessionRow) -> Cells {
         let glyph = glyph(row, self.look.glyphs);
         let state = state_style(row);
         let is_over = row.ended_at.is_some() || !row.hooked;
@@ -130,7 +128,7 @@ impl Sheet<'_> {
         let needs_you = matches!(row.display, Display::Error | Display::Attention) && !is_over;
         let project = row.project.as_deref().or(row.cwd.as_deref());
         let project = project.map(|path| {
-            let known = projects.get(path).cloned();
+            let known = self.projects.get(path).cloned();
             known.unwrap_or_else(|| text::one_line(path))
         });
         let titled = if row.title.is_some() && !is_over {
@@ -140,10 +138,9 @@ impl Sheet<'_> {
         };
         let id = match row.pid {
             Some(pid) if !row.hooked => format!("pid {pid}"),
-            _ => ids.get(&*row.session_id).cloned().unwrap_or_default(),
+            _ => self.ids.get(&*row.session_id).cloned().unwrap_or_default(),
         };
-        let since = words::since(row);
-        let since = (since != 0).then(|| time::span(self.look.now_ms().saturating_sub(since)));
+        let since = self.look.since(words::since(row));
         let word = words::state(row);
         let state_text = if self.has_word {
             format!("{glyph} {word}")
@@ -157,13 +154,9 @@ impl Sheet<'_> {
             doing = word.to_owned();
             doing_style = DIM;
         }
-        let fit = |text: &str, width| text::fit(text, width, self.look.glyphs);
         let cost = row.figures.cost_usd.filter(|_| self.has_word);
-        let model = if self.has_word {
-            words::model(row)
-        } else {
-            String::new()
-        };
+        let model = self.has_word.then(|| words::model(row));
+        let fit = |text: &str, width| text::fit(text, width, self.look.glyphs);
         [
             Cell::new(state_text, state),
             Cell::new(fit(&project.unwrap_or_default(), PROJECT), text),
@@ -175,7 +168,7 @@ impl Sheet<'_> {
             ),
             context(row),
             Cell::plain(cost.map(text::dollars).unwrap_or_default()),
-            Cell::new(fit(&model, MODEL), DIM),
+            Cell::new(fit(&model.unwrap_or_default(), MODEL), DIM),
             Cell::new(id, DIM),
         ]
     }
@@ -201,10 +194,7 @@ impl Sheet<'_> {
         let waits = display == Display::Attention;
         let doing = if waits { style(display) } else { DIM };
         let indent = if self.has_word { "  " } else { "" };
-        let since = match branch.agent.status_since {
-            0 => String::new(),
-            at => time::span(self.look.now_ms().saturating_sub(at)),
-        };
+        let since = self.look.since(branch.agent.status_since);
         let glyph = format!("{indent}{}", self.look.glyphs.display(display));
         let name = format!("{}{}", branch.lead, words::agent_name(branch.agent));
         let mut cells = Cells::default();
@@ -214,7 +204,7 @@ impl Sheet<'_> {
             text::fit(&words::agent_doing(branch.agent), DOING, self.look.glyphs),
             doing,
         );
-        cells[4] = Cell::new(since, doing);
+        cells[4] = Cell::new(since.unwrap_or_default(), doing);
         cells
     }
 }

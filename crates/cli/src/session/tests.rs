@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use becket_engine::session::json;
 use becket_wire::effort::EffortBrief;
-use becket_wire::rpc::{EventRow, Source};
+use becket_wire::rpc::{AnswerWord, DecisionRow, EventRow, Source};
 use becket_wire::session::{AgentRow, Display, Figures, SessionRow, Status};
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
 use crate::session::details::{self, details};
-use crate::session::history::{RecordedDecision, Timeline, TouchedFile, Turn};
+use crate::session::history::{RecordedDecision, Timeline, ToolCalls, TouchedFile, Turn};
 use crate::session::table::table;
 use crate::session::{sort, stats};
 use crate::ui::style::{Glyphs, Look};
@@ -483,8 +483,21 @@ fn the_page_names_every_field_and_no_other() {
     let mut said = BTreeSet::new();
     let past = Timeline {
         turns: vec![Turn {
-            tools: vec![("Bash".to_owned(), 1)],
-            decisions: vec![RecordedDecision::default()],
+            tools: vec![ToolCalls {
+                tool: "Bash".to_owned(),
+                calls: 1,
+            }],
+            decisions: vec![RecordedDecision {
+                at: NOW,
+                event: "PreToolUse".to_owned(),
+                tool: None,
+                decision: DecisionRow {
+                    answer: AnswerWord::Deny,
+                    by: None,
+                    reason: None,
+                    effort: None,
+                },
+            }],
             ..Turn::default()
         }],
         files: vec![TouchedFile::default()],

@@ -40,16 +40,23 @@ pub fn doing(row: &SessionRow) -> String {
     said
 }
 
-/// Returns the state and the activity, and the subagent that waits for the user.
-pub fn sentence(row: &SessionRow) -> String {
+/// Returns the activity of a session with the subagent that waits for the user, else the state.
+pub fn activity(row: &SessionRow) -> String {
     let doing = doing(row);
-    let mut said = state(row).to_owned();
-    if !doing.is_empty() {
-        said = format!("{said}: {doing}");
-    }
     match waiting_agent(row) {
-        Some(agent) => format!("{said} ({})", agent_name(agent)),
-        None => said,
+        _ if doing.is_empty() => state(row).to_owned(),
+        Some(agent) => format!("{doing} ({})", agent_name(agent)),
+        None => doing,
+    }
+}
+
+/// Returns the state and the activity.
+pub fn sentence(row: &SessionRow) -> String {
+    let (state, activity) = (state(row), activity(row));
+    if activity == state {
+        activity
+    } else {
+        format!("{state}: {activity}")
     }
 }
 
@@ -65,7 +72,7 @@ pub fn question(row: &SessionRow) -> Option<String> {
 }
 
 /// Returns the subagent that needs the user. None if it is the main agent.
-pub fn waiting_agent(row: &SessionRow) -> Option<&AgentRow> {
+fn waiting_agent(row: &SessionRow) -> Option<&AgentRow> {
     let waits = row.waiting_for.as_deref().filter(|id| *id != MAIN)?;
     row.agents.iter().find(|agent| agent.agent_id == waits)
 }
@@ -87,7 +94,7 @@ fn done(row: &SessionRow) -> String {
 }
 
 /// Returns the agents that have not ended.
-pub fn live_agents(row: &SessionRow) -> impl Iterator<Item = &AgentRow> {
+fn live_agents(row: &SessionRow) -> impl Iterator<Item = &AgentRow> {
     row.agents.iter().filter(|agent| agent.ended_at.is_none())
 }
 
@@ -141,67 +148,48 @@ pub fn since(row: &SessionRow) -> i64 {
 
 /// Returns an unambiguous beginning of each id, with at least [`SHORT_ID_CHARS`] characters.
 pub fn ids(rows: &[SessionRow]) -> HashMap<&str, String> {
-    let all: BTreeSet<&str> = rows.iter().map(|row| &*row.session_id).collect();
-    let all: Vec<&str> = all.into_iter().collect();
-    let mut short = HashMap::new();
-    for (nth, id) in all.iter().enumerate() {
-        // The ids are sorted, so only the neighbours can have more in common.
-        let before = nth.checked_sub(1).map_or(0, |nth| shared(id, all[nth]));
-        let after = all.get(nth + 1).map_or(0, |next| shared(id, next));
-        let length = (before.max(after) + 1).max(SHORT_ID_CHARS);
-        let beginning: String = id.chars().take(length).collect();
-        short.insert(*id, one_line(&beginning));
-    }
-    short
-}
-
-/// Returns the number of characters that both texts begin with.
-fn shared(one: &str, other: &str) -> usize {
-    let pairs = one.chars().zip(other.chars());
-    pairs.take_while(|(a, b)| a == b).count()
+    let ids: BTreeSet<&str> = rows.iter().map(|row| &*row.session_id).collect();
+    let ids: Vec<(Vec<char>, &str)> = ids.iter().map(|id| (id.chars().collect(), *id)).collect();
+    let short = unique_beginnings(&ids).map(|(chars, length, id)| {
+        let length = length.max(SHORT_ID_CHARS);
+        let beginning: String = chars.iter().take(length).collect();
+        (id, one_line(&beginning))
+    });
+    short.collect()
 }
 
 /// Returns the last component of each project's path, with as many parents as make it unambiguous.
 pub fn projects<'p>(paths: impl Iterator<Item = &'p str>) -> HashMap<&'p str, String> {
-    let all: BTreeSet<&str> = paths.collect();
-    let all: Vec<&str> = all.into_iter().collect();
-    let mut names: HashMap<&str, String> = HashMap::new();
-    let mut left = all;
-    let mut parts = 1;
-    while !left.is_empty() {
-        let mut of_name: HashMap<String, Vec<&str>> = HashMap::new();
-        for path in left.drain(..) {
-            of_name.entry(tail(path, parts)).or_default().push(path);
-        }
-        for (name, paths) in of_name {
-            let told_apart = paths.len() == 1 || paths.iter().all(|path| depth(path) <= parts);
-            for path in paths {
-                if told_apart {
-                    names.insert(path, one_line(&name));
-                } else {
-                    left.push(path);
-                }
-            }
-        }
-        parts += 1;
-    }
-    names
+    let mut paths: Vec<(Vec<&str>, &str)> = paths
+        .map(|path| {
+            let parts = path.rsplit('/').filter(|part| !part.is_empty());
+            (parts.collect(), path)
+        })
+        .collect();
+    paths.sort_unstable();
+    paths.dedup();
+    let names = unique_beginnings(&paths).map(|(parts, length, path)| {
+        let end: Vec<&str> = parts.iter().take(length).rev().copied().collect();
+        let name = if end.is_empty() { "/" } else { &end.join("/") };
+        (path, one_line(name))
+    });
+    names.collect()
 }
 
-fn components(path: &str) -> Vec<&str> {
-    path.split('/').filter(|part| !part.is_empty()).collect()
-}
-
-fn depth(path: &str) -> usize {
-    components(path).len()
-}
-
-fn tail(path: &str, parts: usize) -> String {
-    let all = components(path);
-    match all.len() {
-        0 => "/".to_owned(),
-        length => all[length.saturating_sub(parts)..].join("/"),
-    }
+/// Adds to each of these sorted sequences the length of its shortest beginning that no other one has.
+fn unique_beginnings<'s, 't, T: PartialEq>(
+    sorted: &'s [(Vec<T>, &'t str)],
+) -> impl Iterator<Item = (&'s [T], usize, &'t str)> {
+    sorted.iter().enumerate().map(|(nth, (one, name))| {
+        // Only the neighbours can have more in common.
+        let before = nth.checked_sub(1).and_then(|nth| sorted.get(nth));
+        let neighbours = before.into_iter().chain(sorted.get(nth + 1));
+        let shared = neighbours.map(|(other, _)| {
+            let pairs = one.iter().zip(other);
+            pairs.take_while(|(a, b)| a == b).count()
+        });
+        (&**one, shared.max().unwrap_or(0) + 1, *name)
+    })
 }
 
 #[cfg(test)]

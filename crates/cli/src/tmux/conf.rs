@@ -12,7 +12,7 @@ use becket_wire::Place;
 use crate::settings::edit_text;
 use becket_engine::replace;
 
-const BEGIN: &str = "# >>> becket: added by `becket init --tmux`, taken out by `becket uninit` >>>";
+const BEGIN: &str = "# >>> becket: added by `becket up --tmux`, taken out by `becket down` >>>";
 const END: &str = "# <<< becket <<<";
 
 const HOOKS: [&str; 4] = [

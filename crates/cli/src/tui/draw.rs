@@ -8,11 +8,11 @@ pub mod tests;
 
 use becket_wire::session::Display;
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Margin, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::symbols::border;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, BorderType, Clear, Widget};
+use ratatui::widgets::{Block, Clear, Widget};
 
 use crate::session::words::question;
 use crate::tui::input::{HELP, TextField};
@@ -21,6 +21,9 @@ use crate::tui::theme::{Theme, Tone, tone};
 use crate::ui::style::Glyphs;
 use crate::ui::text::{dollars, fit, screen_line, short_id, tokens, width, wrap_to};
 use crate::ui::time::lasted;
+
+const MINUTE: i64 = 60_000;
+const HOUR: i64 = 60 * MINUTE;
 
 /// The width from which the events are beside the list, not below it.
 const WIDE: u16 = 150;
@@ -39,9 +42,15 @@ pub struct DrawnFrame {
 }
 
 impl DrawnFrame {
-    /// Records that a duration is visible that is shown in steps of `unit` milliseconds.
-    fn ticks(&mut self, span_ms: i64, unit: i64) {
-        let left = unit - span_ms.max(0).rem_euclid(unit);
+    /// Records that a duration is visible. It is shown in seconds below `exact_below` milliseconds, else
+    /// in minutes.
+    fn ticks(&mut self, span_ms: i64, exact_below: i64) {
+        let unit = if span_ms < exact_below { 1_000 } else { MINUTE };
+        self.changes_in(unit - span_ms.max(0).rem_euclid(unit));
+    }
+
+    /// Records that something visible changes after a time in milliseconds.
+    fn changes_in(&mut self, left: i64) {
         self.next_in = Some(self.next_in.map_or(left, |next| next.min(left)));
     }
 }
@@ -66,29 +75,22 @@ pub fn draw(model: &Model, theme: &Theme, now: i64, area: Rect, buffer: &mut Buf
     }
     let ctx = DrawContext { model, theme, now };
     let troubled = ctx.trouble().is_some() && area.height > 3;
-    let head = Rect {
-        height: 1 + u16::from(troubled),
-        ..area
-    };
+    let head_height = 1 + u16::from(troubled);
+    let foot_height = u16::from(area.height > head_height + 1);
+    let body_height = area.height - head_height - foot_height;
+    let head = Rect::new(area.x, area.y, area.width, head_height);
+    let body = Rect::new(area.x, head.bottom(), area.width, body_height);
+    let foot = Rect::new(area.x, body.bottom(), area.width, foot_height);
     draw_head(ctx, head, buffer, &mut drawn);
-    let foot_height = u16::from(area.height > head.height + 1);
-    let foot = Rect {
-        y: area.bottom() - foot_height,
-        height: foot_height,
-        ..area
-    };
-    let body = Rect {
-        y: head.bottom(),
-        height: area.height - head.height - foot_height,
-        ..area
-    };
     let (list, pane) = split(body, model.focus, model.rows().is_empty());
     session_list::draw(ctx, list, buffer, &mut drawn);
     if !pane.is_empty() {
         session_pane::draw(ctx, pane, buffer, &mut drawn);
     }
     draw_foot(ctx, foot, buffer, &mut drawn);
-    draw_sheet(ctx, area, buffer);
+    if let Some((title, lines)) = sheet(ctx, area) {
+        draw_framed_lines(theme, area, buffer, &title, &lines);
+    }
     drawn
 }
 
@@ -99,15 +101,9 @@ fn split(body: Rect, focus: Focus, empty: bool) -> (Rect, Rect) {
         return (body, none);
     }
     if body.width >= WIDE {
-        let list = Rect {
-            width: body.width * 3 / 5,
-            ..body
-        };
-        let pane = Rect {
-            x: list.right(),
-            width: body.width - list.width,
-            ..body
-        };
+        let width = body.width * 3 / 5;
+        let list = Rect { width, ..body };
+        let pane = Rect::new(list.right(), body.y, body.width - width, body.height);
         return (list, pane);
     }
     if body.height < 9 {
@@ -120,15 +116,8 @@ fn split(body: Rect, focus: Focus, empty: bool) -> (Rect, Rect) {
         Focus::List => (body.height * 2 / 5).min(24),
         Focus::Events => body.height * 3 / 5,
     };
-    let list = Rect {
-        height: body.height - height,
-        ..body
-    };
-    let pane = Rect {
-        y: list.bottom(),
-        height,
-        ..body
-    };
+    let list = Rect::new(body.x, body.y, body.width, body.height - height);
+    let pane = Rect::new(body.x, list.bottom(), body.width, height);
     (list, pane)
 }
 
@@ -236,7 +225,8 @@ impl DrawContext<'_> {
 fn draw_head(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer, drawn: &mut DrawnFrame) {
     let DrawContext { model, theme, now } = ctx;
     let totals = &model.totals;
-    let mut parts: Vec<(String, Tone)> = Vec::new();
+    let mut writer = RowWriter::new(buffer, theme, area, area.y);
+    writer.own(" becket", Tone::Accent).skip(2);
     for display in Display::ALL {
         let count = totals.count(display);
         let always = matches!(
@@ -249,28 +239,18 @@ fn draw_head(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer, drawn: &mut 
         let (glyph, label) = (theme.glyphs.display(display), display.label());
         let mut text = format!("{glyph} {count} {label}");
         if let (Display::Attention, Some(since)) = (display, totals.waits_since) {
-            text = format!("{text} {}", lasted(now.saturating_sub(since)));
-            let unit = if now.saturating_sub(since) < 3_600_000 {
-                1_000
-            } else {
-                60_000
-            };
-            drawn.ticks(now.saturating_sub(since), unit);
+            let span = now.saturating_sub(since);
+            text = format!("{text} {}", lasted(span));
+            drawn.ticks(span, HOUR);
         }
-        let tone = if count == 0 { Tone::Dim } else { tone(display) };
-        parts.push((text, tone));
-    }
-    let mut writer = RowWriter::new(buffer, theme, area, area.y);
-    writer.own(" becket", Tone::Accent).skip(2);
-    for (text, tone) in &parts {
-        if width(text) > writer.room() {
+        if width(&text) > writer.room() {
             break;
         }
-        writer.own(text, *tone).skip(2);
+        let tone = if count == 0 { Tone::Dim } else { tone(display) };
+        writer.own(&text, tone).skip(2);
     }
     let sums = totals_text(ctx);
-    let room = writer.room();
-    if let Some(gap) = room.checked_sub(width(&sums) + 1) {
+    if let Some(gap) = writer.room().checked_sub(width(&sums) + 1) {
         writer.skip(gap as u16).own(&sums, Tone::Dim);
     }
     if let Some(trouble) = ctx.trouble() {
@@ -279,9 +259,9 @@ fn draw_head(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer, drawn: &mut 
             None => Tone::Attention,
         };
         let mut writer = RowWriter::new(buffer, theme, area, area.y + 1);
-        writer.own(theme.sign(" ⚠ ", " ! "), tone);
-        let room = writer.room();
-        writer.foreign(&trouble, room, tone);
+        writer
+            .own(theme.sign(" ⚠ ", " ! "), tone)
+            .foreign(&trouble, usize::MAX, tone);
     }
 }
 
@@ -297,8 +277,10 @@ fn totals_text(ctx: DrawContext<'_>) -> String {
     parts.join(ctx.theme.sign(" · ", ", "))
 }
 
-/// The keys in the order of their use, as Unicode sign, ASCII sign and label. The last ones are left
-/// out if there is no room.
+/// A key as Unicode sign and ASCII sign, and its label.
+type KeyHint = (&'static str, &'static str, &'static str);
+
+/// The keys in the order of their use. The last ones are left out if there is no room.
 const KEYS: [KeyHint; 10] = [
     ("⏎", "Enter", "jump"),
     ("a", "a", "next waiting"),
@@ -344,16 +326,14 @@ fn draw_foot(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer, drawn: &mut 
         },
         (_, Some(message)) => {
             if let Some(until) = message.until {
-                let left = until.saturating_sub(ctx.now);
-                drawn.next_in = Some(drawn.next_in.map_or(left, |next| next.min(left)));
+                drawn.changes_in(until.saturating_sub(ctx.now));
             }
             let tone = if message.is_error {
                 Tone::Error
             } else {
                 Tone::Good
             };
-            let room = writer.room();
-            writer.foreign(&message.text, room, tone);
+            writer.foreign(&message.text, usize::MAX, tone);
         }
         (Mode::Normal | Mode::Help, None) => draw_keys(ctx, writer),
     }
@@ -384,9 +364,6 @@ fn draw_keys(ctx: DrawContext<'_>, mut writer: RowWriter<'_>) {
         draw_hint(&mut writer, hint);
     }
 }
-
-/// A key as Unicode sign and ASCII sign, and its label.
-type KeyHint = (&'static str, &'static str, &'static str);
 
 fn hint_width(theme: &Theme, (unicode, ascii, label): &KeyHint) -> usize {
     width(theme.sign(unicode, ascii)) + width(label) + 3
@@ -442,24 +419,15 @@ const STATES: [&str; 5] = [
 ];
 const ENDED: &str = "killed or a finished `claude -p`, for ten minutes";
 
-fn draw_sheet(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer) {
+/// Returns the title and the lines of the sheet that the mode opens, if it opens one.
+fn sheet(ctx: DrawContext<'_>, area: Rect) -> Option<(String, Vec<SheetLine>)> {
     let theme = ctx.theme;
-    match &ctx.model.mode {
-        Mode::Help => {
-            let keys = HELP.map(|(key, what)| (key_name(theme, key), what.to_owned()));
-            let states = Display::ALL.into_iter().zip(STATES);
-            let states = states.map(|(display, what)| {
-                let glyph = theme.glyphs.display(display);
-                (format!("{glyph} {}", display.label()), what.to_owned())
-            });
-            let ended = (format!("{} ended", theme.glyphs.ended()), ENDED.to_owned());
-            let lines: Vec<_> = keys.into_iter().chain(states).chain([ended]).collect();
-            draw_framed_lines(theme, area, buffer, "keys and states", &lines);
-        }
+    Some(match &ctx.model.mode {
+        Mode::Help => ("keys and states".to_owned(), help(theme)),
         Mode::Refused(why) => {
-            let mut lines = wrapped(theme, area, why);
-            lines.push(("Esc".to_owned(), "close this".to_owned()));
-            draw_framed_lines(theme, area, buffer, "not now", &lines);
+            let mut lines = sentence(theme, area, why);
+            lines.extend(keys([("Esc", "close this")]));
+            ("not now".to_owned(), lines)
         }
         Mode::Interrupt(target) => {
             let question = ctx.model.row(&target.key).and_then(question);
@@ -467,41 +435,55 @@ fn draw_sheet(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer) {
                 Some(question) => format!("It waits for an answer: {question}."),
                 None => "It waited for an answer.".to_owned(),
             };
-            let mut lines = wrapped(theme, area, &asks);
-            lines.extend(wrapped(theme, area, "Escape would cancel that dialog."));
-            lines.extend([
-                ("Ctrl-X".to_owned(), "interrupt it all the same".to_owned()),
-                ("Esc".to_owned(), "leave it".to_owned()),
-            ]);
+            let mut lines = sentence(theme, area, &asks);
+            lines.extend(sentence(theme, area, "Escape would cancel that dialog."));
+            lines.extend(keys([
+                ("Ctrl-X", "interrupt it all the same"),
+                ("Esc", "leave it"),
+            ]));
             let title = short_title(theme, &target.title, 50);
-            draw_framed_lines(theme, area, buffer, &format!("interrupt {title}?"), &lines);
+            (format!("interrupt {title}?"), lines)
         }
         Mode::End(target, _) => {
             let row = ctx.model.row(&target.key);
-            let mut facts = Vec::new();
-            facts.extend(row.and_then(model::project).map(|path| theme.path(path)));
-            facts.push(format!("session {}", short_id(&target.session_id)));
-            facts.extend(row.and_then(|row| row.pid).map(|pid| format!("pid {pid}")));
-            facts.extend(
-                row.and_then(|row| row.tmux_pane.as_ref())
-                    .map(|pane| format!("pane {pane}")),
-            );
-            let title = short_title(theme, &target.title, 50);
-            let mut lines = vec![(String::new(), screen_line(&facts.join(", "), theme.glyphs))];
+            let pane = row.and_then(|row| row.tmux_pane.as_ref());
+            let facts = [
+                row.and_then(model::project).map(|path| theme.path(path)),
+                Some(format!("session {}", short_id(&target.session_id))),
+                row.and_then(|row| row.pid).map(|pid| format!("pid {pid}")),
+                pane.map(|pane| format!("pane {pane}")),
+            ];
+            let facts: Vec<String> = facts.into_iter().flatten().collect();
+            let facts = screen_line(&facts.join(", "), theme.glyphs);
+            let mut lines = vec![(String::new(), facts)];
             if let Some(id) = target.short_id() {
-                lines.push((
-                    screen_line(id, theme.glyphs),
-                    "and Enter: end it".to_owned(),
-                ));
+                let id = screen_line(id, theme.glyphs);
+                lines.push((id, "and Enter: end it".to_owned()));
             }
-            lines.extend([
-                ("Ctrl-X".to_owned(), "end it".to_owned()),
-                ("Esc".to_owned(), "leave it".to_owned()),
-            ]);
-            draw_framed_lines(theme, area, buffer, &format!("end {title}?"), &lines);
+            lines.extend(keys([("Ctrl-X", "end it"), ("Esc", "leave it")]));
+            let title = short_title(theme, &target.title, 50);
+            (format!("end {title}?"), lines)
         }
-        _ => {}
-    }
+        _ => return None,
+    })
+}
+
+/// A key and its meaning. A sentence has no key.
+type SheetLine = (String, String);
+
+fn keys<const N: usize>(keys: [(&str, &str); N]) -> [SheetLine; N] {
+    keys.map(|(key, what)| (key.to_owned(), what.to_owned()))
+}
+
+fn help(theme: &Theme) -> Vec<SheetLine> {
+    let keys = HELP.map(|(key, what)| (key_name(theme, key), what.to_owned()));
+    let states = Display::ALL.into_iter().zip(STATES);
+    let states = states.map(|(display, what)| {
+        let glyph = theme.glyphs.display(display);
+        (format!("{glyph} {}", display.label()), what.to_owned())
+    });
+    let ended = (format!("{} ended", theme.glyphs.ended()), ENDED.to_owned());
+    keys.into_iter().chain(states).chain([ended]).collect()
 }
 
 /// The width of a sentence in a sheet.
@@ -510,23 +492,22 @@ const SENTENCE_WIDTH: usize = 60;
 const SENTENCE_LINES: usize = 6;
 
 /// Wraps a text of any length into lines of a sheet that fits this area.
-fn wrapped(theme: &Theme, area: Rect, text: &str) -> Vec<(String, String)> {
-    let text = screen_line(text, theme.glyphs);
+fn sentence(theme: &Theme, area: Rect, text: &str) -> Vec<SheetLine> {
     let room = SENTENCE_WIDTH.min(usize::from(area.width.saturating_sub(4)));
-    let lines = wrap_to(&text, room, SENTENCE_LINES, theme.glyphs);
-    lines
-        .into_iter()
-        .map(|line| (String::new(), line))
-        .collect()
+    let lines = wrapped(theme, text, room, SENTENCE_LINES).into_iter();
+    lines.map(|line| (String::new(), line)).collect()
+}
+
+/// Wraps foreign text into at most `most` lines.
+fn wrapped(theme: &Theme, text: &str, room: usize, most: usize) -> Vec<String> {
+    wrap_to(&screen_line(text, theme.glyphs), room, most, theme.glyphs)
 }
 
 fn key_name(theme: &Theme, key: &str) -> String {
-    match key {
-        "↑ ↓  k j" if theme.glyphs == Glyphs::Ascii => "Up Down k j",
-        "← →  h l" if theme.glyphs == Glyphs::Ascii => "Left Right h l",
-        key => key,
+    match theme.glyphs {
+        Glyphs::Unicode => key.to_owned(),
+        Glyphs::Ascii => key.replace("↑ ↓ ", "Up Down").replace("← → ", "Left Right"),
     }
-    .to_owned()
 }
 
 const ASCII_BORDER: border::Set<'_> = border::Set {
@@ -546,7 +527,7 @@ fn draw_framed_lines(
     area: Rect,
     buffer: &mut Buffer,
     title: &str,
-    lines: &[(String, String)],
+    lines: &[SheetLine],
 ) {
     let keys = lines.iter().map(|(key, _)| width(key)).max().unwrap_or(0);
     let widths = lines.iter().map(|(key, what)| match key.as_str() {
@@ -556,12 +537,8 @@ fn draw_framed_lines(
     let inner = widths.max().unwrap_or(0).max(width(title) + 2);
     let wide = ((inner + 4) as u16).min(area.width);
     let high = ((lines.len() + 2) as u16).min(area.height);
-    let sheet = Rect {
-        x: area.x + (area.width - wide) / 2,
-        y: area.y + (area.height - high) / 2,
-        width: wide,
-        height: high,
-    };
+    let (x, y) = ((area.width - wide) / 2, (area.height - high) / 2);
+    let sheet = Rect::new(area.x + x, area.y + y, wide, high);
     // A wide character that reaches under the sheet would hide its edge.
     if let Some(x) = sheet.x.checked_sub(1).filter(|x| *x >= area.x) {
         for y in sheet.top()..sheet.bottom() {
@@ -575,20 +552,16 @@ fn draw_framed_lines(
         Span::styled(theme.sign("─", "-"), theme.style(Tone::Accent)),
         Span::styled(format!(" {title} "), theme.style(Tone::Strong)),
     ]);
-    let mut block = Block::bordered()
-        .border_type(BorderType::Rounded)
-        .border_style(theme.style(Tone::Accent))
-        .title_top(title);
-    if theme.glyphs == Glyphs::Ascii {
-        block = block.border_set(ASCII_BORDER);
-    }
-    block.render(sheet, buffer);
-    let inside = Rect {
-        x: sheet.x + 1,
-        width: sheet.width.saturating_sub(2),
-        height: sheet.height.saturating_sub(1),
-        ..sheet
+    let border = match theme.glyphs {
+        Glyphs::Unicode => border::ROUNDED,
+        Glyphs::Ascii => ASCII_BORDER,
     };
+    Block::bordered()
+        .border_set(border)
+        .border_style(theme.style(Tone::Accent))
+        .title_top(title)
+        .render(sheet, buffer);
+    let inside = sheet.inner(Margin::new(1, 1));
     for ((key, what), y) in lines.iter().zip(sheet.y + 1..) {
         let mut writer = RowWriter::new(buffer, theme, inside, y);
         writer.skip(1);

@@ -39,11 +39,8 @@ impl Model {
         match action {
             Action::Step(by) => self.step(by),
             Action::Page(by) => self.step(by.saturating_mul(page)),
-            Action::First => self.step(isize::MIN),
-            Action::Last => self.step(isize::MAX),
             Action::Fold(folded) => self.fold(folded),
             Action::Scroll(by) => self.events.scroll(by),
-            Action::ScrollPage(by) => self.events.scroll(by.saturating_mul(10)),
             Action::NextWaiting => {
                 if !self.next_waiting() {
                     self.show_message("no session waits for you", false);
@@ -136,7 +133,7 @@ impl Model {
     fn accept(&mut self) -> Option<Effect> {
         match std::mem::take(&mut self.mode) {
             Mode::Filter(_) => {
-                self.keep_found();
+                self.keep_selection();
                 None
             }
             Mode::Normal | Mode::Help => None,
@@ -194,7 +191,7 @@ impl Model {
                 self.events.scrolled_back = 0;
             }
             Mode::Normal | Mode::Filter(_) => {
-                self.keep_found();
+                self.keep_selection();
                 self.options.filter.clear();
                 self.invalidate_tree();
             }
@@ -224,7 +221,7 @@ mod tests {
     }
 
     fn model() -> Model {
-        let mut model = Model::new();
+        let mut model = Model::default();
         model.put_all(vec![row("a")]);
         model.settle();
         model
@@ -257,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_launch_without_an_id_is_not_ended_by_enter() {
-        let mut model = Model::new();
+        let mut model = Model::default();
         model.put_all(vec![row("")]);
         model.act(Action::End);
         assert_eq!(model.act(Action::Accept), None);
@@ -354,7 +351,7 @@ mod tests {
             ..row("b")
         };
         for leave in [vec![Action::Accept, Action::Cancel], vec![Action::Cancel]] {
-            let mut model = Model::new();
+            let mut model = Model::default();
             model.put_all(vec![row("a"), other.clone()]);
             model.act(Action::Filter);
             type_in(&mut model, "title b");

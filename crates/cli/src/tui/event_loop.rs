@@ -170,7 +170,7 @@ impl View {
         follower: Option<Follower>,
     ) -> Self {
         Self {
-            model: Model::new(),
+            model: Model::default(),
             theme,
             perform,
             to,
@@ -304,7 +304,7 @@ impl View {
         let mut next = self.keys_due(at);
         match input {
             Event::Key(key) if key.kind == KeyEventKind::Release => {}
-            Event::Key(key) if self.model.mode.takes_commands() => {
+            Event::Key(key) if matches!(self.model.mode, Mode::Normal | Mode::Help) => {
                 let taken = self.keys.add(key, at);
                 next = next.max(self.apply_keys(taken.act));
                 if taken.pasted {
@@ -424,10 +424,10 @@ pub fn render_snapshot(snapshot: ViewSnapshot<'_>) -> Buffer {
         home: Some(snapshot.home.to_owned()),
         zone: TimeZone::UTC,
     };
-    let mut model = Model::new();
+    let mut model = Model::default();
     model.put_all(snapshot.rows);
-    model.settle();
     model.select(snapshot.selected);
+    model.settle();
     model
         .events
         .show_session(Some(snapshot.selected.to_owned()));

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use becket_daemon::lifecycle::now_ms;
 use becket_wire::Place;
-use becket_wire::account::guard_id;
-use becket_wire::rpc::{Ask, AskReply, EventQuery, EventRow, Response};
+use becket_wire::rpc::{AnswerWord, Ask, AskReply, EventQuery, EventRow, Response};
 use becket_wire::session::{SessionQuery, SessionRow};
 use ratatui::crossterm::event;
 
@@ -267,7 +266,7 @@ fn receive_events(
             Response::Row(row) => {
                 let mut line = EventLine::new(&row);
                 if let Some(code) = allow_once(world, &row) {
-                    line.about += &format!("  (once: becket guard allow-once {code})");
+                    line.about += &format!("  (once: becket allow {code})");
                 }
                 let message = Message::Event {
                     session: session.to_owned(),
@@ -288,7 +287,7 @@ fn receive_events(
 /// Returns the code that allows a call once which a guard denied.
 fn allow_once(world: &World, row: &EventRow) -> Option<String> {
     let decision = row.decision.as_ref()?;
-    let is_guards = guard_id(decision.by.as_deref()?).is_some() && decision.answer == "deny";
+    let is_guards = decision.by.as_ref()?.guard().is_some() && decision.answer == AnswerWord::Deny;
     let mut denied = denied_calls(world).into_iter().filter(|_| is_guards);
     denied
         .find(|denied| denied.event_id == row.id)
@@ -325,7 +324,7 @@ pub fn poll_coverage(world: &World, to: &SyncSender<Message>) {
         let ran = ran_denied_of_last_day(world).unwrap_or(ran_denied);
         if ran != ran_denied || Instant::now() >= due {
             let unseen = last_day(world).ok().and_then(|(_, unseen)| unseen);
-            let unseen = unseen.map(|what| format!("{what}; see becket coverage"));
+            let unseen = unseen.map(|what| format!("{what}; see becket guard coverage"));
             if send(to, Message::CoverageWarning(unseen)).is_err() {
                 return;
             }

@@ -11,14 +11,12 @@ use crate::tui::model::{Focus, Mode, Model, key};
 /// A command of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
+    /// Selects a session further down by this number, or further up if it is negative.
     Step(isize),
     Page(isize),
-    First,
-    Last,
     Fold(bool),
     /// Scrolls back in time in the events by this number, or forward if it is negative.
     Scroll(isize),
-    ScrollPage(isize),
     Jump,
     NextWaiting,
     Filter,
@@ -105,8 +103,8 @@ fn normal(focus: Focus, code: KeyCode) -> Option<Action> {
         KeyCode::Right | KeyCode::Char('l') => Action::Fold(false),
         KeyCode::PageUp => Action::Page(-1),
         KeyCode::PageDown => Action::Page(1),
-        KeyCode::Home => Action::First,
-        KeyCode::End => Action::Last,
+        KeyCode::Home => Action::Step(isize::MIN),
+        KeyCode::End => Action::Step(isize::MAX),
         KeyCode::Enter => Action::Jump,
         KeyCode::Tab | KeyCode::BackTab => Action::Focus,
         KeyCode::Esc => Action::Cancel,
@@ -127,8 +125,8 @@ fn scrolling(code: KeyCode) -> Option<Action> {
     Some(match code {
         KeyCode::Up | KeyCode::Char('k') => Action::Scroll(1),
         KeyCode::Down | KeyCode::Char('j') => Action::Scroll(-1),
-        KeyCode::PageUp => Action::ScrollPage(1),
-        KeyCode::PageDown => Action::ScrollPage(-1),
+        KeyCode::PageUp => Action::Scroll(10),
+        KeyCode::PageDown => Action::Scroll(-10),
         KeyCode::Home => Action::Scroll(isize::MAX),
         KeyCode::End => Action::Scroll(isize::MIN),
         _ => return None,

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use becket_engine::session::PROCESS_GONE;
 use becket_wire::effort::EffortBrief;
-use becket_wire::log::RAN_DENIED;
+use becket_wire::log::{AnswerWord, RAN_DENIED};
 use becket_wire::rpc::EventRow;
 use becket_wire::session::{Display, SessionRow};
 
@@ -22,8 +22,6 @@ use crate::ui::text::short_id;
 #[derive(Debug, Default)]
 pub struct Model {
     rows: Vec<SessionRow>,
-    /// The index of each row by its key.
-    places: HashMap<String, usize>,
     pub options: ListOptions,
     tree_rows: Vec<TreeRow>,
     /// False if rows or options have changed since the tree was built.
@@ -78,13 +76,6 @@ pub enum Mode {
     Interrupt(Target),
     /// A question before a session is ended. Its short id is the answer.
     End(Target, TextField),
-}
-
-impl Mode {
-    /// Returns true if letters are commands.
-    pub fn takes_commands(&self) -> bool {
-        matches!(self, Self::Normal | Self::Help)
-    }
 }
 
 /// The session that a prompt is about. After `/clear` the same key belongs to another session.
@@ -149,40 +140,32 @@ impl Totals {
 }
 
 impl Model {
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Replaces the live sessions. Sessions that were killed stay.
     pub fn put_all(&mut self, rows: Vec<SessionRow>) {
         self.has_sessions = true;
+        self.tree_is_current = false;
         let before = std::mem::take(&mut self.rows);
-        self.places.clear();
         rows.into_iter().for_each(|row| self.put(row));
         for row in before.into_iter().filter(|row| row.ended_at.is_some()) {
-            if !self.places.contains_key(key(&row)) {
+            if self.row(key(&row)).is_none() {
                 self.put(row);
             }
         }
-        self.tree_is_current = false;
     }
 
     /// Adds or updates one session, or removes it if it has ended.
     pub fn put(&mut self, row: SessionRow) {
         self.tree_is_current = false;
-        let place = self.places.get(key(&row)).copied();
+        let place = self.place(key(&row));
         let ended = row.ended_at.is_some();
         let is_removed = ended && !stays(&row);
         match place {
             // After `/clear` the key belongs to the next session already.
             Some(place) if ended && self.rows[place].session_id != row.session_id => {}
-            Some(place) if is_removed => self.remove(place, &row),
+            Some(place) if is_removed => self.remove(place, row.end_reason.as_deref()),
             Some(place) => self.rows[place] = row,
             None if is_removed => {}
-            None => {
-                self.places.insert(key(&row).to_owned(), self.rows.len());
-                self.rows.push(row);
-            }
+            None => self.rows.push(row),
         }
     }
 
@@ -197,21 +180,16 @@ impl Model {
             row.ended_at
                 .is_some_and(|end| now - end >= ENDED_SESSION_MS)
         }) {
-            let row = self.rows[place].clone();
-            self.remove(place, &row);
-            self.tree_is_current = false;
+            self.remove(place, None);
         }
     }
 
-    fn remove(&mut self, place: usize, ended: &SessionRow) {
-        self.places.remove(key(ended));
-        self.rows.swap_remove(place);
-        if let Some(moved) = self.rows.get(place) {
-            self.places.insert(key(moved).to_owned(), place);
-        }
-        self.options.folded.remove(key(ended));
-        let cleared = ended.end_reason.as_deref() == Some("clear");
-        if self.selected.as_deref() == Some(key(ended)) && !cleared {
+    fn remove(&mut self, place: usize, end_reason: Option<&str>) {
+        self.tree_is_current = false;
+        let removed = self.rows.swap_remove(place);
+        self.options.folded.remove(key(&removed));
+        // After `/clear` the next session gets this key.
+        if self.selected.as_deref() == Some(key(&removed)) && end_reason != Some("clear") {
             self.selected = None;
         }
     }
@@ -229,11 +207,11 @@ impl Model {
         self.tree_is_current = true;
         self.tree_rows = build_tree(&self.rows, &self.options);
         self.totals = Totals::of(&self.rows);
-        let wanted = self.selected.as_ref().and_then(|key| self.places.get(key));
-        let found = wanted.and_then(|&place| self.find(place));
+        let wanted = self.selected.as_ref().and_then(|key| self.place(key));
+        let found = wanted.and_then(|place| self.find(place));
         self.selected_row = found.unwrap_or_else(|| self.nearest(self.selected_row));
         if self.selected.is_none() {
-            self.selected = self.current().map(|row| key(row).to_owned());
+            self.keep_selection();
         }
     }
 
@@ -258,7 +236,11 @@ impl Model {
     }
 
     pub fn row(&self, key: &str) -> Option<&SessionRow> {
-        self.places.get(key).map(|&place| &self.rows[place])
+        self.place(key).map(|place| &self.rows[place])
+    }
+
+    fn place(&self, wanted: &str) -> Option<usize> {
+        self.rows.iter().position(|row| key(row) == wanted)
     }
 
     pub fn tree_rows(&self) -> &[TreeRow] {
@@ -287,18 +269,14 @@ impl Model {
             None => return,
         };
         self.selected_row = at;
-        self.selected = self.current().map(|row| key(row).to_owned());
+        self.keep_selection();
     }
 
     /// Selects a session by its id, if it is in the list.
     pub fn select(&mut self, session_id: &str) {
-        let at = self.tree_rows.iter().position(|tree_row| match tree_row {
-            TreeRow::Session(place) => self.rows[*place].session_id == session_id,
-            _ => false,
-        });
-        if let Some(at) = at {
-            self.select_at(at);
-        }
+        let row = self.rows.iter().find(|row| row.session_id == session_id);
+        self.selected = row.map(|row| key(row).to_owned());
+        self.tree_is_current = false;
     }
 
     /// Moves the selection by `by` sessions, or to the end of the list.
@@ -313,8 +291,8 @@ impl Model {
         self.select_at(sessions[here.saturating_add_signed(by).min(last)]);
     }
 
-    /// Keeps the result of a search selected when all sessions are shown again.
-    pub fn keep_found(&mut self) {
+    /// Keeps the session at the selected row selected when the list changes, as after a search.
+    pub fn keep_selection(&mut self) {
         if let Some(row) = self.current() {
             self.selected = Some(key(row).to_owned());
         }
@@ -323,21 +301,18 @@ impl Model {
     /// Selects the next session that needs the user, and starts again after the last one. Sessions
     /// that the user has seen come after the others. Returns false if no session needs the user.
     pub fn next_waiting(&mut self) -> bool {
-        let (mut ring, mut seen) = (Vec::new(), Vec::new());
+        let mut ring = Vec::new();
         for (at, tree_row) in self.tree_rows.iter().enumerate() {
-            let TreeRow::Session(place) = tree_row else {
-                continue;
-            };
-            match self.rows[*place].display {
-                Display::Error | Display::Attention => ring.push(at),
-                Display::Checked => seen.push(at),
-                Display::Working | Display::Done => {}
+            if let TreeRow::Session(place) = tree_row
+                && self.rows[*place].display <= Display::Checked
+            {
+                ring.push((self.rows[*place].display == Display::Checked, at));
             }
         }
-        ring.extend(seen);
-        let here = ring.iter().position(|at| *at == self.selected_row);
+        ring.sort_unstable();
+        let here = ring.iter().position(|(_, at)| *at == self.selected_row);
         let next = here.map_or(0, |here| (here + 1) % ring.len());
-        let Some(at) = ring.get(next).copied() else {
+        let Some((_, at)) = ring.get(next).copied() else {
             return false;
         };
         self.select_at(at);
@@ -418,28 +393,23 @@ pub fn build_tree(rows: &[SessionRow], options: &ListOptions) -> Vec<TreeRow> {
         .filter(|&place| words.is_empty() || fits(&rows[place], &words))
         .collect();
     order.sort_unstable_by(|&a, &b| urgency(&rows[a]).cmp(&urgency(&rows[b])));
+    if options.grouped {
+        // Groups are in the order of their most urgent session.
+        let mut ranks: HashMap<Option<&str>, usize> = HashMap::new();
+        for &place in &order {
+            let next = ranks.len();
+            ranks.entry(project(&rows[place])).or_insert(next);
+        }
+        order.sort_by_cached_key(|&place| ranks[&project(&rows[place])]);
+    }
     let mut tree_rows = Vec::with_capacity(order.len() * 2);
-    if !options.grouped {
-        for place in order {
-            push_session(rows, place, options, &mut tree_rows);
-        }
-        return tree_rows;
-    }
-    // Groups are in the order of their most urgent session, which is the first one found.
-    let mut groups: Vec<Vec<usize>> = Vec::new();
-    let mut by_project: HashMap<Option<&str>, usize> = HashMap::new();
+    let mut group = None;
     for place in order {
-        let group = *by_project.entry(project(&rows[place])).or_insert_with(|| {
-            groups.push(Vec::new());
-            groups.len() - 1
-        });
-        groups[group].push(place);
-    }
-    for group in groups {
-        tree_rows.push(TreeRow::Group(project(&rows[group[0]]).map(str::to_owned)));
-        for place in group {
-            push_session(rows, place, options, &mut tree_rows);
+        let project = project(&rows[place]);
+        if options.grouped && group.replace(project) != Some(project) {
+            tree_rows.push(TreeRow::Group(project.map(str::to_owned)));
         }
+        push_session(rows, place, options, &mut tree_rows);
     }
     tree_rows
 }
@@ -471,32 +441,26 @@ fn push_session(
 }
 
 fn fits(row: &SessionRow, words: &[String]) -> bool {
-    let mut text = [words::state(row), row.display.word(), &row.session_id].join(" ");
-    let named = [
-        &row.title,
-        &row.project,
-        &row.cwd,
-        &row.model,
-        &row.last_prompt,
-        &row.waiting_reason,
-        &row.doing,
-        &row.error,
-        &row.tmux_pane,
-        &row.effort.as_ref().map(EffortBrief::label),
+    let effort = row.effort.as_ref().map(EffortBrief::label);
+    let known = [
+        Some(words::state(row)),
+        Some(row.display.word()),
+        Some(&row.session_id),
+        row.title.as_deref(),
+        row.project.as_deref(),
+        row.cwd.as_deref(),
+        row.model.as_deref(),
+        row.last_prompt.as_deref(),
+        row.waiting_reason.as_deref(),
+        row.doing.as_deref(),
+        row.error.as_deref(),
+        row.tmux_pane.as_deref(),
+        row.status.detail(),
+        effort.as_deref(),
     ];
-    let agents = row
-        .agents
-        .iter()
-        .filter_map(|agent| agent.agent_type.as_ref());
-    for part in named.into_iter().flatten().chain(agents) {
-        text.push(' ');
-        text.push_str(part);
-    }
-    if let Some(detail) = row.status.detail() {
-        text.push(' ');
-        text.push_str(detail);
-    }
-    let text = text.to_lowercase();
+    let agents = row.agents.iter().map(|agent| agent.agent_type.as_deref());
+    let text: Vec<&str> = known.into_iter().chain(agents).flatten().collect();
+    let text = text.join(" ").to_lowercase();
     words.iter().all(|word| text.contains(word))
 }
 
@@ -519,8 +483,8 @@ impl EventLine {
         let event = row.event.clone().unwrap_or_else(|| "?".to_owned());
         let (mut tone, mut about) = (tone(&event), event_line::about(row));
         if let Some(decision) = &row.decision {
-            tone = match decision.answer.as_str() {
-                "deny" | "block" => Tone::Error,
+            tone = match decision.answer {
+                AnswerWord::Deny | AnswerWord::Block => Tone::Error,
                 _ => Tone::Attention,
             };
             about = format!("{}: {about}", event_line::decision(decision));

@@ -6,6 +6,7 @@ use becket_wire::rpc::Counts;
 use becket_wire::session::Display;
 
 use crate::event_line;
+use crate::ui::time;
 
 pub const DIM: Style = Style::new().dimmed();
 pub const BOLD: Style = Style::new().bold();
@@ -87,6 +88,11 @@ impl Look {
 
     pub fn now_ms(&self) -> i64 {
         self.now.timestamp().as_millisecond()
+    }
+
+    /// Formats the time since a moment, or returns none if the moment is not known.
+    pub fn since(&self, at_ms: i64) -> Option<String> {
+        (at_ms != 0).then(|| time::span(self.now_ms().saturating_sub(at_ms)))
     }
 }
 

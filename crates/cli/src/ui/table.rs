@@ -67,11 +67,7 @@ pub struct Cell {
 impl Cell {
     /// Makes a cell of foreign text, without hidden characters.
     pub fn new(text: impl AsRef<str>, style: Style) -> Self {
-        Self {
-            text: text::one_line(text.as_ref()),
-            style,
-            is_wide: false,
-        }
+        Self::own(text::one_line(text.as_ref()), style)
     }
 
     /// Makes a cell of becket's own text, which may begin with blanks.
@@ -99,24 +95,14 @@ impl Cell {
 pub fn grid<const N: usize>(columns: [Column; N], rows: &[[Cell; N]], look: &Look) -> String {
     let widths = widths(&columns, rows, look.width);
     let heads = columns.map(|column| Cell::new(column.head, DIM));
-    line(&columns, &heads, &widths, look) + &lines(&columns, rows, &widths, look)
+    line(&columns, &heads, &widths, look) + &bare(columns, rows, look)
 }
 
-/// Formats a table without a head.
+/// Formats the rows of a table.
 pub fn bare<const N: usize>(columns: [Column; N], rows: &[[Cell; N]], look: &Look) -> String {
-    let columns = columns.map(|column| Column { head: "", ..column });
     let widths = widths(&columns, rows, look.width);
-    lines(&columns, rows, &widths, look)
-}
-
-fn lines<const N: usize>(
-    columns: &[Column; N],
-    rows: &[[Cell; N]],
-    widths: &[usize; N],
-    look: &Look,
-) -> String {
     rows.iter()
-        .map(|cells| row(columns, cells, widths, look))
+        .map(|cells| row(&columns, cells, &widths, look))
         .collect()
 }
 
@@ -127,19 +113,15 @@ fn row<const N: usize>(
     widths: &[usize; N],
     look: &Look,
 ) -> String {
-    let mut rest: [Vec<String>; N] = std::array::from_fn(|nth| match widths[nth] {
+    let wrapped: [Vec<String>; N] = std::array::from_fn(|nth| match widths[nth] {
         width if width > 0 && columns[nth].wraps => text::wrap(&cells[nth].text, width),
         _ => vec![cells[nth].text.clone()],
     });
-    let tall = rest.iter().map(Vec::len).max().unwrap_or(0);
+    let tall = wrapped.iter().map(Vec::len).max().unwrap_or(0);
     let mut out = String::new();
-    for _ in 0..tall {
+    for at in 0..tall {
         let cells = std::array::from_fn(|nth| Cell {
-            text: if rest[nth].is_empty() {
-                String::new()
-            } else {
-                rest[nth].remove(0)
-            },
+            text: wrapped[nth].get(at).cloned().unwrap_or_default(),
             ..cells[nth].clone()
         });
         out += &line(columns, &cells, widths, look);

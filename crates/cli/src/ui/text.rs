@@ -111,17 +111,12 @@ pub fn width(text: &str) -> usize {
     }
 }
 
-/// Wraps a text into lines of at most `room` cells, between words where possible.
-pub fn wrap(text: &str, room: usize) -> Vec<String> {
-    wrap_beginning(text, room, usize::MAX)
-}
-
 /// Wraps a text into at most `most` lines. The last one is cut if there is more text.
 pub fn wrap_to(text: &str, room: usize, most: usize, glyphs: Glyphs) -> Vec<String> {
-    let mut lines = wrap_beginning(text, room, most);
+    let mut lines = wrap(text, room);
     if lines.len() > most {
         let rest = lines.split_off(most.saturating_sub(1)).join(" ");
-        lines.push(fit(&rest, room, glyphs));
+        lines.push(rest);
         lines.truncate(most);
     }
     lines
@@ -131,8 +126,8 @@ pub fn wrap_to(text: &str, room: usize, most: usize, glyphs: Glyphs) -> Vec<Stri
         .collect()
 }
 
-/// Wraps a text, and stops when there are more than `most` lines.
-fn wrap_beginning(text: &str, room: usize, most: usize) -> Vec<String> {
+/// Wraps a text into lines of at most `room` cells, between words where possible.
+pub fn wrap(text: &str, room: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for line in text.lines() {
         let (mut current, mut used) = (String::new(), 0);
@@ -156,9 +151,6 @@ fn wrap_beginning(text: &str, room: usize, most: usize) -> Vec<String> {
                 }
                 current.push_str(grapheme);
                 used += width(grapheme);
-            }
-            if lines.len() > most {
-                return lines;
             }
         }
         lines.push(current);
@@ -207,7 +199,8 @@ pub fn fit(text: &str, room: usize, glyphs: Glyphs) -> String {
 
 /// Indents each line by two cells.
 pub fn indent(lines: &str) -> String {
-    lines.lines().map(|line| format!("  {line}\n")).collect()
+    let lines = lines.lines().map(|line| format!("  {line}"));
+    lines.map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
 /// Formats dollars in a few characters.

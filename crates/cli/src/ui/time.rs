@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use becket_daemon::lifecycle::now_ms;
 use jiff::SpanRelativeTo;
+use serde::Serializer;
 
 /// Parses a duration before now (`10m`, `2h`, `3d`) or a moment (`2026-11-15T08:00:00Z`). Returns
 /// milliseconds since 1970.
@@ -36,6 +37,11 @@ pub fn parse_span(text: &str) -> Result<Duration, String> {
 pub fn timestamp(at_ms: i64) -> String {
     jiff::Timestamp::from_millisecond(at_ms)
         .map_or_else(|_| at_ms.to_string(), |at| format!("{at:.3}"))
+}
+
+/// Serializes milliseconds since 1970 as [`timestamp`] formats them.
+pub fn serialize_timestamp<S: Serializer>(at_ms: &i64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&timestamp(*at_ms))
 }
 
 /// Formats a moment for people: the local time, with the day if it is not today.

@@ -284,7 +284,7 @@ pub struct CheckpointRestore {
     #[arg(value_name = "ID")]
     id: String,
     /// Only this file or folder (may be given several times)
-    #[arg(long = "path", value_name = "PATH")]
+    #[arg(long = "path", value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     paths: Vec<OsString>,
     /// Also delete the files that came later
     #[arg(long)]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use becket_engine::config::{self, FileStatus, Problem, Severity, Snapshot, Value};
+use becket_engine::config::{self, FileStatus, Problem, Severity, Snapshot};
 use becket_engine::hooks::Action;
 use becket_engine::process::Program;
 use becket_engine::program;
@@ -209,13 +209,7 @@ fn values(snapshot: &Snapshot, room: usize) -> String {
     let rows: Vec<[String; 3]> = snapshot
         .settings
         .iter()
-        .map(|(path, setting)| {
-            [
-                path.clone(),
-                setting.value.to_string(),
-                setting.origin.to_string(),
-            ]
-        })
+        .map(|(path, setting)| [path.clone(), setting.text(), setting.origin.to_string()])
         .collect();
     columns(&rows, room)
 }
@@ -344,7 +338,7 @@ fn all_json(snapshot: &Snapshot) -> Json {
             let origin = &setting.origin;
             json!({
                 "key": path,
-                "value": value_json(&setting.value),
+                "value": setting.value,
                 "level": origin.level.name(),
                 "file": origin.file,
                 "line": origin.line,
@@ -369,15 +363,6 @@ fn all_json(snapshot: &Snapshot) -> Json {
         .collect();
     let problems: Vec<Json> = snapshot.problems.iter().map(problem_json).collect();
     json!({ "values": values, "tables": tables, "files": files_json(snapshot), "problems": problems })
-}
-
-fn value_json(value: &Value) -> Json {
-    match value {
-        Value::Bool(value) => json!(value),
-        Value::Number(number) => json!(number),
-        Value::List(words) => json!(words),
-        Value::Bytes(_) | Value::Span(_) | Value::Text(_) => json!(value.to_string()),
-    }
 }
 
 fn files_json(snapshot: &Snapshot) -> Json {

@@ -1,4 +1,4 @@
-//! `becket effort` and `becket log`: work that outlives windows and sessions.
+//! `becket effort`: work that outlives windows and sessions.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -34,6 +34,7 @@ enum Verb {
     Finish(Finish),
     List(List),
     Show(Show),
+    Task(super::task::Task),
 }
 
 /// Begin an effort of a skill: brainstorm, implement, fix, prd, or one of your own
@@ -164,6 +165,7 @@ impl Effort {
                 println!("{}", label(&effort));
             }
             Verb::Log(verb) => return verb.run(world),
+            Verb::Task(verb) => return verb.run(world),
             Verb::Plan(verb) => write(world, &verb.file, &verb.which, Artifact::Plan)?,
             Verb::Debrief(verb) => write(world, &verb.file, &verb.which, Artifact::Debrief)?,
             Verb::Dehydrate(verb) => verb.run(world)?,

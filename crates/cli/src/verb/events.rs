@@ -1,10 +1,11 @@
 //! `becket events`: prints the log of events.
 
+use std::collections::VecDeque;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use becket_daemon::lifecycle::now_ms;
-use becket_wire::rpc::{Ask, AskReply, EventQuery, FollowCursor, Response};
+use becket_wire::rpc::{Ask, AskReply, EventQuery, EventRow, FollowCursor, Response};
 
 use crate::client::{Client, is_unreachable, refusal, require_daemon, unexpected_reply};
 use crate::event_line::{EventPrinter, LineFormat};
@@ -29,6 +30,9 @@ pub struct EventsArgs {
     /// Only this tool, like Bash
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
+    /// Only those whose payload has this text, in capital or small letters
+    #[arg(long, value_name = "TEXT")]
+    grep: Option<String>,
     /// Only since then: 10m, 2h or 3d ago, or a moment like 2026-11-15T08:00:00Z
     #[arg(long, value_name = "WHEN", value_parser = crate::ui::time::since)]
     since: Option<i64>,
@@ -59,6 +63,11 @@ impl EventsArgs {
             LineFormat::Person
         };
         let id = self.id.map(|id| log::event_id(world, &id)).transpose()?;
+        let limit = self
+            .limit
+            .or((format == LineFormat::Person).then_some(DEFAULT_LIMIT));
+        // The daemon limits all events, and not those with the text.
+        let keeps_newest = self.grep.is_some() && !self.follow;
         let query = EventQuery {
             session: self.session,
             event: self.event,
@@ -67,40 +76,82 @@ impl EventsArgs {
             since: self.since.or((self.limit == Some(0)).then(now_ms)),
             id,
             after: None,
-            limit: self
-                .limit
-                .or((format == LineFormat::Person).then_some(DEFAULT_LIMIT)),
+            limit: limit.filter(|_| !keeps_newest),
             follow: self.follow,
             duplicates: self.duplicates,
         };
         let mut printer = EventPrinter::new(format);
-        printer.has_filter = query
-            != EventQuery {
-                limit: query.limit,
-                ..EventQuery::default()
-            };
+        printer.has_filter = self.grep.is_some()
+            || query
+                != EventQuery {
+                    limit: query.limit,
+                    ..EventQuery::default()
+                };
+        let mut output = EventOutput {
+            printer,
+            text: self.grep.map(|text| text.to_lowercase()),
+            newest: keeps_newest.then(VecDeque::new),
+            limit: limit.map_or(usize::MAX, |limit| limit as usize),
+        };
         if world.no_daemon {
-            without_daemon(world, query, &mut printer)?;
+            without_daemon(world, query, &mut output)?;
         } else {
-            through_daemon(world, query, &mut printer)?;
+            through_daemon(world, query, &mut output)?;
         }
-        printer.end()?;
+        output.end()?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn through_daemon(world: &World, mut query: EventQuery, printer: &mut EventPrinter) -> Result<()> {
+/// Prints the events that contain the text of `--grep`.
+struct EventOutput {
+    printer: EventPrinter,
+    /// The text of `--grep` in small letters.
+    text: Option<String>,
+    /// The newest events with the text, if only so many are printed, at the end.
+    newest: Option<VecDeque<EventRow>>,
+    limit: usize,
+}
+
+impl EventOutput {
+    fn print(&mut self, row: EventRow) -> Result<()> {
+        if let Some(text) = &self.text {
+            let payload = row.payload.as_deref().unwrap_or_default();
+            let payload = String::from_utf8_lossy(payload).to_lowercase();
+            if !payload.contains(&**text) {
+                return Ok(());
+            }
+        }
+        let Some(newest) = &mut self.newest else {
+            return Ok(self.printer.print(&row)?);
+        };
+        newest.push_back(row);
+        if newest.len() > self.limit {
+            newest.pop_front();
+        }
+        Ok(())
+    }
+
+    fn end(mut self) -> Result<()> {
+        for row in self.newest.take().into_iter().flatten() {
+            self.printer.print(&row)?;
+        }
+        Ok(self.printer.end()?)
+    }
+}
+
+fn through_daemon(world: &World, mut query: EventQuery, output: &mut EventOutput) -> Result<()> {
     let mut client = match Client::connect_or_start(world) {
         Ok(client) => client,
         Err(error) if query.follow => return Err(error),
         Err(error) => {
             anstream::eprintln!("warning: {error:#}; reading the database without it");
-            return without_daemon(world, query, printer);
+            return without_daemon(world, query, output);
         }
     };
     let mut shown = FollowCursor::of(&query);
     loop {
-        match stream(&mut client, &query, &mut shown, printer) {
+        match stream(&mut client, &query, &mut shown, output) {
             Ok(()) if !query.follow => return Ok(()),
             // The daemon was replaced or has ended: continue with the next one.
             Ok(()) => {}
@@ -118,7 +169,7 @@ fn stream(
     client: &mut Client,
     query: &EventQuery,
     shown: &mut FollowCursor,
-    printer: &mut EventPrinter,
+    output: &mut EventOutput,
 ) -> Result<()> {
     if query.follow {
         // Fails for a stopped daemon. After that, a follower waits as long as it takes.
@@ -134,11 +185,11 @@ fn stream(
         match response {
             Response::Row(row) if query.follow => {
                 if shown.is_new(row.seq) {
-                    printer.print(&row)?;
-                    printer.flush()?;
+                    output.print(*row)?;
+                    output.printer.flush()?;
                 }
             }
-            Response::Row(row) => printer.print(&row)?,
+            Response::Row(row) => output.print(*row)?,
             Response::Reply(AskReply::Done) => return Ok(()),
             Response::Reply(told) => return Err(refusal(told)),
             _ => return Err(unexpected_reply()),
@@ -147,12 +198,12 @@ fn stream(
 }
 
 /// Prints the events of database and spool without changing them.
-fn without_daemon(world: &World, query: EventQuery, printer: &mut EventPrinter) -> Result<()> {
+fn without_daemon(world: &World, query: EventQuery, output: &mut EventOutput) -> Result<()> {
     if query.follow {
         require_daemon(world, "--follow needs the daemon")?;
     }
     for row in log::read(world, query)? {
-        printer.print(&row)?;
+        output.print(row)?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! `becket gc`: lists files that are not needed any more, and deletes them after a yes.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, DirEntry};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,6 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use becket_engine::session;
 use becket_wire::id::parse_uuid;
 use becket_wire::session::SessionQuery;
 use serde_json::{Value, json};
@@ -16,19 +15,22 @@ use serde_json::{Value, json};
 use crate::session::source::SessionSource;
 use crate::ui;
 use crate::ui::style::DIM;
-use crate::ui::text::{count, one_line};
+use crate::ui::text::count;
 use crate::ui::time::{span, timestamp};
 use crate::world::{World, own_session};
+
+/// The number of days after which an untouched file is not needed any more.
+const DAYS: u32 = 30;
 
 /// List files that are not needed any more, and offer to delete them
 ///
 /// becket never deletes these by itself. What is listed: the switches and the memory of hooks of
-/// sessions that have long ended, damaged switch files that were set aside, long texts of hooks, and
-/// files that were a file that was not written to its end.
+/// sessions that have long ended, damaged switch files that were set aside, long outputs of hooks, and
+/// files that were not written to their end.
 #[derive(Debug, clap::Args)]
 pub struct GcArgs {
     /// Only what has not been touched for N days
-    #[arg(long, value_name = "N", default_value_t = 30)]
+    #[arg(long, value_name = "N", default_value_t = DAYS)]
     days: u32,
     /// Delete without asking
     #[arg(long, short)]
@@ -49,7 +51,6 @@ impl GcArgs {
             println!("{}", ui::text::json(&list)?);
             return Ok(ExitCode::SUCCESS);
         }
-        tell_lost_sessions(world)?;
         if leftovers.is_empty() {
             println!("Nothing to delete.");
             return Ok(ExitCode::SUCCESS);
@@ -73,29 +74,18 @@ impl GcArgs {
     }
 }
 
-/// The most sessions without an end event that are listed, the newest.
-const LOST: u32 = 20;
-
-/// Lists the sessions that becket itself ended, since they had no known process. Their rows stay.
-fn tell_lost_sessions(world: &World) -> Result<()> {
-    let query = SessionQuery {
-        all: true,
-        limit: Some(LOST),
-        ..SessionQuery::default()
-    };
-    let mut rows = SessionSource::open(world).sessions(&query)?;
-    rows.retain(|row| {
-        row.pid.is_none() && row.end_reason.as_deref() == Some(session::PROCESS_GONE)
-    });
-    for row in &rows {
-        let project = row.project.as_deref().or(row.cwd.as_deref());
-        let project = one_line(project.unwrap_or_default());
-        let id = one_line(&row.session_id);
-        anstream::println!(
-            "session {id}  {DIM}ended: no process, no event for an hour; its events stay  {project}{DIM:#}"
-        );
+/// Describes the leftovers for doctor. Returns none if there are none.
+pub fn summary(world: &World) -> Result<Option<String>> {
+    let leftovers = find(world, DAYS)?;
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for leftover in &leftovers {
+        *counts.entry(leftover.kind.description()).or_default() += 1;
     }
-    Ok(())
+    let kinds = counts
+        .iter()
+        .map(|(kind, count)| format!("{count} × {kind}"));
+    let kinds = kinds.collect::<Vec<_>>().join(", ");
+    Ok((!leftovers.is_empty()).then(|| format!("{kinds}: `becket gc` deletes them")))
 }
 
 impl Leftover {

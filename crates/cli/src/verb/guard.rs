@@ -1,6 +1,7 @@
-//! `becket guard`: lists the guards, tests them on a command, and allows a denied call once.
+//! `becket guard`: lists the guards, and tests them on commands and recorded calls.
 
 mod backtest;
+mod coverage;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,6 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use becket_engine::config::Snapshot;
 use becket_engine::guard::act::{Access, Call};
-use becket_engine::guard::memory::{self, LASTS};
 use becket_engine::guard::rule::{Rule, Say};
 use becket_engine::guard::sight::{Around, Found, Judged, Sight, judge_text};
 use becket_engine::trust::Project;
@@ -24,7 +24,7 @@ use crate::ui::table::{Cell, Column, grid};
 use crate::ui::text::one_line;
 use crate::world::{World, project_of};
 
-/// List guards, try them on a command, allow a denied call once
+/// List guards, and try them on a command or on past calls
 #[derive(Debug, clap::Args)]
 pub struct GuardArgs {
     #[command(subcommand)]
@@ -36,7 +36,7 @@ enum GuardVerb {
     List(GuardList),
     Test(GuardTest),
     Backtest(backtest::GuardBacktest),
-    AllowOnce(GuardAllowOnce),
+    Coverage(coverage::GuardCoverage),
 }
 
 /// List the guards of this project: yours, the project's, and those that becket brings along
@@ -61,24 +61,13 @@ struct GuardTest {
     json: bool,
 }
 
-/// Let a call that a guard denied pass once
-///
-/// The code is shown by `becket why`, `becket recent` and the live view, while the session lives. The pass
-/// waits ten minutes for the same call in the same session, and covers all that becket is asked about it.
-#[derive(Debug, clap::Args)]
-struct GuardAllowOnce {
-    /// The code of the denied call
-    #[arg(value_name = "CODE")]
-    code: String,
-}
-
 impl GuardArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         match self.verb {
             GuardVerb::List(list) => list.run(world),
             GuardVerb::Test(test) => test.run(world),
             GuardVerb::Backtest(backtest) => backtest.run(world),
-            GuardVerb::AllowOnce(allow) => allow.run(world),
+            GuardVerb::Coverage(coverage) => coverage.run(world),
         }
     }
 }
@@ -288,31 +277,4 @@ fn report(call: &Call, found: &[Found], took_us: u64) -> String {
         out += &format!("  {WARN}unread{WARN:#}  {}\n", one_line(why));
     }
     out + &format!("{DIM}judged in {took_us} µs{DIM:#}\n")
-}
-
-impl GuardAllowOnce {
-    fn run(self, world: &World) -> Result<ExitCode> {
-        world.refuse_inside_claude("guard allow-once")?;
-        let allowed =
-            memory::allow(&world.place, self.code.trim()).context("could not make a pass")?;
-        let Some(denied) = allowed else {
-            let minutes = LASTS.as_secs() / 60;
-            let what = format!(
-                "no call with the code {} was denied in the last {minutes} minutes, or it was allowed already, or its session has ended",
-                one_line(&self.code)
-            );
-            let failure = Failure::new(Code::Missing, what);
-            return Err(failure
-                .hint("becket why shows the code of the last denied call")
-                .into());
-        };
-        println!(
-            "The next such {} call of session {} passes the guard {}, once, in the next {} minutes.",
-            one_line(&denied.tool),
-            one_line(&denied.session_id),
-            denied.rule,
-            LASTS.as_secs() / 60
-        );
-        Ok(ExitCode::SUCCESS)
-    }
 }

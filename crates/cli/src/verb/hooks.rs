@@ -1,5 +1,11 @@
 //! `becket hooks`: lists the named hooks of this project with their states, and switches hooks in the user's config.
 
+mod adopt;
+mod hook_stats;
+mod profile;
+mod recent;
+mod try_hook;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,7 +23,7 @@ use serde_json::{Value, json};
 
 use super::up;
 use crate::failure::{Code, Failure};
-use crate::switch::{SwitchTarget, project_config, read_names};
+use crate::switch::{SwitchArgs, SwitchTarget, project_config, read_names};
 use crate::ui::style::{BOLD, DIM, GOOD, Look, WARN};
 use crate::ui::table::{Cell, Column, bare};
 use crate::ui::text::{count, one_line, visible};
@@ -28,7 +34,7 @@ use crate::world::{World, project_of};
 #[command(args_conflicts_with_subcommands = true)]
 pub struct HooksArgs {
     #[command(subcommand)]
-    switch: Option<HooksVerb>,
+    verb: Option<HooksVerb>,
     /// Only those with this in their name; - reads it from stdin
     #[arg(value_name = "NAME")]
     hook: Vec<String>,
@@ -53,8 +59,13 @@ pub struct HooksArgs {
 enum HooksVerb {
     /// Switch hooks on in your config, for every session
     On(HookNames),
-    /// Switch hooks off in your config, for every session
-    Off(HookNames),
+    /// Switch hooks off: in your config for every session, with --session for one
+    Off(HooksOff),
+    Recent(recent::HooksRecent),
+    Stats(hook_stats::HooksStats),
+    Profile(profile::HooksProfile),
+    Try(try_hook::HooksTry),
+    Adopt(adopt::HooksAdopt),
 }
 
 #[derive(Debug, clap::Args)]
@@ -64,17 +75,44 @@ struct HookNames {
     hook: Vec<String>,
 }
 
+#[derive(Debug, clap::Args)]
+struct HooksOff {
+    #[command(flatten)]
+    names: HookNames,
+    /// Only in one session, as `becket disable` does: any unique beginning of its id, or its title
+    /// (default: the session that you are in, or the one of this project)
+    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "")]
+    session: Option<String>,
+}
+
 impl HooksVerb {
     fn run(self, world: &World) -> Result<ExitCode> {
-        let (verb, on, HookNames { hook }) = match self {
-            Self::On(names) => ("hooks on", true, names),
-            Self::Off(names) => ("hooks off", false, names),
-        };
+        match self {
+            Self::On(names) => names.switch("hooks on", true, world),
+            Self::Off(HooksOff { names, session }) if session.is_some() => {
+                SwitchArgs::new(names.hook, session).run(SlashVerb::Disable, world)
+            }
+            Self::Off(HooksOff { names, .. }) => names.switch("hooks off", false, world),
+            Self::Recent(verb) => verb.run(world),
+            Self::Stats(verb) => verb.run(world),
+            Self::Profile(verb) => verb.run(world),
+            Self::Try(verb) => verb.run(world),
+            Self::Adopt(verb) => {
+                world.refuse_set("hooks adopt")?;
+                verb.run(world)
+            }
+        }
+    }
+}
+
+impl HookNames {
+    /// Switches the hooks in the user's config.
+    fn switch(self, verb: &str, on: bool, world: &World) -> Result<ExitCode> {
         world.refuse_set(verb)?;
         world.refuse_inside_claude(verb)?;
         let project = project_of(&world.cwd);
         let hooks = project_config(world, project).hooks.clone();
-        let typed = hook.join(" ");
+        let typed = self.hook.join(" ");
         let typed = name::words(&typed).into_iter();
         let names = typed.map(|typed| find_switchable(typed, on, &hooks, world));
         let names: Vec<String> = names.collect::<Result<_>>()?;
@@ -155,7 +193,7 @@ fn find(typed: &str, hooks: &[Arc<Hook>]) -> Result<String> {
             let what = format!("no hook is called `{}`", one_line(typed));
             let hint = match nearest {
                 Some(near) => format!("did you mean {near}?"),
-                None => "becket hooks --all lists them; becket adopt takes over hooks of Claude Code's settings files".to_owned(),
+                None => "becket hooks --all lists them; becket hooks adopt takes over hooks of Claude Code's settings files".to_owned(),
             };
             (Code::Missing, what, hint)
         }
@@ -165,8 +203,8 @@ fn find(typed: &str, hooks: &[Arc<Hook>]) -> Result<String> {
 
 impl HooksArgs {
     pub fn run(mut self, world: &World) -> Result<ExitCode> {
-        if let Some(switch) = self.switch.take() {
-            return switch.run(world);
+        if let Some(verb) = self.verb.take() {
+            return verb.run(world);
         }
         let slash = self.slash;
         match self.list(world) {

@@ -1,6 +1,6 @@
-//! `becket init`: registers becket with Claude Code.
+//! `becket up`: registers becket with Claude Code.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -15,17 +15,25 @@ use crate::world::World;
 
 /// Register becket with Claude Code
 ///
-/// Adds one entry for each hook event to a settings file and leaves the rest of the file as it is,
-/// and the slash commands /hook:disable, /hook:enable, /hook:status, /brainstorm, /fix, /implement and
-/// /prd to the commands beside it. Run it again at any time: it fixes what is wrong and otherwise
-/// changes nothing.
+/// The same as `becket up --only-register`.
 #[derive(Debug, clap::Args)]
 pub struct InitArgs {
     #[command(flatten)]
     scope: ScopeArgs,
+    #[command(flatten)]
+    pub options: RegisterOptions,
+    #[command(flatten)]
+    preview: RegisterPreview,
+    #[command(flatten)]
+    pub tmux: TmuxLines,
+}
+
+/// The parts of the registration that may be switched.
+#[derive(Debug, clap::Args)]
+pub struct RegisterOptions {
     /// Block tool calls when becket-hook is missing or crashes
     #[arg(long, overrides_with = "no_strict")]
-    strict: bool,
+    pub strict: bool,
     /// Take --strict back
     #[arg(long, overrides_with = "strict")]
     no_strict: bool,
@@ -35,14 +43,24 @@ pub struct InitArgs {
     /// Do not register becket's status line
     #[arg(long, overrides_with = "statusline")]
     no_statusline: bool,
+}
+
+/// The ways to print the registration.
+#[derive(Debug, clap::Args)]
+struct RegisterPreview {
     /// Print what would change, and change nothing
     #[arg(long)]
     dry_run: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// The options that print or write the lines for tmux.
+#[derive(Debug, clap::Args)]
+pub struct TmuxLines {
     /// Print the lines for tmux.conf instead, and register nothing
-    #[arg(long, conflicts_with_all = ["ScopeArgs", "strict", "no_strict", "dry_run", "json"])]
+    #[arg(long, conflicts_with_all = ["ScopeArgs", "RegisterOptions", "RegisterPreview"])]
     tmux: bool,
     /// With --tmux: put the lines into this file
     #[arg(long, value_name = "FILE", requires = "tmux")]
@@ -76,44 +94,55 @@ impl ScopeArgs {
     }
 }
 
-impl InitArgs {
-    pub fn run(self, world: &World) -> Result<ExitCode> {
-        // A call that changes nothing is allowed inside Claude Code.
-        if !self.dry_run && (!self.tmux || self.write.is_some()) {
-            world.refuse_inside_claude("init")?;
-        }
-        if self.tmux {
-            return tmux_lines(world, self.write.as_deref());
-        }
-        let strict = if self.strict {
+impl RegisterOptions {
+    pub fn strict(&self) -> Strict {
+        if self.strict {
             Strict::On
         } else if self.no_strict {
             Strict::Off
         } else {
             Strict::Keep
-        };
-        let status_line = if self.statusline {
+        }
+    }
+
+    pub fn status_line(&self) -> StatusLine {
+        if self.statusline {
             StatusLine::On
         } else if self.no_statusline {
             StatusLine::Off
         } else {
             StatusLine::Keep
-        };
+        }
+    }
+}
+
+impl InitArgs {
+    /// Registers, or prints the lines for tmux. Neither asks anything.
+    pub fn run(self, world: &World) -> Result<ExitCode> {
+        if self.tmux.tmux {
+            return self.tmux.run(world);
+        }
+        let RegisterPreview { dry_run, json } = self.preview;
+        // A call that changes nothing is allowed inside Claude Code.
+        if !dry_run {
+            world.refuse_inside_claude("up")?;
+        }
+        let (strict, status_line) = (self.options.strict(), self.options.status_line());
         let scope = self.scope.scope();
-        let outcome = settings::init(world, scope, strict, status_line, self.dry_run)?;
+        let outcome = settings::init(world, scope, strict, status_line, dry_run)?;
         let events = outcome.inspection.entries.len();
-        let commands = install(world, scope, self.dry_run);
-        if !self.dry_run {
+        let commands = install(world, scope, dry_run);
+        if !dry_run {
             world.close_home();
         }
-        if self.json {
-            let mut report = report(&outcome, events, self.dry_run);
+        if json {
+            let mut report = report(&outcome, events, dry_run);
             report["strict"] = json!(outcome.inspection.strict);
             report["status_line"] = json!(outcome.inspection.status_line.is_becket());
             report["disable_all_hooks"] = json!(outcome.inspection.disable_all_hooks);
             report["commands"] = commands_json(&commands);
             anstream::println!("{report}");
-        } else if self.dry_run
+        } else if dry_run
             && (outcome.change.changed() || commands.iter().any(|command| command.change.changed()))
         {
             outcome.change.print_diff();
@@ -123,7 +152,7 @@ impl InitArgs {
             tell_installed(&commands);
             tell_next(&outcome);
         }
-        if !self.json && outcome.inspection.disable_all_hooks {
+        if !json && outcome.inspection.disable_all_hooks {
             let yellow = anstyle::AnsiColor::Yellow.on_default().bold();
             anstream::eprintln!(
                 "{yellow}warning:{yellow:#} disableAllHooks is true in {}: no hook runs, nor do becket's",
@@ -134,21 +163,28 @@ impl InitArgs {
     }
 }
 
-fn tmux_lines(world: &World, file: Option<&Path>) -> Result<ExitCode> {
-    let lines = conf::lines(&world.programs.join("becket"), world.place.home());
-    let Some(file) = file else {
-        anstream::print!("{lines}");
-        return Ok(ExitCode::SUCCESS);
-    };
-    let file = world.cwd.join(file);
-    let shown = visible(&file.to_string_lossy());
-    if conf::add(&world.place, &file, &lines)? {
-        anstream::println!("added becket's lines to {shown}");
-        anstream::println!("next: tmux source-file {shown}");
-    } else {
-        anstream::println!("becket's lines are in {shown} already");
+impl TmuxLines {
+    pub fn is_wanted(&self) -> bool {
+        self.tmux
     }
-    Ok(ExitCode::SUCCESS)
+
+    pub fn run(&self, world: &World) -> Result<ExitCode> {
+        let lines = conf::lines(&world.programs.join("becket"), world.place.home());
+        let Some(file) = &self.write else {
+            anstream::print!("{lines}");
+            return Ok(ExitCode::SUCCESS);
+        };
+        world.refuse_inside_claude("up")?;
+        let file = world.cwd.join(file);
+        let shown = visible(&file.to_string_lossy());
+        if conf::add(&world.place, &file, &lines)? {
+            anstream::println!("added becket's lines to {shown}");
+            anstream::println!("next: tmux source-file {shown}");
+        } else {
+            anstream::println!("becket's lines are in {shown} already");
+        }
+        Ok(ExitCode::SUCCESS)
+    }
 }
 
 fn tell(outcome: &SettingsOutcome, events: usize) {

@@ -9,9 +9,7 @@ use becket_wire::session::{Display, SessionQuery, SessionRow};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use crate::launch::launch_file;
-use crate::session::history::History;
 use crate::session::source::SessionSource;
-use crate::session::stats::{GroupBy, add_up};
 use crate::session::table::table;
 use crate::switch::is_in;
 use crate::ui::style::Look;
@@ -40,23 +38,14 @@ pub struct SessionsArgs {
     /// Print ids and titles alone, a line each
     #[arg(long, conflicts_with = "json")]
     names: bool,
-    /// Add up what they did and cost: turns, tools, denials, waiting time, cost, tokens
-    #[arg(long, conflicts_with_all = ["all", "display", "limit", "names"])]
-    stats: bool,
-    /// With --stats: only since then: 10m, 2h or 3d ago, or a moment like 2026-11-15T08:00:00Z
-    #[arg(long, value_name = "WHEN", value_parser = crate::ui::time::since, requires = "stats")]
-    since: Option<i64>,
-    /// With --stats: one row for each of these
-    #[arg(long, value_name = "WHAT", requires = "stats")]
-    by: Option<GroupBy>,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 fn displays() -> impl TypedValueParser<Value = Display> {
-    // The words of the table are accepted, too.
-    let values = Display::ALL.map(|one| PossibleValue::new(one.word()).alias(one.label()));
+    // The words of the JSON are accepted, too.
+    let values = Display::ALL.map(|one| PossibleValue::new(one.label()).alias(one.word()));
     PossibleValuesParser::new(values).map(|word| {
         let mut all = Display::ALL.into_iter();
         let named = all.find(|one| one.word() == word || one.label() == word);
@@ -66,9 +55,6 @@ fn displays() -> impl TypedValueParser<Value = Display> {
 
 impl SessionsArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
-        if self.stats {
-            return self.add_up(world);
-        }
         let query = SessionQuery {
             session: None,
             all: self.all,
@@ -108,28 +94,6 @@ impl SessionsArgs {
         }
         Ok(ExitCode::SUCCESS)
     }
-
-    fn add_up(&self, world: &World) -> Result<ExitCode> {
-        let history = History::open(world)?;
-        let look = Look::of_stdout();
-        let project = self.project.as_deref().map(|folder| project(world, folder));
-        let since = self.since.unwrap_or(0);
-        let stats = add_up(&history, self.by, since, look.now.time_zone(), &|facts| {
-            let Some(project) = project.as_deref() else {
-                return true;
-            };
-            let place = facts.and_then(|facts| facts.project.as_deref());
-            place.is_some_and(|place| Path::new(place).starts_with(project))
-        })?;
-        if self.json {
-            println!("{}", text::json(&stats.json())?);
-        } else if stats.is_empty() {
-            println!("No activity in that period.");
-        } else {
-            anstream::print!("{}", stats.table(&look));
-        }
-        Ok(ExitCode::SUCCESS)
-    }
 }
 
 /// Lists the shortest unique ids, each with a tab and the title, for the completions of shells.
@@ -152,7 +116,7 @@ fn is_shown_as(row: &SessionRow, wanted: &[Display]) -> bool {
 }
 
 /// Returns the project of a folder, with links resolved as in the rows of sessions.
-fn project(world: &World, folder: &Path) -> PathBuf {
+pub fn project(world: &World, folder: &Path) -> PathBuf {
     let folder = world.cwd.join(folder);
     let folder = folder.canonicalize().unwrap_or(folder);
     project_of(&folder).to_path_buf()

@@ -1,24 +1,31 @@
-//! `becket stats`: adds up the runs, denials and times of each hook.
+//! `becket stats`: adds up what the sessions did and cost.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use becket_daemon::store::RunQuery;
 
-use crate::hook_runs;
-use crate::hook_runs::query::Runs;
+use super::sessions::project;
+use crate::session::history::History;
+use crate::session::stats::{GroupBy, add_up};
 use crate::ui::style::Look;
+use crate::ui::text;
 use crate::world::World;
 
-/// Show what each hook did and cost: runs, denials, times
+/// Show what the sessions did and cost, by day, project or model
+///
+/// Turns, tool calls, denials, the time that they waited for you, cost and tokens.
 #[derive(Debug, clap::Args)]
 pub struct StatsArgs {
-    /// Only this session (any unique beginning of its id)
-    #[arg(long, value_name = "ID")]
-    session: Option<String>,
     /// Only since then: 10m, 2h or 3d ago, or a moment like 2026-11-15T08:00:00Z
     #[arg(long, value_name = "WHEN", value_parser = crate::ui::time::since)]
     since: Option<i64>,
+    /// One row for each of these
+    #[arg(long, value_name = "WHAT", default_value = "day")]
+    by: GroupBy,
+    /// Only sessions of the project of this folder (default: the one you are in)
+    #[arg(long, value_name = "FOLDER", num_args = 0..=1, default_missing_value = ".")]
+    project: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -26,24 +33,29 @@ pub struct StatsArgs {
 
 impl StatsArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
-        let runs = Runs::open(world)?;
-        let query = RunQuery {
-            session: runs.session(self.session.as_deref())?,
-            since: self.since,
-            ..RunQuery::default()
-        };
-        let has_filter = query.session.is_some() || query.since.is_some();
-        let found = runs.find(&query)?;
-        let hooks = hook_runs::stats(found.iter().map(|found| &found.run));
+        let history = History::open(world)?;
+        let look = Look::of_stdout();
+        let project = self.project.as_deref().map(|folder| project(world, folder));
+        let since = self.since.unwrap_or(0);
+        let stats = add_up(
+            &history,
+            Some(self.by),
+            since,
+            look.now.time_zone(),
+            &|facts| {
+                let Some(project) = project.as_deref() else {
+                    return true;
+                };
+                let place = facts.and_then(|facts| facts.project.as_deref());
+                place.is_some_and(|place| Path::new(place).starts_with(project))
+            },
+        )?;
         if self.json {
-            println!("{}", crate::ui::text::json(&hooks)?);
-        } else if hooks.is_empty() {
-            println!(
-                "{}",
-                super::recent::nothing(has_filter, &world.place.config())
-            );
+            println!("{}", text::json(&stats.json())?);
+        } else if stats.is_empty() {
+            println!("No activity in that period.");
         } else {
-            anstream::print!("{}", hook_runs::stats_table(&hooks, &Look::of_stdout()));
+            anstream::print!("{}", stats.table(&look));
         }
         Ok(ExitCode::SUCCESS)
     }

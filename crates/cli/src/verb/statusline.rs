@@ -18,7 +18,7 @@ use crate::world::{World, project_of};
 
 /// Print the status line for Claude Code's JSON on stdin, beneath the one that you had before
 ///
-/// It is what `becket-hook --statusline` becomes when `becket init` found a status line that has to
+/// It is what `becket-hook --statusline` becomes when `becket up` found a status line that has to
 /// run, with the same on stdin, and when no daemon answers.
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]

@@ -1,4 +1,4 @@
-//! `becket task`: folders in which work is gathered.
+//! `becket effort task`: folders in which work is gathered.
 
 use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
@@ -133,7 +133,7 @@ impl List {
             let all: Vec<Value> = tasks.iter().map(task_json).collect();
             println!("{}", Value::from(all));
         } else if tasks.is_empty() {
-            println!("No tasks. Begin one: becket task new FOLDER --title TEXT");
+            println!("No tasks. Begin one: becket effort task new FOLDER --title TEXT");
         } else {
             let row = |task: &TaskRow| {
                 let (state, style) = match task.active {

@@ -61,7 +61,7 @@ struct TmuxJump {
 
 /// Report that the user looks at a pane, so that its session no longer counts as waiting
 ///
-/// For the focus hooks that `becket init --tmux` writes. Where no daemon runs, nothing happens.
+/// For the focus hooks that `becket up --tmux` writes. Where no daemon runs, nothing happens.
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
 struct TmuxSeen {

@@ -368,7 +368,7 @@ impl TrustReport {
         }
         out += &section("hooks that it runs", self.hook_lines());
         let values = self.values().into_iter().map(|(key, setting)| {
-            let (key, value) = (visible(key), visible(&setting.value.to_string()));
+            let (key, value) = (visible(key), visible(&setting.text()));
             let origin = self.origin(&setting.origin);
             format!("{key} = {value}  {DIM}{origin}{DIM:#}")
         });
@@ -465,7 +465,7 @@ impl TrustReport {
         let values: Vec<Json> = self
             .values()
             .into_iter()
-            .map(|(key, setting)| json!({ "key": key, "value": setting.value.to_string() }))
+            .map(|(key, setting)| json!({ "key": key, "value": setting.text() }))
             .collect();
         let changes = self.changes.as_ref().map(|changes| {
             let changes = changes.iter();

@@ -13,23 +13,31 @@ use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 use crate::doctor::settings_checks::send_canary;
 use crate::event_line::{EventPrinter, LineFormat};
 use crate::failure::{Code, Failure};
-use crate::settings::{self, SettingsOutcome, SettingsScope, StatusLine, Strict};
+use crate::settings::{self, SettingsOutcome, SettingsScope};
 use crate::tmux::{CurrentTmux, conf};
 use crate::ui::style::{BOLD, DIM, GOOD, Look, WARN};
 use crate::ui::text::{count, wrap};
 use crate::verb::hooks::untrusted_warning;
-use crate::verb::init::install;
+use crate::verb::init::{InitArgs, RegisterOptions, install};
 use crate::world::{World, project_of};
 use crate::{adopt, claude, client, commands, tui, ui, verb};
 
 /// Set becket up, and prove that an event arrives
 ///
-/// In a terminal it first says what it will change, and asks once. It names every file that it writes.
+/// Adds one entry for each hook event to Claude Code's settings and leaves the rest of the file as it
+/// is, writes the slash commands /hook:disable, /hook:enable, /hook:status, /brainstorm, /fix,
+/// /implement and /prd beside it, starts the daemon, and sends an event. In a terminal it first says
+/// what it will change, and asks once. It names every file that it writes. Run it again at any time: it
+/// fixes what is wrong and otherwise changes nothing.
 #[derive(Debug, clap::Args)]
+#[command(mut_group("ScopeArgs", |group| group.requires("only_register")))]
+#[command(mut_group("RegisterPreview", |group| group.requires("only_register")))]
 pub struct UpArgs {
-    /// Block tool calls when becket-hook is missing or crashes
+    /// Register with Claude Code, without a question, and start nothing
     #[arg(long)]
-    strict: bool,
+    only_register: bool,
+    #[command(flatten)]
+    init: InitArgs,
     /// Do not ask whether to go ahead
     #[arg(long, short)]
     yes: bool,
@@ -46,22 +54,20 @@ pub struct UpArgs {
 
 impl UpArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
+        if self.only_register || self.init.tmux.is_wanted() {
+            return self.init.run(world);
+        }
         world.refuse_inside_claude("up")?;
         // Checked before anything is changed: a typing error should leave no traces.
         let hooks = named_hooks(&self.hooks)?;
-        let strict = if self.strict {
-            Strict::On
-        } else {
-            Strict::Keep
-        };
-        check_version(claude::printed_version(), self.strict)?;
+        let options = &self.init.options;
+        check_version(claude::printed_version(), options.strict)?;
         let existing = ExistingSetup::find(world);
-        if ui::is_attended() && !self.yes && !go_ahead(world, strict, &existing)? {
+        if ui::is_attended() && !self.yes && !go_ahead(world, options, &existing)? {
             anstream::println!("Nothing was changed.");
             return Ok(ExitCode::from(Code::Failed as u8));
         }
-        let outcome = settings::init(world, SettingsScope::User, strict, StatusLine::Keep, false)
-            .context("could not register with Claude Code")?;
+        let outcome = register(world, options, false)?;
         world.close_home();
         let mut changed = outcome.change.changed();
         let events = outcome.inspection.entries.len();
@@ -82,7 +88,7 @@ impl UpArgs {
         }
         let record = settings::record_path(&world.place, &outcome.change.file);
         step(
-            "kept the variables for the daemon, and the record for `becket uninit`",
+            "kept the variables for the daemon, and the record for `becket down`",
             &format!(
                 "{}, {}",
                 world.place.environment().display(),
@@ -157,10 +163,15 @@ impl ExistingSetup {
     }
 }
 
+fn register(world: &World, options: &RegisterOptions, dry_run: bool) -> Result<SettingsOutcome> {
+    let (strict, status_line) = (options.strict(), options.status_line());
+    settings::init(world, SettingsScope::User, strict, status_line, dry_run)
+        .context("could not register with Claude Code")
+}
+
 /// Lists the changes, and asks the user. Returns true without a question if there are none.
-fn go_ahead(world: &World, strict: Strict, existing: &ExistingSetup) -> Result<bool> {
-    let outcome = settings::init(world, SettingsScope::User, strict, StatusLine::Keep, true)
-        .context("could not register with Claude Code")?;
+fn go_ahead(world: &World, options: &RegisterOptions, existing: &ExistingSetup) -> Result<bool> {
+    let outcome = register(world, options, true)?;
     let commands = install(world, SettingsScope::User, true);
     let commands = commands::changed(&commands);
     if !outcome.change.changed() && commands.is_none() {
@@ -218,13 +229,13 @@ fn planned_changes(
     if existing.own_hooks > 0 {
         let hooks = count(existing.own_hooks, "hook", "hooks");
         text += &format!(
-            "Left as it is: {hooks} in Claude Code's settings (`becket adopt` takes them over)\n"
+            "Left as it is: {hooks} in Claude Code's settings (`becket hooks adopt` takes them over)\n"
         );
     }
     if existing.in_tmux {
-        text += "Left as it is: tmux (`becket init --tmux` shows in it which session waits)\n";
+        text += "Left as it is: tmux (`becket up --tmux` shows in it which session waits)\n";
     }
-    text + "`becket uninit` takes all of it back.\n\n"
+    text + "`becket down` takes all of it back.\n\n"
 }
 
 /// Fails for a Claude Code that would run no hook any more, and warns of one that lacks something.
@@ -266,10 +277,10 @@ fn tell_what_next(world: &World, existing: &ExistingSetup) {
     anstream::println!();
     anstream::println!("Start Claude Code as always. Then:");
     let adopt = (
-        "becket adopt",
+        "becket hooks adopt",
         "give the hooks that you had names and switches",
     );
-    let tmux = ("becket init --tmux", "see in tmux which session waits");
+    let tmux = ("becket up --tmux", "see in tmux which session waits");
     let always = [
         ("becket", "see all sessions, live"),
         ("becket events --follow", "see everything that happens"),
@@ -279,7 +290,7 @@ fn tell_what_next(world: &World, existing: &ExistingSetup) {
         ),
         ("becket guard list", "see what is denied or asked about"),
         ("becket doctor", "check every part"),
-        ("becket uninit", "take it all back"),
+        ("becket down", "take it all back"),
     ];
     let adopt = Some(adopt).filter(|_| existing.own_hooks > 0);
     let tmux = Some(tmux).filter(|_| existing.in_tmux);

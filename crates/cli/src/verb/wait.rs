@@ -1,4 +1,4 @@
-//! `becket wait`: blocks until a session is idle, needs the user, or has ended.
+//! `becket wait`: blocks until a session is done, waits for the user, or has ended.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::session::words;
 use crate::ui::{text, time};
 use crate::world::{World, the_session};
 
-/// Wait until a session is idle, needs you, or has ended
+/// Wait until a session is done, needs you, or has ended
 #[derive(Debug, clap::Args)]
 pub struct WaitArgs {
     /// The session: any unique beginning of its id, or its title (inside Claude Code: its own)
@@ -54,14 +54,26 @@ impl WaitArgs {
 /// The least time for the first look, however short the timeout: a goal that is reached already must be found.
 const FIRST_LOOK: Duration = Duration::from_secs(2);
 
+/// The states to wait for. The aliases are the words of the JSON, and those for a session as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Goal {
     /// Its turn is over, with or without an error
-    Idle,
+    #[value(alias = "idle")]
+    Done,
     /// It needs you, whether you have looked or not
-    Attention,
+    #[value(alias = "attention")]
+    Waiting,
+    /// Its turn ended with an error
+    #[value(alias = "error")]
+    Failed,
+    /// You have looked at its question
+    #[value(alias = "checked")]
+    Seen,
+    /// It works
+    Working,
     /// It has ended
-    End,
+    #[value(alias = "end")]
+    Ended,
 }
 
 /// The distance of a session from a goal.
@@ -76,20 +88,26 @@ enum GoalState {
 impl Goal {
     fn word(self) -> &'static str {
         match self {
-            Self::Idle => "idle",
-            Self::Attention => "waiting for you",
-            Self::End => "at its end",
+            Self::Done => "done",
+            Self::Waiting => "waiting for you",
+            Self::Failed => "failed",
+            Self::Seen => "seen",
+            Self::Working => "working",
+            Self::Ended => "at its end",
         }
     }
 
     fn state(self, row: &SessionRow) -> GoalState {
         let is_reached = match self {
-            Self::Idle => matches!(row.display, Display::Done | Display::Error),
-            Self::Attention => matches!(row.display, Display::Attention | Display::Checked),
-            Self::End => false,
+            Self::Done => matches!(row.display, Display::Done | Display::Error),
+            Self::Waiting => matches!(row.display, Display::Attention | Display::Checked),
+            Self::Failed => row.display == Display::Error,
+            Self::Seen => row.display == Display::Checked,
+            Self::Working => row.display == Display::Working,
+            Self::Ended => false,
         };
         match (self, row.ended_at) {
-            (Self::End, Some(_)) => GoalState::Reached,
+            (Self::Ended, Some(_)) => GoalState::Reached,
             (_, Some(_)) => GoalState::Never,
             (_, None) if is_reached => GoalState::Reached,
             (_, None) => GoalState::NotYet,

@@ -62,7 +62,7 @@ fn last(runs: &Runs<'_>, session: Option<String>) -> Result<EventId> {
         let what = format!("nothing was decided{whose} yet, and no hook has failed");
         let failure = Failure::new(Code::Missing, what);
         failure
-            .hint("becket recent shows the runs of hooks, becket events the ids of events")
+            .hint("becket hooks recent shows the runs of hooks, becket events the ids of events")
             .into()
     })
 }

@@ -3,11 +3,11 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use becket_engine::hooks::plan::{HookPlan, HookSetup};
-use becket_engine::hooks::{output, switch};
+use becket_engine::hooks::plan::{self, HookPlan, HookSetup};
+use becket_engine::hooks::switch;
 use becket_engine::judge::Verdict;
 use becket_engine::pipeline::{FinishedEvent, finish, read_files, wants_files};
 use becket_engine::process::Cancel;
@@ -15,12 +15,11 @@ use becket_engine::session::EventOutcome;
 use becket_wire::hook_run::{RunOutcome, RunRow};
 use becket_wire::rpc::{Response, RpcError, read_environment};
 use becket_wire::{Output, Place};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tracing::warn;
 
-use super::hook_slots::{HookSlot, HookSlots, SLOT_WAIT};
-use super::{Core, Message, OpenEvent, micros};
-use crate::store::{self, EventRecord};
+use super::{Core, Message, OpenEvent};
+use crate::store::EventRecord;
 use crate::waiting_shim::{PendingClients, WaitingShim};
 
 /// The note of hooks that found no slot.
@@ -33,6 +32,13 @@ const KEPT: Duration = Duration::from_secs(6);
 const MARGIN: Duration = Duration::from_secs(2);
 /// The time that copying switches may wait for their lock. The shim waits a second.
 const PATIENCE: Duration = Duration::from_millis(300);
+
+/// The number of events whose hooks run at once. More have to wait.
+const AT_ONCE: usize = 64;
+/// The number of events of one session whose hooks run at once.
+const PER_SESSION: usize = 16;
+/// The time that an event waits for a slot. After that it is judged without its hooks.
+const SLOT_WAIT: Duration = Duration::from_secs(5);
 
 /// Starts hooks, and keeps the decisions that doubles of an event wait for.
 #[derive(Debug)]
@@ -166,9 +172,7 @@ impl Core {
         let (Ok(hold), Ok(begun)) = (hold_frame(for_ms, true), hold_frame(for_ms, false)) else {
             return;
         };
-        if let Some(applied) = &open.applied {
-            (self.registry).record_outcome(applied, &open.record, EventOutcome::Pending);
-        }
+        self.record_outcome(&open, EventOutcome::Pending);
         open.record.hooks_pending = true;
         let record = open.record.clone();
         let hooks = Box::new(QueuedHooks {
@@ -189,19 +193,7 @@ impl Core {
 
     /// Commits the decision of the hooks, then answers.
     pub(super) fn hooks_done(&mut self, done: HooksDone) {
-        let HooksDone {
-            open,
-            verdict,
-            runs,
-        } = done;
-        let OpenEvent {
-            event,
-            mut record,
-            at,
-            applied,
-            shim,
-            ..
-        } = open;
+        let (mut open, verdict, runs) = (done.open, done.verdict, done.runs);
         let ended: Vec<&str> = runs
             .iter()
             .filter(|run| run.was_cut_off() || run.was_cancelled())
@@ -214,7 +206,7 @@ impl Core {
             // Silence would count as consent.
             cut_off(&ended)
         };
-        let doubles = self.hooks.close(record.seq, || {
+        let doubles = self.hooks.close(open.record.seq, || {
             if is_answer {
                 verdict.repeated()
             } else {
@@ -223,25 +215,22 @@ impl Core {
         });
         // A shim that hung up got no answer.
         if is_answer && !runs.iter().any(RunRow::was_cancelled) {
-            let decision = store::Decision::new(verdict.decision(), &output);
-            record.decision = decision.map(|decision| decision.masked(&event.masker));
-            record.took_us = Some(micros(at));
+            open.set_decision(&verdict, &output);
         }
-        record.runs = runs;
-        record.set_completion();
-        self.record_effort(applied.as_ref(), &record, &verdict);
+        open.record.runs = runs;
+        open.record.set_completion();
+        self.record_effort(&open, &verdict);
         if !verdict.blocks_stop() {
             self.run_notice(verdict.notice.as_ref());
         }
-        if let Some(applied) = &applied {
-            let outcome = if verdict.blocks_stop() || verdict.blocks_prompt() {
-                EventOutcome::Blocked
-            } else {
-                EventOutcome::Passed
-            };
-            self.registry.record_outcome(applied, &record, outcome);
-        }
-        self.reply(record, doubles.into_iter().chain([(shim, output)]));
+        let outcome = if verdict.blocks_stop() || verdict.blocks_prompt() {
+            EventOutcome::Blocked
+        } else {
+            EventOutcome::Passed
+        };
+        self.record_outcome(&open, outcome);
+        let answers = doubles.into_iter().chain([(open.shim, output)]);
+        self.reply(open.record, answers);
     }
 
     /// Commits a double of an event whose hooks run, and lets its shim wait for the same decision.
@@ -399,23 +388,17 @@ impl QueuedHooks {
         drop(self.shim().send_now(begun));
         let not_begun = self.leave_out_background();
         let Self {
-            plan,
-            open,
-            verdict,
-            setup,
-            place,
-            mut entry,
-            ..
+            open, mut entry, ..
         } = *self;
         let event = Arc::clone(&open.event);
         let cancel = entry.cancel.clone();
-        let mut hooks = plan.runs(&setup, &cancel);
+        let mut hooks = self.plan.runs(&self.setup, &cancel);
         if slot.is_none() {
             hooks.refuse(TOO_MANY);
         }
         let results = hooks.run_awaited();
         let FinishedEvent { verdict, mut runs } =
-            finish(&event, &open.context, verdict, results, &place);
+            finish(&event, &open.context, self.verdict, results, &self.place);
         runs.extend(not_begun);
         entry.answered = true;
         entry.send(Message::HooksDone(Box::new(HooksDone {
@@ -426,7 +409,7 @@ impl QueuedHooks {
         // Hooks in the background take no slot.
         drop(slot);
         while let Some(run) = hooks.next_ended() {
-            entry.send(Message::HookEnded(output::masked(vec![run], &event.masker)));
+            entry.send(Message::HookEnded(plan::masked(vec![run], &event.masker)));
         }
     }
 
@@ -447,5 +430,77 @@ impl QueuedHooks {
             });
         }
         rows
+    }
+}
+
+/// The slots for events whose hooks run.
+#[derive(Debug)]
+struct HookSlots {
+    all: Arc<Semaphore>,
+    /// The slots of each session that has or wants one.
+    sessions: Mutex<HashMap<String, Weak<Semaphore>>>,
+    wait: Duration,
+}
+
+/// One slot, until it is dropped.
+pub(crate) type HookSlot = (OwnedSemaphorePermit, OwnedSemaphorePermit);
+
+impl HookSlots {
+    fn new(wait: Duration) -> Self {
+        Self {
+            all: Arc::new(Semaphore::new(AT_ONCE)),
+            sessions: Mutex::default(),
+            wait,
+        }
+    }
+
+    /// Takes a slot. Returns none if none gets free in time.
+    async fn take(&self, session: &str) -> Option<HookSlot> {
+        let own = self.session_slots(session);
+        let both = async {
+            let own = own.acquire_owned().await.ok()?;
+            Some((own, Arc::clone(&self.all).acquire_owned().await.ok()?))
+        };
+        tokio::time::timeout(self.wait, both).await.ok()?
+    }
+
+    fn session_slots(&self, session: &str) -> Arc<Semaphore> {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.retain(|_, slots| slots.strong_count() > 0);
+        if let Some(slots) = sessions.get(session).and_then(Weak::upgrade) {
+            return slots;
+        }
+        let slots = Arc::new(Semaphore::new(PER_SESSION));
+        sessions.insert(session.to_owned(), Arc::downgrade(&slots));
+        slots
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_session_takes_no_more_than_its_slots_and_waits_within_a_bound() {
+        let slots = HookSlots::new(Duration::from_millis(50));
+        let mut taken = Vec::new();
+        for _ in 0..PER_SESSION {
+            taken.push(slots.take("a").await.expect("a slot"));
+        }
+        assert!(slots.take("a").await.is_none());
+        for session in ["b", "c", "d"] {
+            for _ in 0..PER_SESSION {
+                taken.push(slots.take(session).await.expect("a slot"));
+            }
+        }
+        assert!(slots.take("e").await.is_none(), "all are taken");
+        taken.clear();
+        assert!(slots.take("a").await.is_some());
+        assert!(slots.take("e").await.is_some());
+        assert_eq!(
+            slots.sessions.lock().unwrap().len(),
+            1,
+            "no others are kept"
+        );
     }
 }

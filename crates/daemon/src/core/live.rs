@@ -78,7 +78,7 @@ fn record_effort_message(registry: &mut Registry, record: &EventRecord) {
     };
     if let (Some(session), Some(message)) = (record.session_id(), decision.effort_said()) {
         let (agent, event) = (record.agent_id(), record.id());
-        let refused = matches!(&*decision.answer, "deny" | "block" | "stop");
+        let refused = decision.answer.is_refusal();
         registry.record_effort_message(session, agent, event, &message, refused);
     }
 }

@@ -64,10 +64,9 @@ pub(super) fn acquire(place: &Place, version: Version) -> Result<File, StartErro
                     }
                 }
             }
-            LockHolder::Yielding => {}
             // A daemon that no longer listens may be about to end. Another process may then take the lock before
             // us, so the question is repeated.
-            LockHolder::Silent => {}
+            LockHolder::Yielding | LockHolder::Silent => {}
         }
         match waiting.recv_timeout(ASK_AGAIN) {
             Ok(lock) => return Ok(sign(lock, &pid)),

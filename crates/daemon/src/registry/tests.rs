@@ -545,7 +545,7 @@ fn completed(
     test.registry
         .record_outcome(&applied, &record, EventOutcome::Pending);
     record.took_us = Some(90_000_000);
-    record.decision = answer.map(store::fixtures::decision);
+    record.decision = answer.map(store::tests::decision);
     test.registry.record_late_outcome(&record)
 }
 

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 
 use becket_wire::event::EventName;
 use becket_wire::log::RAN_DENIED;
-use becket_wire::rpc::Source;
+use becket_wire::rpc::{AnswerWord, Source};
 use becket_wire::{EventId, Place};
 use rusqlite::{Connection, params};
 
@@ -112,7 +112,7 @@ impl DeniedCalls {
             return Ok(());
         }
         let decision = record.decision.as_ref();
-        if decision.is_none_or(|decision| decision.answer != "deny") {
+        if decision.is_none_or(|decision| decision.answer != AnswerWord::Deny) {
             // Standalone's answer takes the place of the daemon's.
             if matches!(written, InsertOutcome::Completed(_)) {
                 self.calls.remove(&call);
@@ -181,8 +181,8 @@ mod tests {
 
     use tokio::sync::broadcast;
 
-    use super::super::fixtures::{Home, decision, details, envelope, masker, record_of};
     use super::super::spool::{self, IntakeChanges, SpoolDetails};
+    use super::super::tests::{Home, decision, details, envelope, masker, record_of};
     use super::super::write::{Batch, IntakeProgress, Store};
     use super::*;
 

@@ -81,7 +81,7 @@ pub fn figures(
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixtures::Home;
+    use super::super::tests::Home;
     use super::*;
 
     #[test]

@@ -1,9 +1,8 @@
 //! Runs of named hooks, written with the event that they ran on, and read by `hooks stats`, `why` and `doctor`.
 
-use becket_wire::EventId;
-use becket_wire::account;
 use becket_wire::hook_run::{RunOutcome, RunRow};
-use becket_wire::log::RAN_DENIED;
+use becket_wire::log::{AnswerWord, RAN_DENIED};
+use becket_wire::{Actor, EventId};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
@@ -134,8 +133,8 @@ fn read(row: &Row<'_>) -> rusqlite::Result<LoggedRun> {
 
 /// Returns true if `becket why` has something to explain: a hook or a guard decided. To ring the terminal's bell
 /// is no decision.
-pub fn is_explainable(answer: &str, by: Option<&str>) -> bool {
-    answer != "terminal" && !by.is_some_and(account::is_own)
+pub fn is_explainable(answer: &AnswerWord, by: Option<&Actor>) -> bool {
+    *answer != AnswerWord::Terminal && !by.is_some_and(Actor::is_routine)
 }
 
 /// Reads the newest event that `becket why` can explain, with its time: its decision [`is_explainable`], a hook
@@ -151,10 +150,8 @@ pub fn last_explainable(
     };
     let decided = format!(
         "SELECT e.at, e.id FROM decisions d {join} events e ON e.seq = d.seq
-         WHERE {which} AND d.answer <> 'terminal' AND (d.by IS NULL OR d.by NOT LIKE '{}%' AND d.by <> '{}')
-         ORDER BY d.seq DESC LIMIT 1",
-        account::OWN,
-        account::EFFORT_CONTEXT
+         WHERE {which} AND d.answer <> 'terminal' AND (d.by IS NULL OR d.by NOT LIKE 'becket:%' AND d.by <> 'effort:context')
+         ORDER BY d.seq DESC LIMIT 1"
     );
     let of_session = session.map_or("?1 IS NULL", |_| "session_id = ?1");
     let failed = format!(
@@ -195,9 +192,8 @@ pub fn detour(connection: &Connection, id: EventId) -> rusqlite::Result<Option<S
 
 #[cfg(test)]
 mod tests {
-    use becket_wire::account::Account;
 
-    use super::super::fixtures::{Home, decision, envelope, id, record, record_of, run};
+    use super::super::tests::{Home, decision, envelope, id, record, record_of, run};
     use super::*;
 
     fn all(connection: &Connection) -> Vec<RunRow> {
@@ -355,17 +351,23 @@ mod tests {
         let connection = Home::new().open();
         let decided = |number: u32, answer: &str, by: Option<&str>| {
             let mut event = record(number.into(), number);
-            let ran = by.filter(|by| !account::is_own(by));
+            let ran = by.filter(|by| !by.contains(':'));
             event.runs = ran.map(|by| run(number, by)).into_iter().collect();
             let mut decision = decision(answer);
-            decision.by = by.map(str::to_owned);
-            event.decision = Some(decision);
+            decision.by = by.map(|by| by.to_owned().into());
+            event.decision = Some(decision.clone());
             event.insert(&connection).unwrap();
-            is_explainable(answer, by)
+            is_explainable(&decision.answer, decision.by.as_ref())
         };
         assert!(decided(1, "deny", Some("no-prod")));
-        for (number, account) in (2..).zip(Account::ALL) {
-            assert!(!decided(number, "message", Some(&account.by())));
+        let own = [
+            "becket:config",
+            "becket:launch",
+            "becket:newer",
+            "effort:context",
+        ];
+        for (number, by) in (2..).zip(own) {
+            assert!(!decided(number, "message", Some(by)));
         }
         assert!(!decided(6, "terminal", None));
         for session in [None, Some("s")] {
@@ -377,8 +379,8 @@ mod tests {
             let last = last_explainable(&connection, session).unwrap();
             assert_eq!(last, Some((7, id(7))), "{session:?}");
         }
-        for (number, account) in (8..).zip(Account::ALL) {
-            assert!(decided(number, "deny", Some(account.word())), "a hook's");
+        for (number, by) in (8..).zip(["config", "becket", "guard:a", "effort:plan", "context"]) {
+            assert!(decided(number, "deny", Some(by)), "{by}");
             for session in [None, Some("s")] {
                 let last = last_explainable(&connection, session).unwrap();
                 assert_eq!(last, Some((number.into(), id(number))), "{session:?}");

@@ -1,8 +1,8 @@
 //! Queries of the log.
 
-use becket_wire::EventId;
 use becket_wire::log::{CANARY, RAN_DENIED};
 use becket_wire::rpc::{DecisionRow, EventQuery, EventRow, Source};
+use becket_wire::{Actor, EventId};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
@@ -99,22 +99,26 @@ fn read_payload(row: &Row<'_>, encoding: usize) -> rusqlite::Result<Option<Vec<u
     Ok(unpack(body, compressed).ok())
 }
 
-/// Parses the stored message of an effort.
-fn parse_effort(stored: Option<String>) -> Option<serde_json::Value> {
-    serde_json::from_str(&stored?).ok()
+/// Reads the columns `answer`, `by` and `reason`, of which the first has this index.
+fn read_decision(row: &Row<'_>, answer: usize) -> rusqlite::Result<Option<DecisionRow>> {
+    let Some(word) = row.get::<_, Option<String>>(answer)? else {
+        return Ok(None);
+    };
+    let by: Option<String> = row.get(answer + 1)?;
+    Ok(Some(DecisionRow {
+        answer: word.into(),
+        by: by.map(Actor::from),
+        reason: row.get(answer + 2)?,
+        effort: None,
+    }))
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<EventRow> {
-    let answer: Option<String> = row.get(12)?;
-    let decision = match answer {
-        Some(answer) => Some(DecisionRow {
-            answer,
-            by: row.get(13)?,
-            reason: row.get(14)?,
-            effort: parse_effort(row.get(17)?),
-        }),
-        None => None,
-    };
+    let effort: Option<String> = row.get(17)?;
+    let decision = read_decision(row, 12)?.map(|decision| DecisionRow {
+        effort: effort.and_then(|stored| serde_json::from_str(&stored).ok()),
+        ..decision
+    });
     let source: String = row.get(8)?;
     let payload = read_payload(row, 15)?;
     Ok(EventRow {
@@ -267,15 +271,7 @@ impl<'r> From<&'r EventRow> for EventBrief<'r> {
 
 impl<'r> EventBrief<'r> {
     fn read(row: &'r Row<'_>) -> rusqlite::Result<Self> {
-        let decision = match row.get::<_, Option<String>>(5)? {
-            Some(answer) => Some(DecisionRow {
-                answer,
-                by: row.get(6)?,
-                reason: row.get(7)?,
-                effort: None,
-            }),
-            None => None,
-        };
+        let decision = read_decision(row, 5)?;
         let payload = read_payload(row, 8)?;
         Ok(Self {
             seq: row.get(10)?,
@@ -333,7 +329,7 @@ pub fn payload(connection: &Connection, seq: i64) -> rusqlite::Result<Option<Vec
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixtures::{Home, envelope, found, id, record_of};
+    use super::super::tests::{Home, envelope, found, id, record_of};
     use super::*;
 
     /// Events 1 to 6, in two sessions, the third a double of the second, the last from the past.

@@ -10,8 +10,8 @@ use becket_wire::event::EventName;
 use becket_wire::head::HeadError;
 use becket_wire::hook_run::RunRow;
 use becket_wire::log::RAN_DENIED;
-use becket_wire::rpc::{Cut, DecisionRow, Envelope, EventRow, Source};
-use becket_wire::{EventId, Head, Output};
+use becket_wire::rpc::{AnswerWord, Cut, DecisionRow, Envelope, EventRow, Source};
+use becket_wire::{Actor, EventId, Head, Output};
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -186,7 +186,7 @@ impl EventRecord {
             if is_stop {
                 decision.blocks_stop()
             } else {
-                matches!(&*decision.answer, "block" | "stop")
+                matches!(decision.answer, AnswerWord::Block | AnswerWord::Stop)
             }
         });
         if is_blocked {
@@ -308,8 +308,8 @@ impl EventRecord {
             )?
             .execute(params![
                 seq,
-                decision.answer,
-                decision.by,
+                decision.answer.as_str(),
+                decision.by.as_ref().map(Actor::to_string),
                 decision.reason,
                 decision.exit,
                 decision.stdout.as_bytes(),
@@ -403,8 +403,8 @@ pub(super) fn unpack(body: &[u8], compressed: bool) -> std::io::Result<Vec<u8>> 
 /// The stored answer to an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
-    pub answer: String,
-    pub by: Option<String>,
+    pub answer: AnswerWord,
+    pub by: Option<Actor>,
     pub reason: Option<String>,
     pub exit: u8,
     pub stdout: String,
@@ -433,7 +433,7 @@ impl Decision {
     /// with a block.
     pub(super) fn blocks_stop(&self) -> bool {
         let output: Value = serde_json::from_str(&self.stdout).unwrap_or_default();
-        self.answer == "block" && output["continue"] != Value::Bool(false)
+        self.answer == AnswerWord::Block && output["continue"] != Value::Bool(false)
     }
 
     pub(super) fn to_row(&self) -> DecisionRow {
@@ -467,7 +467,7 @@ impl Decision {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixtures::{Home, decision, envelope, id, record, record_of, rows};
+    use super::super::tests::{Home, decision, envelope, id, record, record_of, rows};
     use super::*;
 
     #[test]

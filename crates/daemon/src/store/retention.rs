@@ -130,7 +130,7 @@ fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<u64> {
 mod tests {
     use becket_wire::rpc::EventRow;
 
-    use super::super::fixtures::{Home, envelope, record_of, rows};
+    use super::super::tests::{Home, envelope, record_of, rows};
     use super::*;
 
     const DAY: i64 = 86_400_000;

@@ -160,7 +160,7 @@ pub fn session_facts(connection: &Connection) -> rusqlite::Result<Vec<SessionFac
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixtures::Home;
+    use super::super::tests::Home;
     use super::*;
 
     fn state(id: &str, at: i64, change: impl FnOnce(&mut Session)) -> StoredSession {

@@ -173,19 +173,13 @@ fn private_folder(folder: &Path) -> io::Result<()> {
 fn pack(envelope: &Envelope, payload: &[u8], details: &SpoolDetails) -> Result<Vec<u8>, RpcError> {
     let mut bytes = encode_event(envelope, payload)?;
     let details = serde_json::to_vec(details)?;
-    let frame = frame::encode(FrameKind::LEFT, &[&details]);
-    bytes.extend(frame.map_err(|_| RpcError::Malformed("too long"))?);
+    bytes.extend(frame::encode(FrameKind::LEFT, &[&details])?);
     Ok(bytes)
 }
 
 /// Returns an error if the spool is full.
 fn check_room(folder: &Path) -> Result<(), SpoolError> {
-    let files = count(folder);
-    // A file is two frames at most, so a few files cannot be too many bytes.
-    let mut bytes = 0;
-    if files as u64 * MAX_FILE > MAX_BYTES {
-        bytes = usage(folder).1;
-    }
+    let (files, bytes) = usage(folder);
     if files >= MAX_FILES || bytes >= MAX_BYTES {
         Err(SpoolError::Full { files, bytes })
     } else {
@@ -193,32 +187,17 @@ fn check_room(folder: &Path) -> Result<(), SpoolError> {
     }
 }
 
-/// Returns the number of event files. It reads names only.
-fn count(folder: &Path) -> usize {
-    let Ok(entries) = fs::read_dir(folder) else {
-        return 0;
-    };
-    let names = entries.flatten().map(|entry| entry.file_name());
-    names.filter(|name| is_event_file(name.as_ref())).count()
-}
-
 /// Returns the number of event files, and their bytes.
 pub fn usage(folder: &Path) -> (usize, u64) {
-    let Ok(entries) = fs::read_dir(folder) else {
-        return (0, 0);
-    };
-    entries
-        .flatten()
-        .filter(|entry| is_event_file(entry.file_name().as_ref()))
-        .filter_map(|entry| entry.metadata().ok())
-        .fold((0, 0), |(files, bytes), meta| {
-            (files + 1, bytes + meta.len())
-        })
-}
-
-/// Returns true if a file holds an event, rather than the unfinished write of a killed process.
-fn is_event_file(name: &Path) -> bool {
-    name.extension().is_some_and(|end| end == "ev")
+    let (mut files, mut bytes) = (0, 0);
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        // Another ending is the unfinished write of a killed process.
+        if entry.path().extension().is_some_and(|end| end == "ev") {
+            files += 1;
+            bytes += entry.metadata().map_or(0, |meta| meta.len());
+        }
+    }
+    (files, bytes)
 }
 
 /// Reads the events in the spool, oldest first, each merged with its additions. The database may have them
@@ -439,10 +418,10 @@ mod tests {
     use becket_engine::session::{EventOutcome, Session};
     use proptest::prelude::*;
 
-    use super::super::fixtures::{
+    use super::super::sessions::{SessionFilter, sessions};
+    use super::super::tests::{
         Home, decision, details, envelope, id, masker, payload, record, rows, run, runs_of,
     };
-    use super::super::sessions::{SessionFilter, sessions};
     use super::*;
 
     const EVENTS: u32 = 8;
@@ -608,11 +587,14 @@ mod tests {
             assert_eq!(ids, self.all().into_iter().map(id).collect::<Vec<_>>());
             for (event, row) in self.all().into_iter().zip(&rows) {
                 assert_eq!(row.payload.as_deref(), Some(&payload(event)[..]));
-                let answer = row.decision.as_ref().map(|decision| &*decision.answer);
+                let answer = row
+                    .decision
+                    .as_ref()
+                    .map(|decision| decision.answer.as_str());
                 if self.answered.contains(&event) {
                     let alone = answer_of(event);
                     assert_eq!((row.took_us, row.source), (alone.took_us, Source::Alone));
-                    assert_eq!(answer, alone.decision.as_ref().map(|it| &*it.answer));
+                    assert_eq!(answer, alone.decision.as_ref().map(|it| it.answer.as_str()));
                 } else {
                     let in_time = self.by_socket.get(&event) == Some(&true);
                     assert_eq!(row.took_us, in_time.then_some(1), "event {event}");
@@ -804,7 +786,10 @@ mod tests {
             assert_eq!(spooled[0].took_us, (!apart).then_some(7));
             daemon.take_in();
             let rows = rows(&daemon.connection);
-            let answer = rows[0].decision.as_ref().map(|decision| &*decision.answer);
+            let answer = rows[0]
+                .decision
+                .as_ref()
+                .map(|decision| decision.answer.as_str());
             assert_eq!(
                 (rows.len(), rows[0].took_us, answer),
                 (1, Some(7), Some("ask"))
@@ -870,7 +855,7 @@ mod tests {
         for path in ours.iter().chain([&other]) {
             fs::write(path, "half").unwrap();
         }
-        assert_eq!((count(&spool), usage(&spool)), (0, (0, 0)));
+        assert_eq!(usage(&spool), (0, 0));
         daemon.take_in();
         assert_eq!(daemon.home.files(), 4, "they may be written still");
         let long_ago = SystemTime::now() - Duration::from_secs(61);

@@ -11,7 +11,7 @@ use becket_engine::mask::Masker;
 use becket_wire::Place;
 use becket_wire::hook_run::RunRow;
 use becket_wire::rpc::EventRow;
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::broadcast;
 use tracing::{error, info, warn};
 
@@ -155,26 +155,25 @@ impl Store {
     /// spool, or else are counted as lost. The rest of the batch is returned as the error.
     pub(crate) fn commit(&mut self, batch: Batch) -> Result<(), Batch> {
         self.check_file();
-        let outcomes = self.write("events", |transaction| {
-            let mut outcomes = Vec::with_capacity(batch.events.len());
-            for (record, _) in &batch.events {
-                outcomes.push(record.insert(transaction)?);
+        let mut written = self.try_write(&batch);
+        if let Err(why) = &written
+            && self.replace_if_damaged(why)
+        {
+            written = self.try_write(&batch);
+        }
+        let outcomes = match written {
+            Ok(outcomes) => outcomes,
+            Err(why) => {
+                error!(%why, "could not write events");
+                for (record, reply) in batch.events {
+                    self.keep_in_spool(&record);
+                    reply();
+                }
+                return Err(Batch {
+                    events: Vec::new(),
+                    ..batch
+                });
             }
-            hook_runs::insert(transaction, &batch.runs)?;
-            sessions::write(transaction, &batch.sessions)?;
-            figures::write(transaction, &batch.figures)?;
-            effort::write(transaction, &batch.efforts)?;
-            Ok(outcomes)
-        });
-        let Some(outcomes) = outcomes else {
-            for (record, reply) in batch.events {
-                self.keep_in_spool(&record);
-                reply();
-            }
-            return Err(Batch {
-                events: Vec::new(),
-                ..batch
-            });
         };
         for ((record, reply), outcome) in batch.events.into_iter().zip(outcomes) {
             reply();
@@ -205,8 +204,10 @@ impl Store {
             apply,
         );
         // Groups that were committed before a failure stay committed.
-        self.counters.taken_in.add(done.new.len() as u64);
-        self.counters.spool_bad.add(done.bad);
+        self.counters.count(|counts| {
+            counts.taken_in += done.new.len() as u64;
+            counts.spool_bad += done.bad;
+        });
         for record in &done.new {
             self.retention.note_written(record.envelope().at);
             self.publish(record);
@@ -274,39 +275,24 @@ impl Store {
         }
     }
 
-    /// Runs `change` in one transaction, and again in a new database if the old one turns out to be damaged. Returns
-    /// none if it fails.
-    fn write<T>(
-        &mut self,
-        what: &str,
-        change: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
-    ) -> Option<T> {
-        let mut written = self.try_write(&change);
-        if let Err(why) = &written
-            && self.replace_if_damaged(why)
-        {
-            written = self.try_write(&change);
-        }
-        written
-            .inspect_err(|why| error!(%why, "could not write {what}"))
-            .ok()
-    }
-
-    fn try_write<T>(
-        &mut self,
-        change: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
-    ) -> rusqlite::Result<T> {
+    fn try_write(&mut self, batch: &Batch) -> rusqlite::Result<Vec<InsertOutcome>> {
         let behavior = TransactionBehavior::Immediate;
         let transaction = self.connection.transaction_with_behavior(behavior)?;
-        let result = change(&transaction)?;
+        let records = batch.events.iter().map(|(record, _)| record);
+        let outcomes = records.map(|record| record.insert(&transaction));
+        let outcomes = outcomes.collect::<rusqlite::Result<_>>()?;
+        hook_runs::insert(&transaction, &batch.runs)?;
+        sessions::write(&transaction, &batch.sessions)?;
+        figures::write(&transaction, &batch.figures)?;
+        effort::write(&transaction, &batch.efforts)?;
         transaction.commit()?;
-        Ok(result)
+        Ok(outcomes)
     }
 
     fn keep_in_spool(&self, record: &EventRecord) {
         let details = SpoolDetails::from_record(record, "the database took nothing");
         match spool::add(&self.place, record.envelope(), &record.payload(), &details) {
-            Ok(()) => self.counters.to_spool.add(1),
+            Ok(()) => self.counters.count(|counts| counts.to_spool += 1),
             Err(why) => {
                 error!(id = %record.id(), %why, "an event is lost: neither database nor spool takes it");
                 // The event of a completion was stored, or counted as lost, before.
@@ -315,7 +301,8 @@ impl Store {
                 {
                     error!(%why, "the lost event could not be counted");
                 }
-                self.counters.runs_lost.add(record.runs.len() as u64);
+                let runs = record.runs.len() as u64;
+                self.counters.count(|counts| counts.runs_lost += runs);
             }
         }
     }
@@ -415,8 +402,8 @@ mod tests {
     use becket_wire::rpc::Source;
     use tokio::sync::broadcast::error::TryRecvError;
 
-    use super::super::fixtures::{Home, decision, details, id, masker, record, rows, run, runs_of};
     use super::super::spool::IntakeChanges;
+    use super::super::tests::{Home, decision, details, id, masker, record, rows, run, runs_of};
     use super::*;
 
     const LIMITS: Limits = Limits {
@@ -489,7 +476,10 @@ mod tests {
         let rows = rows(&home.open());
         assert_eq!(rows.len(), 1, "{rows:?}");
         assert_eq!((rows[0].id, rows[0].took_us), (id(number), Some(5000)));
-        let answer = rows[0].decision.as_ref().map(|decision| &*decision.answer);
+        let answer = rows[0]
+            .decision
+            .as_ref()
+            .map(|decision| decision.answer.as_str());
         assert_eq!((answer, rows[0].source), (Some("deny"), Source::Daemon));
         assert_eq!(runs_of(&home.open()).len(), 2);
     }
@@ -585,7 +575,7 @@ mod tests {
                 take_in(&mut store);
             }
             decide(&mut store, with_decision(1));
-            assert_eq!(counters.to_spool.get(), 1, "the answer goes out");
+            assert_eq!(counters.counts().to_spool, 1, "the answer goes out");
             if !held_too {
                 refuse(&home, false);
             }
@@ -608,7 +598,7 @@ mod tests {
         fs::write(home.place.spool(), "no folder").unwrap();
         keep(&mut store, with_pending_hooks(1));
         decide(&mut store, with_decision(1));
-        assert_eq!(counters.runs_lost.get(), 2);
+        assert_eq!(counters.counts().runs_lost, 2);
         assert_eq!(lost::total(&home.place), 1);
     }
 

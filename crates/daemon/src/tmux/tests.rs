@@ -132,7 +132,7 @@ fn the_states_of_sessions_are_pushed() {
     scene.comes("nothing", || {
         scene.options().is_empty() && scene.text().is_empty()
     });
-    assert_eq!(scene.pusher.failed.tmux_failed.get(), 0);
+    assert_eq!(scene.pusher.failed.counts().tmux_failed, 0);
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn colours_can_be_removed_and_outlive_the_daemon() {
         ..scene.row("b", Display::Error)
     });
     scene.comes("the session has left", || scene.options().is_empty());
-    assert_eq!(scene.pusher.failed.tmux_failed.get(), 0);
+    assert_eq!(scene.pusher.failed.counts().tmux_failed, 0);
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_server_that_hangs_or_is_gone_blocks_no_other() {
     assert_eq!(refused, Err(TmuxError::Hangs(hangs)));
     assert!(waited < Duration::from_secs(20), "{waited:?}");
     assert!(
-        scene.pusher.failed.tmux_failed.get() >= 2,
+        scene.pusher.failed.counts().tmux_failed >= 2,
         "{:?}",
         scene.pusher.failed
     );

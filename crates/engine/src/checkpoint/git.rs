@@ -76,24 +76,14 @@ impl Git {
     pub fn find(folder: &Path) -> Result<Option<Self>, GitError> {
         let program = program::find("git", &program::folders())
             .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "it is not on PATH"))?;
-        match run(
-            &program,
-            folder,
-            None,
-            &["rev-parse", "--show-toplevel"],
-            b"",
-        ) {
+        let args = ["rev-parse", "--show-toplevel"];
+        let none = ["not a git repository", "work tree", "bare repository"];
+        match run(&program, folder, None, &args, b"") {
             Ok(root) => {
                 let root = path(&root);
                 Ok(Some(Self { program, root }))
             }
-            Err(GitError::Failed { why, .. })
-                if ["not a git repository", "work tree", "bare repository"]
-                    .iter()
-                    .any(|none| why.contains(none)) =>
-            {
-                Ok(None)
-            }
+            Err(GitError::Failed { why, .. }) if none.iter().any(|it| why.contains(it)) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -110,7 +100,7 @@ impl Git {
 
     /// Runs git at the root, and returns what it prints.
     pub fn run(&self, args: &[&str]) -> Result<Vec<u8>, GitError> {
-        run(&self.program, &self.root, None, args, b"")
+        self.feed(args, b"")
     }
 
     /// Runs git in a folder below the root, for paths as the user typed them.
@@ -118,13 +108,10 @@ impl Git {
         &self,
         folder: &Path,
         args: &[&str],
-        more: &[&OsStr],
+        paths: &[OsString],
     ) -> Result<Vec<u8>, GitError> {
-        let args: Vec<&OsStr> = args
-            .iter()
-            .map(OsStr::new)
-            .chain(more.iter().copied())
-            .collect();
+        let paths = paths.iter().map(OsString::as_os_str);
+        let args: Vec<&OsStr> = args.iter().map(OsStr::new).chain(paths).collect();
         run(&self.program, folder, None, &args, b"")
     }
 
@@ -157,15 +144,8 @@ impl Git {
     /// Returns the repository's own settings that name filters: programs that git runs on its files.
     pub fn own_filters(&self) -> Result<Vec<String>, GitError> {
         let pattern = r"^filter\..*\.(clean|smudge|process)$";
-        let args = [
-            "config",
-            "--show-scope",
-            "--name-only",
-            "-z",
-            "--get-regexp",
-            pattern,
-        ];
-        let listed = match self.run(&args) {
+        let listed = ["config", "--show-scope", "--name-only", "-z"];
+        let listed = match self.run(&[&listed[..], &["--get-regexp", pattern]].concat()) {
             // Without an error text there is no such setting.
             Err(GitError::Failed { why, .. }) if why.is_empty() => return Ok(Vec::new()),
             listed => listed?,

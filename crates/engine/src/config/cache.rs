@@ -10,7 +10,7 @@ use becket_wire::Place;
 
 use super::{Loader, Snapshot};
 use crate::mask::Masker;
-use crate::thread::ThreadFile;
+use crate::process::ThreadFile;
 
 /// The number of projects in the cache; the least recently used is dropped first.
 const MAX_PROJECTS: usize = 128;

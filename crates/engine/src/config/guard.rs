@@ -6,25 +6,24 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 
 use memchr::memmem::Finder;
-use toml::de::{DeTable, DeValue};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use toml::{Table, Value};
 
-use super::hook::{TableKey, any_text};
-use super::layer::{Level, RawKey, RawTable, Reader, Source, parse_layer};
+use super::key::read_table;
+use super::layer::{Level, RawKey, RawTable, Source, parse_layer};
 use super::merge::{Origin, Setting};
 use super::problem::{Position, Problem, most_similar};
-use super::value::{Form, Value};
+use super::value::Words;
 use crate::guard::act::{Access, Fed};
 use crate::guard::check::Check;
-use crate::guard::glob::{Paths, Words};
+use crate::guard::glob::{self, Paths};
 use crate::guard::rule::{Acts, Command, Flag, Rule, Say, Touches};
 use crate::guard::zone::Zone;
 use crate::matcher::Matcher;
 
 /// The default pack, in the same keys.
 const PACK: &str = include_str!("../guard/pack.toml");
-
-/// The key for a condition that is code. Only the pack has it.
-const CHECK: &str = "check";
 
 const ACCESS: [(&str, Access); 4] = [
     ("read", Access::Read),
@@ -40,119 +39,75 @@ const FED: [(&str, Fed); 4] = [
     ("opaque", Fed::Opaque),
 ];
 
-const FAIL: [(&str, bool); 2] = [("open", false), ("closed", true)];
+pub(super) const FAIL: [(&str, bool); 2] = [("open", false), ("closed", true)];
 
-pub(super) const fn key(name: &'static str, form: Form, about: &'static str) -> TableKey {
-    TableKey { name, form, about }
+// The keys of `[guards.NAME]`, as they are written.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct GuardTable {
+    /// `false` in your own config switches the guard off, in every session
+    enabled: Option<bool>,
+    /// `deny`, `ask` (you are asked), `once` (a second try passes) or `warn` (the model is told); without it, `deny`
+    answer: Option<String>,
+    /// Why, for the model and the log; `{path}` stands for the path
+    reason: Option<String>,
+    /// A safer way, which the model is told
+    instead: Option<String>,
+    /// `closed` denies where the guard cannot be judged; without it, `open`
+    fail: Option<String>,
+    /// The matcher of Claude Code: names of tools, or a regular expression; `Bash` means every tool that runs shell commands; without it, every tool
+    tools: Option<String>,
+    /// The program that a command starts, with the operands it begins with: `git push`; `!` excludes
+    command: Words,
+    /// Globs: one of the arguments matches; `!` excludes
+    args: Words,
+    /// Globs over the variables that are set for it, `RAILS_ENV=test`: one matches; `!` excludes. `-u NAME` is one that is taken out, `-i` stands for all of them (`env -i`)
+    env: Words,
+    /// Flags that are all given, each by its names with bars between them; `!` is one that is not given
+    flags: Words,
+    /// What the program reads: `network`, `text`, `opaque` (cannot be known) or `nothing`
+    fed: Words,
+    /// Whether it runs through sudo or the like
+    elevated: Option<bool>,
+    /// Whether a part of it cannot be known before it runs
+    opaque: Option<bool>,
+    /// Globs of what the call touches: a name at any depth, `~/…`, `/…`, else relative to the project; `!` takes away again
+    paths: Words,
+    /// How it is touched: `read`, `write`, `delete`, `list`; without it, in any way
+    access: Words,
+    /// Where it lies: `vital`, `git`, `device`, `system`, `home`, `project`, `build`, `temp`, `remote`, `unknown`, `elsewhere`
+    zones: Words,
+    /// Whether all below it is touched too
+    recursive: Option<bool>,
+    /// Texts; the guard matches if the command as written contains one of them
+    patterns: Words,
+    /// Texts; the guard matches if the prompt contains one of them. Such a guard judges prompts, not calls
+    prompt: Words,
+    /// Permission modes in which it counts: `default`, `auto`, `bypassPermissions`, …
+    mode: Words,
+    /// Types of agents for which it counts; `main` is the main agent
+    agents: Words,
+    /// A condition that is code. Only the pack has it.
+    #[schemars(skip)]
+    check: Option<String>,
 }
 
-pub const GUARD_KEYS: &[TableKey] = &[
-    key(
-        "enabled",
-        Form::Bool,
-        "`false` in your own config switches the guard off, in every session",
-    ),
-    key(
-        "answer",
-        Form::Text(|_, text| one_of(&Say::NAMES, text).map(drop)),
-        "`deny`, `ask` (you are asked), `once` (a second try passes) or `warn` (the model is told); without it, `deny`",
-    ),
-    key(
-        "reason",
-        Form::Text(any_text),
-        "Why, for the model and the log; `{path}` stands for the path",
-    ),
-    key(
-        "instead",
-        Form::Text(any_text),
-        "A safer way, which the model is told",
-    ),
-    key(
-        "fail",
-        Form::Text(|_, text| one_of(&FAIL, text).map(drop)),
-        "`closed` denies where the guard cannot be judged; without it, `open`",
-    ),
-    key(
-        "tools",
-        Form::Text(|_, text| Matcher::parse(text).map(drop)),
-        "The matcher of Claude Code: names of tools, or a regular expression; `Bash` means every tool that runs shell commands; without it, every tool",
-    ),
-    key(
-        "command",
-        Form::Words(|text| Command::parse(text.trim_start_matches('!')).map(drop)),
-        "The program that a command starts, with the operands it begins with: `git push`; `!` excludes",
-    ),
-    key(
-        "args",
-        Form::Words(filled),
-        "Globs: one of the arguments matches; `!` excludes",
-    ),
-    key(
-        "env",
-        Form::Words(filled),
-        "Globs over the variables that are set for it, `RAILS_ENV=test`: one matches; `!` excludes. `-u NAME` is one that is taken out, `-i` stands for all of them (`env -i`)",
-    ),
-    key(
-        "flags",
-        Form::Words(|text| Flag::parse(text).map(drop)),
-        "Flags that are all given, each by its names with bars between them; `!` is one that is not given",
-    ),
-    key(
-        "fed",
-        Form::Words(|text| one_of(&FED, text).map(drop)),
-        "What the program reads: `network`, `text`, `opaque` (cannot be known) or `nothing`",
-    ),
-    key(
-        "elevated",
-        Form::Bool,
-        "Whether it runs through sudo or the like",
-    ),
-    key(
-        "opaque",
-        Form::Bool,
-        "Whether a part of it cannot be known before it runs",
-    ),
-    key(
-        "paths",
-        Form::Words(|glob| Paths::parse(&[glob.to_owned()]).map(drop)),
-        "Globs of what the call touches: a name at any depth, `~/…`, `/…`, else relative to the project; `!` takes away again",
-    ),
-    key(
-        "access",
-        Form::Words(|text| one_of(&ACCESS, text).map(drop)),
-        "How it is touched: `read`, `write`, `delete`, `list`; without it, in any way",
-    ),
-    key(
-        "zones",
-        Form::Words(|text| one_of(&Zone::NAMES, text).map(drop)),
-        "Where it lies: `vital`, `git`, `device`, `system`, `home`, `project`, `build`, `temp`, `remote`, `unknown`, `elsewhere`",
-    ),
-    key(
-        "recursive",
-        Form::Bool,
-        "Whether all below it is touched too",
-    ),
-    key(
-        "patterns",
-        Form::Words(filled),
-        "Texts; the guard matches if the command as written contains one of them",
-    ),
-    key(
-        "prompt",
-        Form::Words(filled),
-        "Texts; the guard matches if the prompt contains one of them. Such a guard judges prompts, not calls",
-    ),
-    key(
-        "mode",
-        Form::Words(filled),
-        "Permission modes in which it counts: `default`, `auto`, `bypassPermissions`, …",
-    ),
-    key(
-        "agents",
-        Form::Words(filled),
-        "Types of agents for which it counts; `main` is the main agent",
-    ),
-];
+/// Checks keys of a guard.
+pub(super) fn check(table: Table) -> Result<(), String> {
+    let table: GuardTable = read_table(table)?;
+    for words in [
+        &table.args,
+        &table.env,
+        &table.patterns,
+        &table.prompt,
+        &table.mode,
+        &table.agents,
+    ] {
+        words.0.iter().try_for_each(|word| filled(word))?;
+    }
+    table.rule("").map(drop)
+}
 
 pub(super) fn filled(text: &str) -> Result<(), String> {
     if text.trim_start_matches('!').is_empty() {
@@ -169,8 +124,8 @@ pub(super) fn one_of<T: Copy>(names: &[(&str, T)], text: &str) -> Result<T, Stri
     })
 }
 
-fn all_of<T: Copy>(names: &[(&str, T)], texts: &[String]) -> Result<Vec<T>, String> {
-    texts.iter().map(|text| one_of(names, text)).collect()
+fn all_of<T: Copy>(names: &[(&str, T)], texts: &Words) -> Result<Vec<T>, String> {
+    texts.0.iter().map(|text| one_of(names, text)).collect()
 }
 
 /// The guards of a config, and all their keys that a file sets.
@@ -286,7 +241,7 @@ impl Guards {
 
     fn make(&mut self, name: &str, tables: &[&RawTable]) -> Option<Rule> {
         for table in tables.iter().filter(|it| it.level != Level::BuiltIn) {
-            self.note(table, &table.keys);
+            self.settings.extend(table.settings());
         }
         match rule(name, tables) {
             Ok(rule) => Some(rule),
@@ -305,12 +260,12 @@ impl Guards {
         let mut stricter = rule.clone();
         for key in &table.keys {
             match (&*key.name, &key.value) {
-                ("answer", Value::Text(text)) => match one_of(&Say::NAMES, text) {
+                ("answer", Value::String(text)) => match one_of(&Say::NAMES, text) {
                     Ok(say) if say >= rule.say => stricter.say = say,
                     _ => return false,
                 },
-                ("fail", Value::Text(text)) if text == "closed" => stricter.closed = true,
-                ("enabled", Value::Bool(true)) => {}
+                ("fail", Value::String(text)) if text == "closed" => stricter.closed = true,
+                ("enabled", Value::Boolean(true)) => {}
                 _ => return false,
             }
         }
@@ -318,19 +273,8 @@ impl Guards {
             return false;
         }
         *rule = stricter;
-        self.note(table, &table.keys);
+        self.settings.extend(table.settings());
         true
-    }
-
-    fn note(&mut self, table: &RawTable, keys: &[RawKey]) {
-        for key in keys {
-            let setting = Setting {
-                value: key.value.clone(),
-                origin: Origin::of(table, key.at.line),
-            };
-            let path = format!("guards.{}.{}", table.name, key.name);
-            self.settings.insert(path, setting);
-        }
     }
 }
 
@@ -340,64 +284,70 @@ fn rule(id: &str, tables: &[&RawTable]) -> Result<Rule, String> {
     for table in tables {
         keys.extend(table.keys.iter().map(|key| (&*key.name, (*table, key))));
     }
-    let value = |key: &str| keys.get(key).map(|(_, key)| &key.value);
-    let words = |key: &str| value(key).map(Value::words).unwrap_or_default();
-    let text = |key: &str| words(key).into_iter().next();
-    let flag = |key: &str| value(key).and_then(Value::as_bool);
-    let commands = words("command");
-    let (unwanted, wanted): (Vec<&String>, Vec<&String>) =
-        commands.iter().partition(|it| it.starts_with('!'));
-    let off = keys
-        .get("enabled")
-        .filter(|_| flag("enabled") == Some(false));
-    let declared = tables
-        .first()
-        .map_or(Origin::BUILT_IN, |table| match table.level {
-            Level::BuiltIn => Origin::BUILT_IN,
-            _ => table.origin(),
-        });
+    let values = keys.iter();
+    let values = values.map(|(name, (_, key))| ((*name).to_owned(), key.value.clone()));
+    let merged: GuardTable = read_table(values.collect())?;
+    let off = keys.get("enabled");
+    let off = off.filter(|_| merged.enabled == Some(false));
+    let first = tables.first().map(|table| table.origin());
+    let declared = first.filter(|origin| origin.level != Level::BuiltIn);
     let rule = Rule {
-        id: id.to_owned(),
-        say: text("answer").map_or(Ok(Say::Deny), |it| one_of(&Say::NAMES, &it))?,
-        reason: text("reason"),
-        instead: text("instead"),
-        closed: text("fail").map_or(Ok(false), |it| one_of(&FAIL, &it))?,
-        tools: Matcher::parse(&text("tools").unwrap_or_default())?,
-        modes: words("mode"),
-        agents: words("agents"),
-        patterns: words("patterns")
-            .iter()
-            .map(|text| Finder::new(text).into_owned())
-            .collect(),
-        prompt: words("prompt"),
-        acts: Acts {
-            commands: parse_commands(&wanted)?,
-            unwanted_commands: parse_commands(&unwanted)?,
-            args: Words::parse(&words("args")),
-            env: Words::parse(&words("env")),
-            flags: words("flags")
-                .iter()
-                .map(|it| Flag::parse(it))
-                .collect::<Result<_, _>>()?,
-            fed: all_of(&FED, &words("fed"))?,
-            elevated: flag("elevated"),
-            opaque: flag("opaque"),
-        },
-        touches: Touches::new(
-            Paths::parse(&words("paths"))?,
-            &all_of(&ACCESS, &words("access"))?,
-            &all_of(&Zone::NAMES, &words("zones"))?,
-            flag("recursive"),
-        ),
-        check: text(CHECK).map_or(Ok(None), |it| one_of(&Check::NAMES, &it).map(Some))?,
         broken: tables.iter().find_map(|table| table.broken.clone()),
         off: off.map(|(table, key)| Origin::of(table, key.at.line)),
-        declared,
+        declared: declared.unwrap_or(Origin::BUILT_IN),
+        ..merged.rule(id)?
     };
     if judges(&rule) || rule.off.is_some() {
         return Ok(rule);
     }
     Err("has no condition: it would answer every call".to_owned())
+}
+
+impl GuardTable {
+    fn rule(self, id: &str) -> Result<Rule, String> {
+        let commands = self.command.0.iter();
+        let (unwanted, wanted): (Vec<&String>, Vec<&String>) =
+            commands.partition(|it| it.starts_with('!'));
+        let patterns = self.patterns.0.iter();
+        let flags = self.flags.0.iter().map(|flag| Flag::parse(flag));
+        Ok(Rule {
+            id: id.to_owned(),
+            say: one_of(&Say::NAMES, self.answer.as_deref().unwrap_or("deny"))?,
+            reason: self.reason,
+            instead: self.instead,
+            closed: one_of(&FAIL, self.fail.as_deref().unwrap_or("open"))?,
+            tools: Matcher::parse(&self.tools.unwrap_or_default())?,
+            modes: self.mode.0,
+            agents: self.agents.0,
+            patterns: patterns
+                .map(|text| Finder::new(text).into_owned())
+                .collect(),
+            prompt: self.prompt.0,
+            acts: Acts {
+                commands: parse_commands(&wanted)?,
+                unwanted_commands: parse_commands(&unwanted)?,
+                args: glob::Words::parse(&self.args.0),
+                env: glob::Words::parse(&self.env.0),
+                flags: flags.collect::<Result<_, _>>()?,
+                fed: all_of(&FED, &self.fed)?,
+                elevated: self.elevated,
+                opaque: self.opaque,
+            },
+            touches: Touches::new(
+                Paths::parse(&self.paths.0)?,
+                &all_of(&ACCESS, &self.access)?,
+                &all_of(&Zone::NAMES, &self.zones)?,
+                self.recursive,
+            ),
+            check: match self.check {
+                Some(name) => Some(one_of(&Check::NAMES, &name)?),
+                None => None,
+            },
+            broken: None,
+            off: None,
+            declared: Origin::BUILT_IN,
+        })
+    }
 }
 
 fn parse_commands(texts: &[&String]) -> Result<Vec<Command>, String> {
@@ -433,7 +383,7 @@ pub(super) fn closed_in(source: &Source, text: &str) -> Vec<RawTable> {
     let tables = found.into_iter().map(|name| RawTable {
         section: "guards",
         name: name.to_owned(),
-        table: toml::Table::new(),
+        table: Table::new(),
         level: source.level,
         file: Some(source.file.clone()),
         line: 1,
@@ -443,43 +393,6 @@ pub(super) fn closed_in(source: &Source, text: &str) -> Vec<RawTable> {
         broken: Some(format!("{} does not parse", source.file.display())),
     });
     tables.collect()
-}
-
-impl Reader<'_> {
-    /// Takes a guard's table. A faulty one is left out, or denies if it has `fail = "closed"`.
-    pub(super) fn guard(&mut self, mut table: RawTable, keys: &DeTable<'_>) {
-        let errors = self.table_errors.len();
-        self.check_name(&table);
-        let is_pack = table.level == Level::BuiltIn;
-        for (key, given) in keys {
-            let name: &str = key.get_ref();
-            let known = GUARD_KEYS.iter().find(|known| known.name == name);
-            let value = match (known, given.get_ref()) {
-                (Some(known), value) => known.form.read(name, value),
-                (None, DeValue::String(text)) if is_pack && name == CHECK => {
-                    Ok(Value::Text(text.to_string()))
-                }
-                _ => {
-                    let message =
-                        format!("guards.{}.{name} is no key that becket knows", table.name);
-                    let known = GUARD_KEYS.iter().map(|key| key.name);
-                    self.warn_unknown(message, name, key.span(), |name| most_similar(name, known));
-                    continue;
-                }
-            };
-            self.take_key(&mut table, name, value, given.span());
-        }
-        self.check_tools(&table);
-        if let Some(problem) = self.table_errors.get(errors) {
-            let closed = table.table.get("fail").and_then(toml::Value::as_str) == Some("closed");
-            if !closed {
-                return;
-            }
-            table.broken = Some(problem.to_string());
-        }
-        table.keys.sort_by_key(|key| (key.at.line, key.at.column));
-        self.layer.tables.push(table);
-    }
 }
 
 #[cfg(test)]

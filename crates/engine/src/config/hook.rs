@@ -2,18 +2,21 @@
 //! of that name.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use becket_wire::event::EventName;
-use toml::de::{DeTable, DeValue};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer};
+use toml::{Table, Value};
 
-use super::layer::{Level, RawKey, RawTable, Reader};
+use super::guard::{FAIL, one_of};
+use super::key::read_table;
+use super::layer::{Level, RawKey, RawTable};
 use super::merge::{Origin, Setting};
 use super::problem::{Position, Problem, most_similar};
-use super::value::{Form, Value};
+use super::value::{Words, events_schema, program, program_schema, time, time_schema, time_text};
 use crate::hooks::builtin::{BUILT_INS, BuiltIn};
 use crate::hooks::{Action, Hook};
 use crate::matcher::{Matcher, Paths};
@@ -25,6 +28,56 @@ const SPARE: Duration = Duration::from_secs(2);
 
 /// The keys that name a program.
 const NAMING: [&str; 2] = ["run", "command"];
+
+// The keys of `[hooks.NAME]`, as they are written.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct HookTable {
+    /// `false` switches the hook off, in every session
+    enabled: Option<bool>,
+    /// One line for lists; without it, the command
+    description: Option<String>,
+    /// The event, or a list of events, that the hook runs on
+    #[schemars(schema_with = "events_schema")]
+    on: Words,
+    /// The matcher of Claude Code: names of tools, or a regular expression; without it, everything
+    tools: Option<String>,
+    /// Globs of the files that it runs for; `!` excludes
+    paths: Words,
+    /// The command: a list runs as it is, a text runs in sh; not for a built-in
+    #[serde(deserialize_with = "program")]
+    #[schemars(schema_with = "program_schema")]
+    run: Option<Program>,
+    /// How long it may take; without it, as long as Claude Code waits
+    #[serde(deserialize_with = "timeout")]
+    #[schemars(schema_with = "time_schema::<1>")]
+    timeout: Option<Duration>,
+    /// Types of subagents in which it does not run
+    skip_agents: Words,
+    /// It changes the input of the tool: such hooks run first, one after the other
+    rewrites: bool,
+    /// Claude does not wait for it, and its answer is ignored
+    r#async: bool,
+    /// `closed` denies a tool call that the hook could not judge: it was not started, failed or timed out
+    fail: Option<String>,
+}
+
+/// Reads a timeout; `never` is the longest one.
+fn timeout<'de, D: Deserializer<'de>>(given: D) -> Result<Option<Duration>, D::Error> {
+    Ok(Some(time::<1, D>(given)?.unwrap_or(Duration::MAX)))
+}
+
+/// Checks keys of a hook.
+pub(super) fn check(table: Table) -> Result<(), String> {
+    let table: HookTable = read_table(table)?;
+    if table.on.0.iter().any(|event| event.trim().is_empty()) {
+        return Err("expected the name of an event, found nothing".to_owned());
+    }
+    Matcher::parse(table.tools.as_deref().unwrap_or_default())?;
+    Paths::parse(&table.paths.0)?;
+    one_of(&FAIL, table.fail.as_deref().unwrap_or("open")).map(drop)
+}
 
 /// The hooks of a config, and all their keys with their origins.
 #[derive(Debug, Default)]
@@ -137,6 +190,7 @@ struct MergedHook<'a> {
     first: &'a RawTable,
     managed: bool,
     keys: BTreeMap<&'a str, (&'a RawTable, &'a RawKey)>,
+    table: HookTable,
 }
 
 impl<'a> MergedHook<'a> {
@@ -167,13 +221,16 @@ impl<'a> MergedHook<'a> {
             tables = vec![managed];
         }
         let first = *tables.first()?;
-        let mut keys = BTreeMap::new();
+        let mut keys: BTreeMap<&str, (&RawTable, &RawKey)> = BTreeMap::new();
         for table in tables {
             for key in &table.keys {
                 keys.insert(&*key.name, (table, key));
             }
         }
+        let values = keys.iter();
+        let values = values.map(|(name, (_, key))| ((*name).to_owned(), key.value.clone()));
         Some(Self {
+            table: read_table(values.collect()).unwrap_or_default(),
             built_in,
             first,
             managed: managed.is_some(),
@@ -208,11 +265,11 @@ impl<'a> MergedHook<'a> {
             name: name.to_owned(),
             description,
             tools: self.tools(),
-            paths: Paths::parse(&self.words("paths")).unwrap_or_default(),
-            skip_agents: self.words("skip_agents"),
-            rewrites: self.is_set("rewrites"),
-            is_async: self.is_set("async"),
-            fails_closed: self.value("fail") == Some(&Value::Text("closed".to_owned())),
+            paths: Paths::parse(&self.table.paths.0).unwrap_or_default(),
+            skip_agents: self.table.skip_agents.0.clone(),
+            rewrites: self.table.rewrites,
+            is_async: self.table.r#async,
+            fails_closed: self.table.fail.as_deref() == Some("closed"),
             declared: self.first.origin(),
             off: self.off(),
             untrusted,
@@ -234,43 +291,22 @@ impl<'a> MergedHook<'a> {
         })
     }
 
-    fn value(&self, key: &str) -> Option<&'a Value> {
-        self.keys.get(key).map(|(_, key)| &key.value)
-    }
-
-    fn words(&self, key: &str) -> Vec<String> {
-        self.value(key).map(Value::words).unwrap_or_default()
-    }
-
-    fn is_set(&self, key: &str) -> bool {
-        self.value(key) == Some(&Value::Bool(true))
-    }
-
     fn off(&self) -> Option<Origin> {
         let (table, key) = self.keys.get("enabled")?;
-        (key.value == Value::Bool(false)).then(|| Origin::of(table, key.at.line))
+        (key.value.as_bool() == Some(false)).then(|| Origin::of(table, key.at.line))
     }
 
     fn action(&self, name: &str) -> Result<Action, Box<Problem>> {
         if let Some(built_in) = self.built_in {
-            let mut own = toml::Table::new();
-            for key in built_in.keys {
-                if let Some(value) = self
-                    .keys
-                    .get(key)
-                    .and_then(|(table, _)| table.table.get(*key))
-                {
-                    own.insert((*key).to_owned(), value.clone());
-                }
-            }
-            return Ok(Action::BuiltIn(built_in, own));
+            let own = built_in.keys.iter().filter_map(|name| {
+                let (_, key) = self.keys.get(name)?;
+                Some(((*name).to_owned(), key.value.clone()))
+            });
+            return Ok(Action::BuiltIn(built_in, own.collect()));
         }
-        match self.value("run") {
-            Some(Value::List(words)) => Ok(Action::Run(Program::List(words.clone()))),
-            Some(Value::Text(line)) if !line.trim().is_empty() => {
-                Ok(Action::Run(Program::Shell(line.clone())))
-            }
-            _ => {
+        match &self.table.run {
+            Some(program) => Ok(Action::Run(program.clone())),
+            None => {
                 let near = most_similar(name, BUILT_INS.iter().map(|hook| hook.name));
                 let hint = match near {
                     Some(near) => format!("did you mean {near}?"),
@@ -284,7 +320,7 @@ impl<'a> MergedHook<'a> {
 
     fn events(&self, name: &str) -> Result<Vec<EventName>, Box<Problem>> {
         let mut on: Vec<EventName> = Vec::new();
-        for word in self.words("on") {
+        for word in &self.table.on.0 {
             let event = EventName::from(word.trim());
             if !on.contains(&event) {
                 on.push(event);
@@ -301,40 +337,34 @@ impl<'a> MergedHook<'a> {
     }
 
     fn tools(&self) -> Matcher {
-        let text = match (self.value("tools"), self.built_in) {
-            (Some(Value::Text(text)), _) => text,
-            (_, Some(built_in)) => built_in.tools,
-            _ => "",
-        };
-        Matcher::parse(text).unwrap_or_default()
+        let own = self.built_in.map(|built_in| built_in.tools);
+        let text = self.table.tools.as_deref().or(own);
+        Matcher::parse(text.unwrap_or_default()).unwrap_or_default()
     }
 
     fn description(&self, action: &Action) -> String {
-        let said = match (self.value("description"), action) {
-            (Some(Value::Text(text)), _) => text.clone(),
-            (_, Action::BuiltIn(built_in, _)) => built_in.description.to_owned(),
-            (_, Action::Run(program)) => program.to_string(),
+        let said = match (&self.table.description, action) {
+            (Some(text), _) => text.clone(),
+            (None, Action::BuiltIn(built_in, _)) => built_in.description.to_owned(),
+            (None, Action::Run(program)) => program.to_string(),
         };
         said.lines().next().unwrap_or_default().trim().to_owned()
     }
 
     /// Returns the timeout, at most the longest one that its events allow, and a warning if an event cuts it.
     fn timeout(&self, name: &str, on: &[EventName]) -> (Duration, Option<Problem>) {
-        let is_async = self.is_set("async");
+        let is_async = self.table.r#async;
         let longest_time = |event: &EventName| longest_time(event, is_async);
         let most = on.iter().map(longest_time).max().unwrap_or_default();
         let Some((table, key)) = self.keys.get("timeout") else {
             let own = self.built_in.map_or(most, |built_in| built_in.timeout);
             return (own.min(most), None);
         };
-        let said = match &key.value {
-            Value::Span(said) => said.unwrap_or(Duration::MAX),
-            _ => most,
-        };
+        let said = self.table.timeout.unwrap_or(most);
         let least = on.iter().min_by_key(|event| longest_time(event));
         let cut = least.filter(|event| longest_time(event) < said).map(|event| {
-            let room = Value::Span(Some(longest_time(event)));
-            let waits = Value::Span(Some(event.waits()));
+            let room = time_text(longest_time(event));
+            let waits = time_text(event.waits());
             warning(
                 table,
                 &key.at,
@@ -353,20 +383,13 @@ impl<'a> MergedHook<'a> {
             settings.insert(format!("hooks.{name}.{key}"), Setting { value, origin });
         };
         if let Some(built_in) = self.built_in {
-            let on = built_in.on.iter().map(|event| event.as_str().to_owned());
-            put("on", Value::List(on.collect()), Origin::BUILT_IN);
-            put(
-                "tools",
-                Value::Text(built_in.tools.to_owned()),
-                Origin::BUILT_IN,
-            );
-            put(
-                "timeout",
-                Value::Span(Some(built_in.timeout)),
-                Origin::BUILT_IN,
-            );
+            let on = built_in.on.iter().map(|event| event.as_str().into());
+            let timeout = time_text(built_in.timeout);
+            put("on", Value::Array(on.collect()), Origin::BUILT_IN);
+            put("tools", built_in.tools.into(), Origin::BUILT_IN);
+            put("timeout", timeout.into(), Origin::BUILT_IN);
         }
-        put("enabled", Value::Bool(true), self.first.origin());
+        put("enabled", Value::Boolean(true), self.first.origin());
         for (key, (table, raw)) in &self.keys {
             put(key, raw.value.clone(), Origin::of(table, raw.at.line));
         }
@@ -383,237 +406,14 @@ fn warning(table: &RawTable, at: &Position, message: String) -> Problem {
     table.locate(Problem::warning("", message), at)
 }
 
-/// One key of the tables of a section.
-#[derive(Debug)]
-pub struct TableKey {
-    pub name: &'static str,
-    pub form: Form,
-    pub about: &'static str,
-}
-
-pub const HOOK_KEYS: &[TableKey] = &[
-    TableKey {
-        name: "enabled",
-        form: Form::Bool,
-        about: "`false` switches the hook off, in every session",
-    },
-    TableKey {
-        name: "description",
-        form: Form::Text(any_text),
-        about: "One line for lists; without it, the command",
-    },
-    TableKey {
-        name: "on",
-        form: Form::Words(|event| match event.trim() {
-            "" => Err("expected the name of an event, found nothing".to_owned()),
-            _ => Ok(()),
-        }),
-        about: "The event, or a list of events, that the hook runs on",
-    },
-    TableKey {
-        name: "tools",
-        form: Form::Text(|_, text| Matcher::parse(text).map(drop)),
-        about: "The matcher of Claude Code: names of tools, or a regular expression; without it, everything",
-    },
-    TableKey {
-        name: "paths",
-        form: Form::Words(|glob| Paths::parse(&[glob.to_owned()]).map(drop)),
-        about: "Globs of the files that it runs for; `!` excludes",
-    },
-    TableKey {
-        name: "run",
-        form: Form::Program,
-        about: "The command: a list runs as it is, a text runs in sh; not for a built-in",
-    },
-    TableKey {
-        name: "timeout",
-        form: Form::Span {
-            min: Duration::from_millis(1),
-        },
-        about: "How long it may take; without it, as long as Claude Code waits",
-    },
-    TableKey {
-        name: "skip_agents",
-        form: Form::Words(|_| Ok(())),
-        about: "Types of subagents in which it does not run",
-    },
-    TableKey {
-        name: "rewrites",
-        form: Form::Bool,
-        about: "It changes the input of the tool: such hooks run first, one after the other",
-    },
-    TableKey {
-        name: "async",
-        form: Form::Bool,
-        about: "Claude does not wait for it, and its answer is ignored",
-    },
-    TableKey {
-        name: "fail",
-        form: Form::Text(|_, text| match text {
-            "open" | "closed" => Ok(()),
-            _ => Err(format!("expected \"open\" or \"closed\", found {text:?}")),
-        }),
-        about: "`closed` denies a tool call that the hook could not judge: it was not started, failed or timed out",
-    },
-];
-
-pub(super) fn any_text(_: &str, _: &str) -> Result<(), String> {
-    Ok(())
-}
-
-impl TableKey {
-    /// Finds the key of a hook.
-    pub fn find(name: &str) -> Option<&'static Self> {
-        HOOK_KEYS.iter().find(|key| key.name == name)
-    }
-}
-
-/// Returns the known key that is most similar to an unknown one.
-pub(super) fn nearest_key(name: &str, built_in: Option<&'static BuiltIn>) -> Option<&'static str> {
-    let own = built_in.map_or(&[][..], |hook| hook.keys);
-    let known = HOOK_KEYS.iter().map(|key| key.name);
-    most_similar(name, known.chain(own.iter().copied()))
-}
-
 /// The longest name.
-const LONGEST_NAME: usize = 64;
-
-/// The hint for a `~` in a list.
-const EXPANDED: &str = "write the whole path, or a text, which sh runs";
+pub(super) const LONGEST_NAME: usize = 64;
 
 /// Returns true if `name` is a valid name for a hook, which becomes a part of paths, of commands and of lists.
 pub fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name.len() <= LONGEST_NAME
         && (name.chars()).all(|c| matches!(c, 'a'..='z' | '0'..='9' | '-' | '_' | '.'))
-}
-
-impl Reader<'_> {
-    /// Takes a hook's table. A faulty one is left out.
-    pub(super) fn hook(&mut self, mut table: RawTable, keys: &DeTable<'_>) {
-        let errors = self.table_errors.len();
-        self.check_name(&table);
-        let built_in = BuiltIn::find(&table.name);
-        for (key, given) in keys {
-            let name: &str = key.get_ref();
-            let path = format!("hooks.{}.{name}", table.name);
-            let own = built_in.is_some_and(|hook| hook.keys.contains(&name));
-            let value = match TableKey::find(name) {
-                _ if own => Ok(as_written(given.get_ref())),
-                Some(TableKey { name: "run", .. }) if built_in.is_some() => {
-                    Err("this hook is a built-in; use `command`".to_owned())
-                }
-                Some(known) => known.form.read(&path, given.get_ref()),
-                None => {
-                    let message = format!("unknown key {path}");
-                    self.warn_unknown(message, name, key.span(), |name| {
-                        nearest_key(name, built_in)
-                    });
-                    continue;
-                }
-            };
-            if let Ok(value) = &value {
-                if let Some(word) = unexpanded(name, value) {
-                    let message = format!("{path}: {word:?} is not expanded in a list");
-                    let problem = self.problem(message, given.span());
-                    self.table_errors
-                        .push(problem.hint(Some(EXPANDED.to_owned())));
-                    continue;
-                }
-                if name == "on" {
-                    self.events(&path, value, given.span());
-                }
-            }
-            self.take_key(&mut table, name, value, given.span());
-        }
-        self.check_tools(&table);
-        if self.table_errors.len() == errors {
-            table.keys.sort_by_key(|key| (key.at.line, key.at.column));
-            self.layer.tables.push(table);
-        }
-    }
-
-    /// Reports a name that is invalid for a hook or a guard.
-    pub(super) fn check_name(&mut self, table: &RawTable) {
-        if !is_name(&table.name) {
-            let what = table.section.trim_end_matches('s');
-            let message = format!("{:?} cannot be the name of a {what}", table.name);
-            let hint = format!("a-z, 0-9, - _ and . only, at most {LONGEST_NAME} of them");
-            let problem = self.problem(message, 0..0).at_position(table.at.clone());
-            self.table_errors.push(problem.hint(Some(hint)));
-        }
-    }
-
-    /// Takes one key of a table, or its error.
-    pub(super) fn take_key(
-        &mut self,
-        table: &mut RawTable,
-        name: &str,
-        value: Result<Value, String>,
-        at: Range<usize>,
-    ) {
-        match value {
-            Ok(value) => table.keys.push(RawKey {
-                name: name.to_owned(),
-                value,
-                at: self.position(at),
-            }),
-            Err(why) => {
-                let path = format!("{}.{}.{name}", table.section, table.name);
-                let problem = self.problem(format!("{path}: {why}"), at);
-                self.table_errors.push(problem);
-            }
-        }
-    }
-
-    /// Warns of unknown events. They are no error, because Claude Code adds events every few weeks.
-    fn events(&mut self, path: &str, value: &Value, at: Range<usize>) {
-        for name in value.words() {
-            let event = EventName::from(&*name);
-            if matches!(event, EventName::Other(_)) {
-                let known = EventName::ALL.iter().map(EventName::as_str);
-                let message = format!("{path}: unknown event {name}");
-                self.warn_unknown(message, &name, at.clone(), |name| most_similar(name, known));
-            } else if !event.is_registered() {
-                let message =
-                    format!("{path}: becket is not registered for {name}, so nothing runs on it");
-                self.warn(message, None, at.clone());
-            }
-        }
-    }
-}
-
-/// Finds a word of a program that looks like a path in the home and is none: only a shell expands `~`.
-fn unexpanded(key: &str, value: &Value) -> Option<String> {
-    match (key, value) {
-        ("run" | "command", Value::List(words)) => {
-            let program = Program::List(words.clone());
-            program.unexpanded().map(str::to_owned)
-        }
-        _ => None,
-    }
-}
-
-/// Returns the value of a built-in's own key, as far as one line can show it.
-fn as_written(value: &DeValue<'_>) -> Value {
-    match value {
-        DeValue::Boolean(value) => Value::Bool(*value),
-        DeValue::String(text) => Value::Text(text.to_string()),
-        DeValue::Integer(number) => match number.as_str().parse() {
-            Ok(number) => Value::Number(number),
-            Err(_) => Value::Text(number.as_str().to_owned()),
-        },
-        DeValue::Array(words) => {
-            let texts: Option<Vec<String>> = words
-                .iter()
-                .map(|word| word.get_ref().as_str().map(str::to_owned))
-                .collect();
-            texts.map_or(Value::Text("[…]".to_owned()), Value::List)
-        }
-        DeValue::Float(number) => Value::Text(number.as_str().to_owned()),
-        DeValue::Datetime(moment) => Value::Text(moment.to_string()),
-        DeValue::Table(_) => Value::Text("{…}".to_owned()),
-    }
 }
 
 #[cfg(test)]

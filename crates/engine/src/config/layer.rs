@@ -6,19 +6,24 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use becket_wire::event::EventName;
-use toml::de::{DeTable, DeValue};
+use serde::Deserialize;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
+use toml::{Spanned, Value};
 
-use super::key::{Key, RAW, nearest};
-use super::problem::{ConfigError, Lines, Position, Problem, Severity};
-use super::value::Value;
+use super::hook::{LONGEST_NAME, is_name};
+use super::key::{Key, RAW, join, nearest};
+use super::problem::{ConfigError, Lines, Position, Problem, Severity, most_similar};
+use super::value::words;
+use crate::hooks::builtin::BuiltIn;
 use crate::matcher::Matcher;
+use crate::process::Program;
 
 /// The most tables that one file may have, and the most problems that are reported. A stranger's file is read
 /// too, to list its hooks.
 const MOST_TABLES: usize = 256;
 const MOST_PROBLEMS: usize = 100;
 /// The longest unknown name for which a similar known one is searched.
-const LONGEST_NAME: usize = 100;
+const LONGEST_UNKNOWN: usize = 100;
 
 /// The level of a layer. A higher one wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -176,34 +181,34 @@ pub fn parse_layer(source: &Source, text: &str) -> Result<Layer, ConfigError> {
     Err(ConfigError { problems, rest })
 }
 
-pub(super) struct Reader<'a> {
+struct Reader<'a> {
     source: &'a Source,
     lines: Lines<'a>,
-    pub(super) layer: Layer,
+    layer: Layer,
     errors: Vec<Problem>,
     /// The errors in hooks, guards and skills. Each leaves out its own table only.
-    pub(super) table_errors: Vec<Problem>,
+    table_errors: Vec<Problem>,
 }
 
 impl Reader<'_> {
     fn table(&mut self, prefix: &str, table: &DeTable<'_>) {
         for (name, value) in table {
-            let path = match prefix {
-                "" => name.get_ref().to_string(),
-                _ => format!("{prefix}.{}", name.get_ref()),
-            };
+            let path = join(prefix, name.get_ref());
             let raw = RAW.into_iter().find(|section| *section == path);
             match (raw, value.get_ref()) {
                 (Some(section), DeValue::Table(tables)) => self.raw(section, tables),
                 (None, DeValue::Table(inner)) if Key::is_section(&path) => self.table(&path, inner),
-                (None, given) if !Key::is_section(&path) => match Key::find(&path) {
-                    Some(key) => self.value(key, &path, given, name.span(), value.span()),
-                    None => self.unknown(&path, name.span()),
-                },
-                _ => {
+                _ if Key::is_section(&path) => {
                     let message = format!("{path} is a section: expected a table [{path}]");
                     self.error(message, value.span());
                 }
+                _ => match Key::find(&path) {
+                    Some(key) => self.value(key, &path, value, name.span()),
+                    None => {
+                        let message = format!("unknown key {path}");
+                        self.warn_unknown(message, &path, name.span(), nearest);
+                    }
+                },
             }
         }
     }
@@ -212,29 +217,26 @@ impl Reader<'_> {
         &mut self,
         key: &'static Key,
         path: &str,
-        given: &DeValue<'_>,
+        given: &Spanned<DeValue<'_>>,
         name_at: Range<usize>,
-        value_at: Range<usize>,
     ) {
-        let value = match key.form.read(key.name_in(path), given) {
+        let value = match read(key, key.name_in(path), given) {
             Ok(value) => value,
             Err(why) => {
-                self.error(format!("{path}: {why}"), value_at);
+                self.error(format!("{path}: {why}"), given.span());
                 return;
             }
         };
-        let level = self.source.level;
-        if !key.is_open_to(level) {
+        if !key.is_open_to(self.source.level) {
             let message = format!("{path} cannot be set by a project: ignored");
             let hint = "set it in the user's config".to_owned();
             self.warn(message, Some(hint), name_at);
             return;
         }
-        let line = Some(self.line(&name_at));
         self.layer.entries.push(Entry {
             path: path.to_owned(),
             value,
-            line,
+            line: Some(self.lines.line(name_at.start)),
             variable: None,
         });
     }
@@ -260,32 +262,129 @@ impl Reader<'_> {
                 self.error(message, value.span());
                 continue;
             };
-            let table: Option<toml::Table> =
-                serde::Deserialize::deserialize(toml::de::ValueDeserializer::from(value.clone()))
-                    .ok();
+            let table = plain(value).ok().and_then(|table| table.try_into().ok());
+            let at = self.lines.position(name.span());
             let table = RawTable {
                 section,
                 name: name.get_ref().to_string(),
                 table: table.unwrap_or_default(),
                 level: self.source.level,
                 file: Some(self.source.file.clone()),
-                line: self.line(&name.span()),
-                at: self.position(name.span()),
+                line: at.line,
+                at,
                 keys: Vec::new(),
                 last_good: false,
                 broken: None,
             };
-            match section {
-                "hooks" => self.hook(table, keys),
-                "skills" => self.skill(table, keys),
-                _ => self.guard(table, keys),
+            self.raw_table(table, keys);
+        }
+    }
+
+    /// Takes the table of a hook, guard or skill. A faulty one is left out, but a guard with `fail = "closed"`
+    /// denies.
+    fn raw_table(&mut self, mut table: RawTable, keys: &DeTable<'_>) {
+        let errors = self.table_errors.len();
+        if !is_name(&table.name) {
+            let what = table.section.trim_end_matches('s');
+            let message = format!("{:?} cannot be the name of a {what}", table.name);
+            let hint = format!("a-z, 0-9, - _ and . only, at most {LONGEST_NAME} of them");
+            let problem = self.problem(message, 0..0).at_position(table.at.clone());
+            self.table_errors.push(problem.hint(Some(hint)));
+        }
+        let pattern = join(table.section, "*");
+        self.keys(&mut table, "", &pattern, keys);
+        self.check_tools(&table);
+        if let Some(problem) = self.table_errors.get(errors) {
+            let fail = table.table.get("fail").and_then(Value::as_str);
+            if table.section != "guards" || fail != Some("closed") {
+                return;
+            }
+            table.broken = Some(problem.to_string());
+        }
+        table.keys.sort_by_key(|key| (key.at.line, key.at.column));
+        self.layer.tables.push(table);
+    }
+
+    /// Takes the keys of a table, or of a table in it. `pattern` is the name of that table in the list of keys.
+    fn keys(&mut self, table: &mut RawTable, prefix: &str, pattern: &str, keys: &DeTable<'_>) {
+        let built_in = BuiltIn::find(&table.name).filter(|_| table.section == "hooks");
+        for (key, given) in keys {
+            let name = format!("{prefix}{}", key.get_ref());
+            let path = format!("{}.{}.{name}", table.section, table.name);
+            let key_pattern = [key.get_ref(), "*"].map(|name| join(pattern, name));
+            let section = key_pattern.iter().find(|it| Key::is_section(it));
+            let is_own = match built_in {
+                Some(built_in) => built_in.keys.contains(&&*name),
+                None => table.level == Level::BuiltIn && name == "check",
+            };
+            let value = match (section, given.get_ref()) {
+                _ if is_own => plain(given),
+                (Some(section), DeValue::Table(inner)) if is_name(key.get_ref()) => {
+                    self.keys(table, &format!("{name}."), section, inner);
+                    continue;
+                }
+                (Some(_), DeValue::Table(_)) => Err("this is not a valid name".to_owned()),
+                (Some(_), _) => Err(format!("expected a table [{path}]")),
+                (None, _) => match Key::find(&key_pattern[0]) {
+                    Some(_) if built_in.is_some() && name == "run" => {
+                        Err("this hook is a built-in; use `command`".to_owned())
+                    }
+                    Some(known) => read(known, &name, given),
+                    None => {
+                        let own = built_in.map_or(&[][..], |hook| hook.keys);
+                        let known = Key::names_in(pattern).chain(own.iter().copied());
+                        let message = format!("unknown key {path}");
+                        self.warn_unknown(message, key.get_ref(), key.span(), |name| {
+                            most_similar(name, known)
+                        });
+                        continue;
+                    }
+                },
+            };
+            match value {
+                Ok(value) => self.take_key(table, name, value, given.span()),
+                Err(why) => {
+                    let problem = self.problem(format!("{path}: {why}"), given.span());
+                    self.table_errors.push(problem);
+                }
             }
         }
     }
 
-    fn unknown(&mut self, path: &str, at: Range<usize>) {
-        let message = format!("unknown key {path}");
-        self.warn_unknown(message, path, at, nearest);
+    fn take_key(&mut self, table: &mut RawTable, name: String, value: Value, at: Range<usize>) {
+        let path = format!("{}.{}.{name}", table.section, table.name);
+        match (table.section, &*name) {
+            ("hooks", "run" | "command") if value.is_array() => {
+                let program = Program::List(words(&value));
+                if let Some(word) = program.unexpanded() {
+                    let message = format!("{path}: {word:?} is not expanded in a list");
+                    let hint = "write the whole path, or a text, which sh runs".to_owned();
+                    let problem = self.problem(message, at).hint(Some(hint));
+                    self.table_errors.push(problem);
+                    return;
+                }
+            }
+            ("hooks", "on") => self.events(&path, &value, &at),
+            _ => {}
+        }
+        let at = self.lines.position(at);
+        table.keys.push(RawKey { name, value, at });
+    }
+
+    /// Warns of unknown events. They are no error, because Claude Code adds events every few weeks.
+    fn events(&mut self, path: &str, value: &Value, at: &Range<usize>) {
+        for name in words(value) {
+            let event = EventName::from(&*name);
+            if matches!(event, EventName::Other(_)) {
+                let known = EventName::ALL.iter().map(EventName::as_str);
+                let message = format!("{path}: unknown event {name}");
+                self.warn_unknown(message, &name, at.clone(), |name| most_similar(name, known));
+            } else if !event.is_registered() {
+                let message =
+                    format!("{path}: becket is not registered for {name}, so nothing runs on it");
+                self.warn(message, None, at.clone());
+            }
+        }
     }
 
     fn syntax(&mut self, error: &toml::de::Error) {
@@ -301,21 +400,21 @@ impl Reader<'_> {
     }
 
     /// Warns of an unknown name. Long names get no suggestion, because the search takes time.
-    pub(super) fn warn_unknown(
+    fn warn_unknown(
         &mut self,
         message: String,
         name: &str,
         at: Range<usize>,
         nearest: impl FnOnce(&str) -> Option<&'static str>,
     ) {
-        let tells = self.layer.warnings.len() < MOST_PROBLEMS && name.len() <= LONGEST_NAME;
+        let tells = self.layer.warnings.len() < MOST_PROBLEMS && name.len() <= LONGEST_UNKNOWN;
         let hint = tells.then(|| nearest(name)).flatten();
         let hint = hint.map(|known| format!("did you mean {known}?"));
         self.warn(message, hint, at);
     }
 
-    pub(super) fn warn(&mut self, message: String, hint: Option<String>, at: Range<usize>) {
-        let at = self.position(at);
+    fn warn(&mut self, message: String, hint: Option<String>, at: Range<usize>) {
+        let at = self.lines.position(at);
         self.warn_at(message, hint, at);
     }
 
@@ -328,14 +427,14 @@ impl Reader<'_> {
     }
 
     /// Warns of a matcher that misspells the case of a tool's name, and so never matches.
-    pub(super) fn check_tools(&mut self, table: &RawTable) {
+    fn check_tools(&mut self, table: &RawTable) {
         let key = |name: &str| table.keys.iter().find(|key| key.name == name);
-        let on = key("on").map(|on| on.value.words()).unwrap_or_default();
+        let on = key("on").map(|on| words(&on.value)).unwrap_or_default();
         let concerns_tools = on.is_empty() || on.iter().any(|event| is_of_tools(event));
         let Some(tools) = key("tools").filter(|_| concerns_tools) else {
             return;
         };
-        let text = tools.value.words().join("");
+        let text = words(&tools.value).join("");
         let Some((word, tool)) = Matcher::miswritten(&text) else {
             return;
         };
@@ -345,19 +444,24 @@ impl Reader<'_> {
         self.warn_at(message, Some(format!("did you mean {tool}?")), at);
     }
 
-    pub(super) fn problem(&self, message: String, at: Range<usize>) -> Problem {
+    fn problem(&self, message: String, at: Range<usize>) -> Problem {
         Problem::error("", message)
             .in_file(&self.source.file)
-            .at_position(self.position(at))
+            .at_position(self.lines.position(at))
     }
+}
 
-    pub(super) fn position(&self, at: Range<usize>) -> Position {
-        self.lines.position(at)
-    }
+/// Reads a value of a file, and checks it.
+fn read(key: &Key, name: &str, given: &Spanned<DeValue<'_>>) -> Result<Value, String> {
+    let value = plain(given)?;
+    key.check(name, &value)?;
+    Ok(value)
+}
 
-    fn line(&self, at: &Range<usize>) -> usize {
-        self.lines.line(at.start)
-    }
+/// Returns a value without its position.
+fn plain(given: &Spanned<DeValue<'_>>) -> Result<Value, String> {
+    let value = Value::deserialize(ValueDeserializer::from(given.clone()));
+    value.map_err(|error| error.message().to_owned())
 }
 
 /// Returns true if the matcher of an event is compared with the name of a tool.

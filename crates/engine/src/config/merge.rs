@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use toml::{Table, Value};
+
 use super::Config;
-use super::key::{KEYS, Key};
+use super::key::{KEYS, Key, read_table};
 use super::layer::{Entry, Layer, Level, RawTable};
 use super::problem::Problem;
-use super::value::Value;
 
 /// The config in force, and the origins of its values.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,10 +22,18 @@ pub struct Effective {
 }
 
 /// One value in force, and its origin.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Setting {
     pub value: Value,
     pub origin: Origin,
+}
+
+impl Setting {
+    /// Returns the value as people read it: a text without quotes.
+    pub fn text(&self) -> String {
+        let text = self.value.as_str().map(str::to_owned);
+        text.unwrap_or_else(|| self.value.to_string())
+    }
 }
 
 /// The origin of a value.
@@ -64,6 +73,18 @@ impl RawTable {
     pub fn origin(&self) -> Origin {
         Origin::of(self, self.line)
     }
+
+    /// Returns its keys with their full names.
+    pub(super) fn settings(&self) -> impl Iterator<Item = (String, Setting)> {
+        self.keys.iter().map(|key| {
+            let setting = Setting {
+                value: key.value.clone(),
+                origin: Origin::of(self, key.at.line),
+            };
+            let path = format!("{}.{}.{}", self.section, self.name, key.name);
+            (path, setting)
+        })
+    }
 }
 
 impl fmt::Display for Origin {
@@ -100,19 +121,29 @@ pub fn merge<'a>(layers: impl IntoIterator<Item = &'a Layer>) -> Effective {
             effective.take_table(layer, table);
         }
     }
+    let mut values = Table::new();
     for (path, setting) in &effective.settings {
         if let Some(key) = Key::find(path) {
-            key.put(&mut effective.config, path, &setting.value);
+            key.put(&mut values, path, setting.value.clone());
         }
     }
+    let tables = effective.config;
+    let config: Config = read_table(values)
+        .unwrap_or_else(|error| unreachable!("each value was checked alone: {error}"));
+    effective.config = Config {
+        hooks: tables.hooks,
+        guards: tables.guards,
+        skills: tables.skills,
+        ..config
+    };
     effective
 }
 
 fn defaults() -> BTreeMap<String, Setting> {
     let defaults = KEYS.iter().filter_map(|key| {
-        let value = key.form.read_text(key.path, key.default?).ok()?;
+        let value = key.default.clone()?;
         let origin = Origin::BUILT_IN;
-        Some((key.path.to_owned(), Setting { value, origin }))
+        Some((key.path.clone(), Setting { value, origin }))
     });
     defaults.collect()
 }
@@ -142,12 +173,9 @@ impl Effective {
         if in_force == Some(&entry.value) && layer.level.is_foreign() {
             return;
         }
-        let tightens = Key::find(&entry.path).and_then(|key| key.tightens);
-        let is_stricter = match (tightens, in_force) {
-            (Some(tightens), Some(in_force)) => tightens(in_force, &entry.value),
-            _ => false,
-        };
-        if layer.level.is_foreign() && !is_stricter {
+        let key = Key::find(&entry.path);
+        let tightens = key.and_then(|key| key.tightens(in_force, &entry.value));
+        if layer.level.is_foreign() && tightens != Some(true) {
             let (path, level) = (&entry.path, layer.level);
             let problem = match tightens {
                 Some(_) => {

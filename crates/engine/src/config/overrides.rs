@@ -5,15 +5,11 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use becket_wire::text::is_hidden;
-use serde::Deserialize;
-use toml::Spanned;
-use toml::de::{DeValue, ValueDeserializer};
+use toml::{Table, Value};
 
-use super::hook::{TableKey, nearest_key};
-use super::key::{KEYS, Key, nearest};
+use super::key::{KEYS, Key, nearest, parse_value};
 use super::layer::{Entry, Layer, Level, RawTable, Source, parse_layer};
-use super::problem::{Problem, Severity, similar};
-use super::value::{Form, Value};
+use super::problem::{Problem, Severity, most_similar, similar};
 use crate::hooks::builtin::BuiltIn;
 
 /// The prefix of becket's variables.
@@ -70,20 +66,21 @@ pub fn parse_variables<'a>(
         let Some(key) = VARIABLES.get(variable) else {
             continue;
         };
-        let value = match key.form.read_text(key.path, text) {
-            Ok(value) => Some(value),
-            Err(why) => {
-                errors.push(Problem::error(variable, clean(&why)));
-                // Masking is the safe reading of a value that cannot be read.
-                (key.path == MASKS).then_some(Value::Bool(true))
+        let mut value = key.value_of(text);
+        if let Err(why) = key.check(&key.path, &value) {
+            errors.push(Problem::error(variable, clean(&why)));
+            if key.path != MASKS {
+                continue;
             }
-        };
-        layer.entries.extend(value.map(|value| Entry {
-            path: key.path.to_owned(),
+            // Masking is the safe reading of a value that cannot be read.
+            value = Value::Boolean(true);
+        }
+        layer.entries.push(Entry {
+            path: key.path.clone(),
             value,
             line: None,
             variable: Some(variable.to_owned()),
-        }));
+        });
     }
     (layer, errors)
 }
@@ -103,7 +100,7 @@ pub fn parse_pairs<'a>(
 ) -> (Layer, Vec<Problem>) {
     let mut layer = Layer::new(Level::CommandLine, None);
     let mut errors = Vec::new();
-    let mut hooks = toml::Table::new();
+    let mut hooks = Table::new();
     for (path, text) in pairs {
         let taken = match path.split_once('.') {
             Some(("hooks", of_a_hook)) => take_hook(&mut hooks, of_a_hook, text),
@@ -143,16 +140,17 @@ fn section(path: &str) -> Problem {
     wrong(format!("{path} is a section: it is set key by key")).hint(Some(hint))
 }
 
-/// Refuses an incomplete list, which a shell would run as a program called `[`.
-fn check_list(path: &str, form: Form, text: &str) -> Result<(), Box<Problem>> {
-    let text = text.trim();
-    let is_test = (text.starts_with("[ ") || text.starts_with("[[ ")) && text.contains(" ]");
-    let is_half = text.starts_with('[') && !is_test && DeValue::parse(text).is_err();
-    if !matches!(form, Form::Program) || !is_half {
-        return Ok(());
+/// Reads the text of a key. An incomplete list is refused, because a shell would run it as a program called `[`.
+fn value_of(key: &Key, path: &str, text: &str) -> Result<Value, Box<Problem>> {
+    let value = key.value_of(text);
+    let line = text.trim();
+    let is_test = (line.starts_with("[ ") || line.starts_with("[[ ")) && line.contains(" ]");
+    let is_half = line.starts_with('[') && !is_test && value.is_str();
+    if !key.is_program() || !is_half {
+        return Ok(value);
     }
     let hint = r#"["a program", "and its arguments"], quoted for your shell"#;
-    let problem = wrong(format!("{path}: {text} is not a complete list"));
+    let problem = wrong(format!("{path}: {line} is not a complete list"));
     Err(Box::new(problem.hint(Some(hint.to_owned()))))
 }
 
@@ -161,16 +159,12 @@ fn take(layer: &mut Layer, path: &str, text: &str) -> Result<(), Box<Problem>> {
         Some(near) if near == path => Box::new(section(path)),
         near => Box::new(unknown(path, near)),
     })?;
-    check_list(path, key.form, text)?;
-    let name = key.name_in(path);
-    let list = DeValue::parse(text).ok().map(Spanned::into_inner);
-    let value = match (&key.form, list) {
-        (Form::Program, Some(list @ DeValue::Array(_))) => key.form.read(name, &list),
-        _ => key.form.read_text(name, text),
-    };
+    let value = value_of(key, path, text)?;
+    key.check(key.name_in(path), &value)
+        .map_err(|why| Box::new(wrong(format!("{path}: {why}"))))?;
     layer.entries.push(Entry {
         path: path.to_owned(),
-        value: value.map_err(|why| Box::new(wrong(format!("{path}: {why}"))))?,
+        value,
         line: None,
         variable: None,
     });
@@ -178,51 +172,34 @@ fn take(layer: &mut Layer, path: &str, text: &str) -> Result<(), Box<Problem>> {
 }
 
 /// Puts one key of a hook into its table, as in a file.
-fn take_hook(hooks: &mut toml::Table, path: &str, text: &str) -> Result<(), Box<Problem>> {
+fn take_hook(hooks: &mut Table, path: &str, text: &str) -> Result<(), Box<Problem>> {
     // A hook's name may have dots in it, a key has none.
     let Some((name, key)) = path.rsplit_once('.') else {
         let hint = format!("hooks.{path}.enabled=false");
         let problem = wrong(format!("hooks.{path}: a hook is set key by key"));
         return Err(Box::new(problem.hint(Some(hint))));
     };
-    let built_in = BuiltIn::find(name);
-    let own = built_in.is_some_and(|hook| hook.keys.contains(&key));
-    let known = TableKey::find(key).filter(|_| !own);
-    if known.is_none() && !own {
-        let near = nearest_key(key, built_in).map(|near| format!("hooks.{name}.{near}"));
-        let problem = unknown(&format!("hooks.{path}"), near.as_deref());
-        return Err(Box::new(problem));
-    }
-    if let Some(known) = known {
-        check_list(&format!("hooks.{path}"), known.form, text)?;
-    }
-    let hook = hooks
-        .entry(name)
-        .or_insert_with(|| toml::Value::Table(toml::Table::new()));
-    if let Some(hook) = hook.as_table_mut() {
-        hook.insert(key.to_owned(), as_written(known.map(|key| key.form), text));
+    let own = BuiltIn::find(name).map_or(&[][..], |hook| hook.keys);
+    let value = match Key::find(&format!("hooks.*.{key}")) {
+        _ if own.contains(&key) => parse_value(text).unwrap_or_else(|| text.into()),
+        Some(known) => value_of(known, &format!("hooks.{path}"), text)?,
+        None => {
+            let known = Key::names_in("hooks.*").chain(own.iter().copied());
+            let near = most_similar(key, known).map(|near| format!("hooks.{name}.{near}"));
+            let problem = unknown(&format!("hooks.{path}"), near.as_deref());
+            return Err(Box::new(problem));
+        }
+    };
+    let hook = hooks.entry(name).or_insert_with(|| Table::new().into());
+    if let Value::Table(hook) = hook {
+        hook.insert(key.to_owned(), value);
     }
     Ok(())
 }
 
-/// Returns the value as in a file: a text, unless the key takes another form and the text has it. The own keys
-/// of a built-in have no form, and take any value.
-fn as_written(form: Option<Form>, text: &str) -> toml::Value {
-    let value = ValueDeserializer::parse(text).ok();
-    let value = value.and_then(|value| toml::Value::deserialize(value).ok());
-    let value = value.filter(|value| match form {
-        Some(Form::Bool) => value.is_bool(),
-        Some(Form::Words(_) | Form::Program) => value.is_array(),
-        Some(_) => false,
-        None => true,
-    });
-    value.unwrap_or_else(|| toml::Value::String(text.to_owned()))
-}
-
 /// Reads hooks in the same way as those of a file, but without a file.
-fn read_hooks(layer: &mut Layer, hooks: toml::Table) -> Vec<Problem> {
-    let hooks = toml::Value::Table(hooks);
-    let text = toml::Table::from_iter([("hooks".to_owned(), hooks)]).to_string();
+fn read_hooks(layer: &mut Layer, hooks: Table) -> Vec<Problem> {
+    let text = Table::from_iter([("hooks".to_owned(), Value::Table(hooks))]).to_string();
     let source = Source {
         level: Level::CommandLine,
         file: PathBuf::new(),

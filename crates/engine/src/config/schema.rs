@@ -1,143 +1,90 @@
-//! A JSON schema of the config files, for editors: made from the table of keys.
+//! A JSON schema of the config files, for editors: made from the structs of the config.
 
-use becket_wire::event::EventName;
+use std::collections::BTreeMap;
+
+use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
+use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value as Json, json};
 
-use super::guard::GUARD_KEYS;
-use super::hook::{HOOK_KEYS, TableKey};
-use super::key::{KEYS, Key};
-use super::skill::{SKILL_KEYS, SKILL_RULE_KEYS};
-use super::value::Form;
+use super::Config;
+use super::guard::GuardTable;
+use super::hook::HookTable;
+use super::skill::SkillTable;
 use crate::hooks::builtin::{BUILT_INS, BuiltIn};
+
+/// The value of each key that is set nowhere else.
+const DEFAULTS: &str = include_str!("defaults.toml");
 
 /// Makes the schema of a config file.
 pub fn schema() -> Json {
-    let mut root = Map::new();
-    for key in KEYS {
-        let mut at = &mut root;
-        let mut parts: Vec<&str> = key.path.split('.').collect();
-        let last = parts.pop().unwrap_or_default();
-        for part in parts {
-            at = section(at, part);
-        }
-        if last == "*" {
-            at.insert("*".to_owned(), property(key));
-        } else {
-            at.insert(last.to_owned(), property(key));
-        }
-    }
-    let mut schema = close(root);
-    schema["properties"]["hooks"] = hooks();
-    schema["properties"]["guards"] = named(&table(GUARD_KEYS));
-    let mut skill = table(SKILL_KEYS);
-    skill["properties"]["rules"] = named(&table(SKILL_RULE_KEYS));
-    schema["properties"]["skills"] = named(&skill);
-    schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
-    schema["title"] = json!("becket config");
-    schema
-}
-
-/// The name under which a section collects its keys. No key has it.
-const SECTION: &str = "[]";
-
-fn section<'a>(at: &'a mut Map<String, Json>, name: &str) -> &'a mut Map<String, Json> {
-    let entry = at.entry(name).or_insert_with(|| json!({ SECTION: {} }));
-    match entry.get_mut(SECTION) {
-        Some(Json::Object(inner)) => inner,
-        _ => unreachable!("{name} is both a key and a section"),
-    }
-}
-
-fn close(properties: Map<String, Json>) -> Json {
-    let mut named = Map::new();
-    let mut others = json!(false);
-    for (name, mut value) in properties {
-        if let Some(Json::Object(inner)) = value.get_mut(SECTION).map(Json::take) {
-            value = close(inner);
-        }
-        match name.as_str() {
-            "*" => others = value,
-            _ => drop(named.insert(name, value)),
-        }
-    }
-    json!({ "type": "object", "properties": named, "additionalProperties": others })
-}
-
-/// Makes the schema of `[hooks.*]`: the built-ins by their names, and any other name.
-fn hooks() -> Json {
+    let mut schema = base_schema();
     let named: Map<String, Json> = BUILT_INS
         .iter()
         .map(|hook| (hook.name.to_owned(), built_in(hook)))
         .collect();
-    json!({ "type": "object", "properties": named, "additionalProperties": table(HOOK_KEYS) })
+    schema["properties"]["hooks"]["properties"] = named.into();
+    schema["title"] = json!("becket config");
+    schema
+}
+
+/// Makes the schema without the built-in hooks.
+pub(super) fn base_schema() -> Json {
+    let mut schema = schema_of::<Config>();
+    for (section, table) in [
+        ("hooks", schema_of::<BTreeMap<String, HookTable>>()),
+        ("guards", schema_of::<BTreeMap<String, GuardTable>>()),
+        ("skills", schema_of::<BTreeMap<String, SkillTable>>()),
+    ] {
+        schema["properties"][section] = table;
+    }
+    let defaults: BTreeMap<String, Map<String, Json>> =
+        toml::from_str(DEFAULTS).unwrap_or_default();
+    for (section, keys) in defaults {
+        for (key, default) in keys {
+            schema["properties"][&section]["properties"][key]["default"] = default;
+        }
+    }
+    schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
+    schema
+}
+
+fn schema_of<T: JsonSchema>() -> Json {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let settings = settings.with_transform(RecursiveTransform(tidy));
+    settings.into_generator().into_root_schema_for::<T>().into()
+}
+
+/// Removes what TOML does not have, and the defaults of Rust.
+fn tidy(schema: &mut Schema) {
+    for name in ["default", "format"] {
+        schema.remove(name);
+    }
+    if schema.get("type").is_some_and(|name| name == "object") {
+        schema.remove("title");
+    }
+    let Some(Json::Array(types)) = schema.get_mut("type") else {
+        return;
+    };
+    types.retain(|name| name != "null");
+    if let [only] = &types[..] {
+        let only = only.clone();
+        schema.insert("type".to_owned(), only);
+    }
 }
 
 /// Makes the schema of a built-in hook: it has keys of its own, and no `run`.
 fn built_in(hook: &BuiltIn) -> Json {
-    let mut table = table(HOOK_KEYS.iter().filter(|key| key.name != "run"));
+    let mut table = schema_of::<HookTable>();
     if let Some(properties) = table["properties"].as_object_mut() {
+        properties.remove("run");
         for key in hook.keys {
             properties.entry(*key).or_insert_with(|| json!({}));
         }
     }
     table["description"] = json!(hook.description);
     table
-}
-
-/// Makes the schema of a table with these keys.
-fn table<'a>(keys: impl IntoIterator<Item = &'a TableKey>) -> Json {
-    let properties: Map<String, Json> = keys
-        .into_iter()
-        .map(|key| (key.name.to_owned(), hook_property(key)))
-        .collect();
-    json!({
-        "type": "object",
-        "properties": properties,
-        "additionalProperties": false,
-    })
-}
-
-/// Makes the schema of table with any name, all with the same keys.
-fn named(table: &Json) -> Json {
-    json!({ "type": "object", "additionalProperties": table })
-}
-
-fn hook_property(key: &TableKey) -> Json {
-    let mut property = form(key.form);
-    if key.name == "on" {
-        let events: Vec<&str> = EventName::ALL.iter().map(EventName::as_str).collect();
-        let event = json!({ "type": "string", "examples": events });
-        property = json!({ "anyOf": [event, { "type": "array", "items": event }] });
-    }
-    property["description"] = json!(key.about);
-    property
-}
-
-fn property(key: &Key) -> Json {
-    let mut property = form(key.form);
-    property["description"] = json!(key.about);
-    if let Some(default) = key.default {
-        property["default"] = serde_json::from_str(default).unwrap_or_else(|_| json!(default));
-    }
-    property
-}
-
-fn form(form: Form) -> Json {
-    match form {
-        Form::Bool => json!({ "type": "boolean" }),
-        Form::Number { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
-        Form::Bytes => json!({
-            "type": ["string", "integer"],
-            "minimum": 0,
-            "pattern": "^[0-9]+ *([KMGTkmgt][iI]?)?[Bb]?$",
-        }),
-        Form::Span { .. } => json!({
-            "type": "string",
-            "pattern": "^(never|([0-9]+(ms|s|m|h|d))+)$",
-        }),
-        Form::Text(_) => json!({ "type": "string" }),
-        Form::Program | Form::Words(_) => {
-            json!({ "type": ["string", "array"], "items": { "type": "string" } })
-        }
-    }
 }

@@ -369,10 +369,10 @@ fn a_program_is_a_text_or_a_list_as_in_a_file() {
         assert_eq!(snapshot.problems, []);
         snapshot.settings["notice.command"].value.clone()
     };
-    let list = vec!["tell".to_owned(), "--short".to_owned()];
-    assert_eq!(command(r#"["tell", "--short"]"#), Value::List(list));
-    assert_eq!(command("tell it"), Value::Text("tell it".to_owned()));
-    assert_eq!(command("[ -f x ]"), Value::Text("[ -f x ]".to_owned()));
+    let list = vec!["tell", "--short"];
+    assert_eq!(command(r#"["tell", "--short"]"#), toml::Value::from(list));
+    assert_eq!(command("tell it"), toml::Value::from("tell it"));
+    assert_eq!(command("[ -f x ]"), toml::Value::from("[ -f x ]"));
     assert_eq!(wrong(&[("notice.command", "[1]")]).len(), 1);
 }
 
@@ -413,7 +413,7 @@ fn a_wrong_pair_is_reported_with_a_similar_key() {
         ("hooks.style.timeout", "soon"),
         ("hooks.Style.enabled", "false"),
         ("hooks.lint-changed.run", "x"),
-        ("hooks.style.enabled", "1"),
+        ("hooks.style.enabled", "2"),
     ];
     let told: Vec<String> = all.iter().flat_map(|pair| wrong(&[*pair])).collect();
     assert_eq!(told.len(), all.len(), "{told:?}");
@@ -433,7 +433,7 @@ fn a_wrong_pair_is_reported_with_a_similar_key() {
     command line: hooks.style.timeout: expected a time like "30s", "5m", "12h" (at least 1ms) or "never", found "soon"
     command line: "Style" cannot be the name of a hook (a-z, 0-9, - _ and . only, at most 64 of them)
     command line: hooks.lint-changed.run: this hook is a built-in; use `command`
-    command line: hooks.style.enabled: expected true or false, found "1"
+    command line: hooks.style.enabled: expected true or false, found "2"
     "#);
 }
 
@@ -538,6 +538,8 @@ fn no_line_and_no_number_of_mistakes_makes_it_long() {
     let text = format!("[hooks.x]\nrun = \"x\"\non = [{events}]\n");
     assert_eq!(
         told(&text),
-        ["/user.toml:3:6: hooks.x.on: expected at most 100 texts"]
+        [
+            "/user.toml:3:6: hooks.x.on: expected a text, or a list of texts, found a list of more than 100"
+        ]
     );
 }

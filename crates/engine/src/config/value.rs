@@ -1,9 +1,16 @@
-//! The forms of config values, with their parsers and their texts.
+//! The values of keys: how serde reads those that TOML does not know, their schemas and their texts.
 
-use std::fmt;
+use std::fmt::Display;
 use std::time::Duration;
 
-use toml::de::DeValue;
+use becket_wire::event::EventName;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::json;
+use toml::Value;
+
+use crate::process::Program;
 
 const BINARY: [(&str, u64); 4] = [
     ("TiB", 1 << 40),
@@ -17,7 +24,7 @@ const DECIMAL: [(&str, u64); 4] = [
     ("MB", 1_000_000),
     ("KB", 1_000),
 ];
-const SPANS: [(&str, u64); 5] = [
+const TIMES: [(&str, u64); 5] = [
     ("d", 86_400_000),
     ("h", 3_600_000),
     ("m", 60_000),
@@ -26,206 +33,169 @@ const SPANS: [(&str, u64); 5] = [
 ];
 
 /// The longest list of events, globs or agents.
-const MOST_WORDS: usize = 100;
+pub(super) const MOST_WORDS: usize = 100;
 
-/// A value that was read and fits its key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
-    Bool(bool),
-    Number(u64),
-    Bytes(u64),
-    /// `None` is never.
-    Span(Option<Duration>),
-    Text(String),
-    List(Vec<String>),
-}
+/// One text or a list of texts.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub(super) struct Words(
+    #[serde(deserialize_with = "read_words")]
+    #[schemars(schema_with = "words_schema")]
+    pub(super) Vec<String>,
+);
 
-/// The form of a key's value.
-#[derive(Debug, Clone, Copy)]
-pub enum Form {
-    Bool,
-    Number {
-        min: u64,
-        max: u64,
-    },
-    /// A size: `"4GiB"`, `"500MB"`, or a number of bytes.
-    Bytes,
-    /// A time: `"30s"`, `"5m"`, `"1h30m"`, or `"never"`.
-    Span {
-        min: Duration,
-    },
-    /// A text that this function accepts, given the last part of the key.
-    Text(fn(&str, &str) -> Result<(), String>),
-    /// A program of the user: a text for `sh`, or a list that runs as it is.
-    Program,
-    /// One text or a list of them, each of which this function accepts.
-    Words(fn(&str) -> Result<(), String>),
-}
-
-impl Value {
-    pub(super) fn as_bool(&self) -> Option<bool> {
-        match self {
-            Self::Bool(value) => Some(*value),
-            _ => None,
-        }
-    }
-
-    /// Returns the texts of a text or a list of texts.
-    pub fn words(&self) -> Vec<String> {
-        match self {
-            Self::Text(text) => vec![text.clone()],
-            Self::List(words) => words.clone(),
-            _ => Vec::new(),
-        }
-    }
-}
-
-impl Form {
-    /// Reads a value of a TOML file. `name` is the last part of its key.
-    pub fn read(&self, name: &str, value: &DeValue<'_>) -> Result<Value, String> {
-        match (self, value) {
-            (Self::Bool, DeValue::Boolean(value)) => Ok(Value::Bool(*value)),
-            (Self::Number { .. } | Self::Bytes, DeValue::Integer(number)) => {
-                let number = i128::from_str_radix(number.as_str(), number.radix());
-                self.number(number.map_err(|_| format!("expected {self}"))?)
-            }
-            (
-                Self::Bytes | Self::Span { .. } | Self::Text(_) | Self::Program | Self::Words(_),
-                DeValue::String(text),
-            ) => self.read_text(name, text),
-            (Self::Words(_), DeValue::Array(words)) if words.len() > MOST_WORDS => {
-                Err(format!("expected at most {MOST_WORDS} texts"))
-            }
-            (Self::Words(check), DeValue::Array(words)) => {
-                let words = self.texts(words)?;
-                words.iter().try_for_each(|word| check(word))?;
-                Ok(Value::List(words))
-            }
-            (Self::Program, DeValue::Array(words)) => {
-                let words = self.texts(words)?;
-                if words.first().is_none_or(String::is_empty) {
-                    return Err(format!("expected {self}, found a list without one"));
-                }
-                Ok(Value::List(words))
-            }
-            _ => Err(format!("expected {self}, found {}", shown(value))),
-        }
-    }
-
-    fn texts(&self, words: &[toml::Spanned<DeValue<'_>>]) -> Result<Vec<String>, String> {
-        let texts = words.iter().map(|word| match word.get_ref() {
-            DeValue::String(text) => Ok(text.to_string()),
-            other => Err(format!("expected {self}, found {} in it", shown(other))),
-        });
-        texts.collect()
-    }
-
-    /// Reads a value of the environment or the command line.
-    pub fn read_text(&self, name: &str, text: &str) -> Result<Value, String> {
-        let value = match self {
-            Self::Bool => match text {
-                "true" | "1" => Some(Value::Bool(true)),
-                "false" | "0" => Some(Value::Bool(false)),
-                _ => None,
-            },
-            Self::Number { .. } => match text.parse() {
-                Ok(number) => return self.number(number),
-                Err(_) => None,
-            },
-            Self::Bytes => bytes(text).map(Value::Bytes),
-            Self::Span { .. } if text == "never" => Some(Value::Span(None)),
-            Self::Span { min } => span(text)
-                .filter(|span| span >= min)
-                .map(|span| Value::Span(Some(span))),
-            Self::Text(check) => {
-                check(name, text)?;
-                Some(Value::Text(text.to_owned()))
-            }
-            Self::Program => Some(Value::Text(text.to_owned())),
-            Self::Words(check) => {
-                check(text)?;
-                Some(Value::Text(text.to_owned()))
-            }
-        };
-        value.ok_or_else(|| format!("expected {self}, found {text:?}"))
-    }
-
-    fn number(&self, number: i128) -> Result<Value, String> {
-        let value = match (self, u64::try_from(number)) {
-            (Self::Number { min, max }, Ok(number)) if (*min..=*max).contains(&number) => {
-                Some(Value::Number(number))
-            }
-            (Self::Bytes, Ok(number)) => Some(Value::Bytes(number)),
-            _ => None,
-        };
-        value.ok_or_else(|| format!("expected {self}, found {number}"))
-    }
-}
-
-impl fmt::Display for Form {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bool => f.write_str("true or false"),
-            Self::Number { min, max } => write!(f, "a number from {min} to {max}"),
-            Self::Bytes => f.write_str("a size like \"4GiB\", \"500MB\" or a number of bytes"),
-            Self::Span { min } => write!(
-                f,
-                "a time like \"30s\", \"5m\", \"12h\" (at least {}) or \"never\"",
-                Value::Span(Some(*min))
-            ),
-            Self::Text(_) => f.write_str("a text"),
-            Self::Program => f.write_str("a command, or a list of a program and its arguments"),
-            Self::Words(_) => f.write_str("a text, or a list of texts"),
-        }
-    }
-}
-
-impl fmt::Display for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bool(value) => value.fmt(f),
-            Self::Number(number) => number.fmt(f),
-            Self::Text(text) => f.write_str(text),
-            Self::List(words) => write!(f, "{words:?}"),
-            Self::Bytes(bytes) => {
-                let mut units = BINARY.iter().chain(&DECIMAL);
-                match units.find(|(_, size)| *bytes > 0 && bytes % size == 0) {
-                    Some((unit, size)) => write!(f, "{}{unit}", bytes / size),
-                    None => bytes.fmt(f),
-                }
-            }
-            Self::Span(None) => f.write_str("never"),
-            Self::Span(Some(span)) => {
-                let mut rest = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
-                if rest == 0 {
-                    return f.write_str("0s");
-                }
-                for (unit, length) in SPANS {
-                    let many = rest / length;
-                    rest %= length;
-                    if many > 0 {
-                        write!(f, "{many}{unit}")?;
-                    }
-                }
-                Ok(())
-            }
-        }
-    }
-}
-
-fn shown(value: &DeValue<'_>) -> String {
+/// Returns the texts of a text or of a list of texts.
+pub(super) fn words(value: &Value) -> Vec<String> {
     match value {
-        DeValue::Boolean(value) => value.to_string(),
-        DeValue::Integer(number) => number.as_str().to_owned(),
-        DeValue::Float(number) => number.as_str().to_owned(),
-        DeValue::String(text) => format!("{text:?}"),
-        DeValue::Datetime(moment) => moment.to_string(),
-        DeValue::Array(_) => "a list".to_owned(),
-        DeValue::Table(_) => "a table".to_owned(),
+        Value::String(text) => vec![text.clone()],
+        Value::Array(values) => (values.iter())
+            .filter_map(|value| value.as_str().map(str::to_owned))
+            .collect(),
+        _ => Vec::new(),
     }
 }
 
-fn bytes(text: &str) -> Option<u64> {
+fn read_words<'de, D: Deserializer<'de>>(given: D) -> Result<Vec<String>, D::Error> {
+    Ok(words(&Value::deserialize(given)?))
+}
+
+fn words_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "title": "a text, or a list of texts",
+        "type": ["string", "array"],
+        "items": { "type": "string" },
+    })
+}
+
+pub(super) fn events_schema(_: &mut SchemaGenerator) -> Schema {
+    let events: Vec<&str> = EventName::ALL.iter().map(EventName::as_str).collect();
+    let event = json!({ "type": "string", "examples": events });
+    json_schema!({
+        "title": "a text, or a list of texts",
+        "type": ["string", "array"],
+        "anyOf": [event, { "type": "array", "items": event }],
+    })
+}
+
+/// Reads a text that a function parses.
+pub(super) fn parsed<'de, D: Deserializer<'de>, T, E: Display>(
+    given: D,
+    parse: impl Fn(&str) -> Result<T, E>,
+) -> Result<T, D::Error> {
+    parse(&String::deserialize(given)?).map_err(Error::custom)
+}
+
+/// Reads a program of the user: a text for `sh`, or a list that runs as it is. A blank text is none.
+pub(super) fn program<'de, D: Deserializer<'de>>(given: D) -> Result<Option<Program>, D::Error> {
+    let value = Value::deserialize(given)?;
+    let mut words = words(&value);
+    if !value.is_array() {
+        let line = words.pop().filter(|line| !line.trim().is_empty());
+        return Ok(line.map(Program::Shell));
+    }
+    if words.first().is_none_or(String::is_empty) {
+        let why = format!("expected {PROGRAM}, found a list without one");
+        return Err(Error::custom(why));
+    }
+    Ok(Some(Program::List(words)))
+}
+
+pub(super) const PROGRAM: &str = "a command, or a list of a program and its arguments";
+
+pub(super) fn program_schema(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = words_schema(generator);
+    schema.insert("title".to_owned(), PROGRAM.into());
+    schema
+}
+
+const BYTES: &str = "a size like \"4GiB\", \"500MB\" or a number of bytes";
+
+/// Reads a size: `"4GiB"`, `"500MB"`, or a number of bytes.
+pub(super) fn bytes<'de, D: Deserializer<'de>>(given: D) -> Result<u64, D::Error> {
+    let value = Value::deserialize(given)?;
+    let bytes = match &value {
+        Value::String(text) => parse_bytes(text),
+        Value::Integer(bytes) => u64::try_from(*bytes).ok(),
+        _ => None,
+    };
+    bytes.ok_or_else(|| Error::custom(unexpected(BYTES, &value)))
+}
+
+pub(super) fn bytes_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "title": BYTES,
+        "type": ["string", "integer"],
+        "minimum": 0,
+        "pattern": "^[0-9]+ *([KMGTkmgt][iI]?)?[Bb]?$",
+    })
+}
+
+/// Reads a time of at least `LEAST` milliseconds: `"30s"`, `"5m"`, `"1h30m"`, or `"never"`, which is none.
+pub(super) fn time<'de, const LEAST: u64, D>(given: D) -> Result<Option<Duration>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let text = String::deserialize(given)?;
+    if text == "never" {
+        return Ok(None);
+    }
+    let least = Duration::from_millis(LEAST);
+    match parse_time(&text).filter(|time| *time >= least) {
+        Some(time) => Ok(Some(time)),
+        None => Err(Error::custom(unexpected(&times(LEAST), &text.into()))),
+    }
+}
+
+fn times(least: u64) -> String {
+    let least = time_text(Duration::from_millis(least));
+    format!("a time like \"30s\", \"5m\", \"12h\" (at least {least}) or \"never\"")
+}
+
+pub(super) fn time_schema<const LEAST: u64>(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "title": times(LEAST),
+        "type": "string",
+        "pattern": "^(never|([0-9]+(ms|s|m|h|d))+)$",
+    })
+}
+
+/// Returns the text of a time, as it is written in a file.
+pub(super) fn time_text(time: Duration) -> String {
+    let mut rest = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    if rest == 0 {
+        return "0s".to_owned();
+    }
+    let mut text = String::new();
+    for (unit, length) in TIMES {
+        if rest >= length {
+            text += &format!("{}{unit}", rest / length);
+        }
+        rest %= length;
+    }
+    text
+}
+
+/// Returns the text of an error about a value of another form than the expected one.
+pub(super) fn unexpected(expected: &str, found: &Value) -> String {
+    format!("expected {expected}, found {}", found_text(found))
+}
+
+fn found_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("{text:?}"),
+        Value::Array(values) if values.len() > MOST_WORDS => {
+            format!("a list of more than {MOST_WORDS}")
+        }
+        Value::Array(values) => match values.iter().find(|value| !value.is_str()) {
+            Some(other) => format!("{} in it", found_text(other)),
+            None => "a list".to_owned(),
+        },
+        Value::Table(_) => "a table".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn parse_bytes(text: &str) -> Option<u64> {
     let (number, unit) = split(text)?;
     let unit = unit.trim_start();
     let size = match unit {
@@ -238,7 +208,7 @@ fn bytes(text: &str) -> Option<u64> {
     number.checked_mul(size)
 }
 
-fn span(text: &str) -> Option<Duration> {
+fn parse_time(text: &str) -> Option<Duration> {
     let mut rest = text;
     let mut total = 0_u64;
     while !rest.is_empty() {
@@ -247,7 +217,7 @@ fn span(text: &str) -> Option<Duration> {
             .find(|character: char| character.is_ascii_digit())
             .unwrap_or(after.len());
         let (unit, next) = after.split_at(end);
-        let (_, length) = SPANS.iter().find(|(name, _)| *name == unit)?;
+        let (_, length) = TIMES.iter().find(|(name, _)| *name == unit)?;
         total = total.checked_add(number.checked_mul(*length)?)?;
         rest = next;
     }
@@ -281,7 +251,7 @@ mod tests {
             ("4 GiBs", None),
             ("99999999999TiB", None),
         ] {
-            assert_eq!(bytes(text), expected, "{text}");
+            assert_eq!(parse_bytes(text), expected, "{text}");
         }
     }
 
@@ -301,17 +271,19 @@ mod tests {
             ("5m3", None),
             ("999999999999999999d", None),
         ] {
-            assert_eq!(span(text), expected.map(Duration::from_millis), "{text}");
+            assert_eq!(
+                parse_time(text),
+                expected.map(Duration::from_millis),
+                "{text}"
+            );
         }
     }
 
     proptest! {
         #[test]
-        fn a_written_value_reads_the_same(number in any::<u64>(), shift in 0_u32..64) {
-            let number = number >> shift;
-            prop_assert_eq!(bytes(&Value::Bytes(number).to_string()), Some(number));
-            let time = Duration::from_millis(number);
-            prop_assert_eq!(span(&Value::Span(Some(time)).to_string()), Some(time));
+        fn a_written_time_reads_the_same(number in any::<u64>(), shift in 0_u32..64) {
+            let time = Duration::from_millis(number >> shift);
+            prop_assert_eq!(parse_time(&time_text(time)), Some(time));
         }
     }
 }

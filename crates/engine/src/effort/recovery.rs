@@ -248,7 +248,7 @@ fn log_line(skill: &Skill) -> String {
         true => "what you did and what comes next",
         false => skill.log.as_str(),
     };
-    format!("\nAfter every few calls run `becket log \"…\"`: {what}\n")
+    format!("\nAfter every few calls run `becket effort log \"…\"`: {what}\n")
 }
 
 /// An entry of a log, with the title of a new one. `at` is milliseconds since 1970.

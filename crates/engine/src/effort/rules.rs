@@ -175,7 +175,7 @@ fn heartbeat(
         true => String::new(),
         false => format!(" An entry says: {}", skill.log),
     };
-    let how = format!("Run `becket log \"…\"`.{should}");
+    let how = format!("Run `becket effort log \"…\"`.{should}");
     if denies {
         let reason = format!(
             "becket: {count} calls without a log entry ({label}). {how} Then call this again. Read, Grep, Glob and becket's own commands are not counted."

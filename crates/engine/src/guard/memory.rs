@@ -1,6 +1,6 @@
 //! Calls that were denied, and passes for them: one small file each in `run/guard/`, for both hosts.
 //!
-//! A denied call leaves `CODE.denied`. `becket guard allow-once CODE` renames it to `CODE.pass`. The first
+//! A denied call leaves `CODE.denied`. `becket allow CODE` renames it to `CODE.pass`. The first
 //! retry that goes by the pass, or the second try of an `answer = "once"`, removes that file and leaves
 //! `CALL.bound`: the pass is then for this one call, until the call, its turn or its session ends.
 

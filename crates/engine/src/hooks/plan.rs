@@ -10,18 +10,23 @@ use std::time::{Duration, Instant};
 use becket_wire::answer::{Answer, Change, Opinion};
 use becket_wire::event::{EventName, Rest};
 use becket_wire::hook_run::RunRow;
-use becket_wire::{EventId, Head, Place};
+use becket_wire::{Actor, EventId, Head, Place};
 
 use super::switch::{Switches, is_due};
 use super::{Action, Hook};
 use crate::config::longest_total_time;
 use crate::judge::Verdict;
+use crate::mask::Masker;
 use crate::matcher::Subject;
-use crate::merge::{HookAnswer, merge, unattended};
+use crate::merge::{HookAnswer, fit, merge, unattended};
 use crate::process::{
     Cancel, ENDING, Job, JobResult, Listing, Occasion, Outcome, Program, RunningJobs,
 };
+use crate::replace;
 use crate::trust::admit;
+
+/// The length from which Claude Code puts a text into a file of its own, and shows the model only its beginning.
+const LONGEST_TEXT: usize = 9_000;
 
 /// The programs and the environment that hooks are started with.
 #[derive(Debug, Clone)]
@@ -325,7 +330,10 @@ impl AwaitedResults<'_> {
         if !plan.attended {
             unattended(&mut merged.answer);
         }
-        (own.merged(shorten(merged.answer), merged.by), rows)
+        (
+            own.merged(shorten(merged.answer), merged.by.map(Actor::Hooks)),
+            rows,
+        )
     }
 }
 
@@ -380,6 +388,25 @@ fn with_input(payload: &[u8], input: &Rest) -> Option<Vec<u8>> {
         ]
         .concat(),
     )
+}
+
+/// Shortens an answer that is too long, and writes all of it to a file that the answer names.
+pub fn shorten(answer: Answer, place: &Place, event: EventId, masker: &Masker) -> Answer {
+    let (answer, rest) = fit(answer, LONGEST_TEXT, || place.said(event));
+    if let Some((file, text)) = rest {
+        let text = masker.mask(text.as_bytes());
+        // Without the file the shortened answer is still useful.
+        drop(replace::store(&file, &text.bytes, u64::MAX));
+    }
+    answer
+}
+
+/// Masks the notes of runs.
+pub fn masked(mut runs: Vec<RunRow>, masker: &Masker) -> Vec<RunRow> {
+    for note in runs.iter_mut().filter_map(|run| run.note.as_mut()) {
+        *note = masker.text(note);
+    }
+    runs
 }
 
 #[cfg(test)]

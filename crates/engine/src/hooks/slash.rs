@@ -354,7 +354,7 @@ fn managed(hook: &str, origin: &Origin) -> String {
 
 fn is_guard(id: &str) -> String {
     format!(
-        "⚠️  '{id}' is a guard: no session switches it. To let one call pass: becket guard allow-once CODE (becket recent shows the code). To switch it off: [guards.{id}] with enabled = false in your config.toml"
+        "⚠️  '{id}' is a guard: no session switches it. To let one call pass: becket allow CODE (becket hooks recent shows the code). To switch it off: [guards.{id}] with enabled = false in your config.toml"
     )
 }
 
@@ -373,7 +373,7 @@ fn trouble(error: &SwitchError) -> String {
 
 /// A note about the hooks that becket does not run.
 const IN_SETTINGS: &str = "Hooks in Claude Code's settings files have no switch until \
-    `becket adopt` moves them here.";
+    `becket hooks adopt` moves them here.";
 
 /// Returns the answer if no config names a hook.
 pub fn nothing_configured() -> String {

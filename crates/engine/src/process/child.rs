@@ -1,40 +1,24 @@
 //! One running program: starts it in a session of its own, watches it, and signals it.
 
-use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
-use becket_wire::process::{group_and_session, parent_and_start, process_state};
-use rustix::event::PollFlags;
+use jiff::Timestamp;
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
-use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, test_kill_process_group,
-    waitid,
-};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 
 use super::clock::{Clock, ClockAction, EndReason};
-use super::output::{Capture, Feed, KEPT, went_async};
+use super::output::{KEPT, Pipes, went_async};
+use super::proc::{apply, signal_group};
 use super::run_file::Listed;
 use super::{Job, JobResult, Outcome, Program};
-use crate::program::is_executable;
-
-/// The number of reads that empty the pipes of a program that has ended.
-pub(super) const LAST_READS: usize = 32;
-
-/// A descriptor of a running program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Port {
-    End,
-    Stdin,
-    Stdout,
-    Stderr,
-}
+use crate::program::{check, look_up, path_in};
 
 #[derive(Debug)]
 pub(super) struct ChildProcess {
@@ -45,9 +29,7 @@ pub(super) struct ChildProcess {
     pid: Pid,
     /// A pidfd, readable once the program has ended. None on systems without pidfds.
     end: Option<OwnedFd>,
-    stdin: Feed,
-    stdout: Capture<ChildStdout>,
-    stderr: Capture<ChildStderr>,
+    pipes: Pipes,
     clock: Clock,
     listed: Option<Listed>,
     exited: bool,
@@ -55,19 +37,10 @@ pub(super) struct ChildProcess {
 }
 
 impl ChildProcess {
-    pub(super) fn start(job: Job) -> Result<Self, Box<JobResult>> {
-        let (at, started) = (milliseconds(), Instant::now());
-        let mut child = match spawn(&job) {
-            Ok(child) => child,
-            Err(why) => {
-                let ran = JobResult::unstarted(job.hook, Outcome::NotStarted(why));
-                return Err(Box::new(JobResult {
-                    at,
-                    took: started.elapsed(),
-                    ..ran
-                }));
-            }
-        };
+    /// Starts a program, or says why it did not start.
+    pub(super) fn start(job: Job) -> Result<Self, String> {
+        let (at, started) = (Timestamp::now().as_millisecond(), Instant::now());
+        let mut child = spawn(&job)?;
         let pid = Pid::from_child(&child);
         let listing = job.listing;
         let listed = listing.and_then(|listing| Listed::begin(listing, pid, at, job.timeout));
@@ -77,9 +50,7 @@ impl ChildProcess {
             started,
             pid,
             end: notice_of_end(pid),
-            stdin: Feed::begin(child.stdin.take(), job.stdin),
-            stdout: Capture::of(child.stdout.take(), KEPT),
-            stderr: Capture::of(child.stderr.take(), KEPT),
+            pipes: Pipes::of(&mut child, job.stdin, KEPT),
             child,
             clock: Clock::start(started, job.timeout),
             listed,
@@ -89,25 +60,10 @@ impl ChildProcess {
     }
 
     /// Returns the descriptors to poll.
-    pub(super) fn ports(&self) -> impl Iterator<Item = (Port, BorrowedFd<'_>, PollFlags)> {
+    pub(super) fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
         let end = self.end.as_ref().filter(|_| !self.exited);
-        [
-            (Port::End, end.map(AsFd::as_fd), PollFlags::IN),
-            (Port::Stdin, self.stdin.pipe(), PollFlags::OUT),
-            (Port::Stdout, self.stdout.pipe(), PollFlags::IN),
-            (Port::Stderr, self.stderr.pipe(), PollFlags::IN),
-        ]
-        .into_iter()
-        .filter_map(|(port, pipe, flags)| Some((port, pipe?, flags)))
-    }
-
-    pub(super) fn handle_ready(&mut self, port: Port, buffer: &mut [u8], now: Instant) {
-        match port {
-            Port::End => self.ended(now),
-            Port::Stdin => self.stdin.write(),
-            Port::Stdout => drop(self.stdout.read(buffer)),
-            Port::Stderr => drop(self.stderr.read(buffer)),
-        }
+        let end = end.map(|end| PollFd::from_borrowed_fd(end.as_fd(), PollFlags::IN));
+        self.pipes.polled().chain(end)
     }
 
     /// Returns true if nothing tells of its end, so that the caller has to look.
@@ -115,28 +71,27 @@ impl ChildProcess {
         self.end.is_none() && !self.exited
     }
 
-    /// Looks whether it has ended, where nothing tells. The program stays a zombie for now, so that its pid is
-    /// not used again and its group can be killed.
-    pub(super) fn look_for_end(&mut self, now: Instant) {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        if self.is_unwatched() && !matches!(waitid(WaitId::Pid(self.pid), options), Ok(None)) {
-            self.ended(now);
+    /// Handles everything that has happened since the last look.
+    pub(super) fn advance(&mut self, buffer: &mut [u8], now: Instant) {
+        self.pipes.transfer(buffer);
+        if !self.exited && self.has_ended() {
+            self.exited = true;
+            self.pipes.end_input();
+            self.clock.exited(now);
         }
+        let act = self.clock.act(now);
+        self.act(act);
     }
 
-    fn ended(&mut self, now: Instant) {
-        self.exited = true;
-        self.stdin.end();
-        self.clock.exited(now);
+    /// Returns true if the program has ended. It stays a zombie for now, so that its pid is not used again and its
+    /// group can be killed.
+    fn has_ended(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        !matches!(waitid(WaitId::Pid(self.pid), options), Ok(None))
     }
 
     pub(super) fn next_deadline(&self) -> Instant {
         self.clock.next()
-    }
-
-    pub(super) fn tick(&mut self, now: Instant) {
-        let act = self.clock.act(now);
-        self.act(act);
     }
 
     pub(super) fn cancel(&mut self, now: Instant, why: EndReason) {
@@ -153,7 +108,7 @@ impl ChildProcess {
 
     /// Returns the result so far if it printed `{"async": true}`. It goes on with the time limit that it named.
     pub(super) fn result_if_async(&mut self, now: Instant) -> Option<JobResult> {
-        let (len, timeout) = went_async(&self.stdout.kept)?;
+        let (len, timeout) = went_async(&self.pipes.stdout.kept)?;
         if let Some(timeout) = timeout {
             self.clock.set(now, timeout);
         }
@@ -162,20 +117,16 @@ impl ChildProcess {
             listed.went_async(left);
         }
         Some(JobResult {
-            hook: self.hook.clone(),
             at: self.at,
             took: self.started.elapsed(),
             limit: self.clock.limit(),
-            outcome: Outcome::WentAsync,
-            stdout: self.stdout.kept[..len].to_vec(),
-            stderr: Vec::new(),
-            dropped: 0,
+            stdout: self.pipes.stdout.kept[..len].to_vec(),
+            ..JobResult::unstarted(self.hook.clone(), Outcome::WentAsync)
         })
     }
 
     pub(super) fn is_over(&self) -> bool {
-        let closed = self.stdout.is_closed() && self.stderr.is_closed();
-        self.left || self.clock.is_over(self.exited, closed)
+        self.left || self.clock.is_over(self.exited, self.pipes.are_closed())
     }
 
     pub(super) fn finish(mut self, buffer: &mut [u8]) -> JobResult {
@@ -183,11 +134,7 @@ impl ChildProcess {
         if reason.is_some() {
             signal_group(self.pid, Signal::KILL);
         }
-        for _ in 0..LAST_READS {
-            if !self.stdout.read(buffer) & !self.stderr.read(buffer) {
-                break;
-            }
-        }
+        self.pipes.empty(buffer);
         let status = self.child.try_wait().ok().flatten();
         if status.is_none() {
             reap_later(self.child);
@@ -201,9 +148,9 @@ impl ChildProcess {
             took: self.started.elapsed(),
             limit: self.clock.limit(),
             outcome: outcome(reason, status),
-            stdout: self.stdout.kept,
-            stderr: self.stderr.kept,
-            dropped: self.stdout.dropped + self.stderr.dropped,
+            dropped: self.pipes.dropped(),
+            stdout: self.pipes.stdout.kept,
+            stderr: self.pipes.stderr.kept,
         }
     }
 }
@@ -233,93 +180,6 @@ fn outcome(reason: Option<EndReason>, status: Option<ExitStatus>) -> Outcome {
     }
 }
 
-pub(super) fn milliseconds() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    i64::try_from(since.unwrap_or(Duration::ZERO).as_millis()).unwrap_or(i64::MAX)
-}
-
-/// The state of a process group whose leader another process started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum GroupState {
-    /// The leader runs.
-    Runs,
-    /// The leader has ended and others still run. Until they end, no other group gets this number.
-    Leaderless,
-    /// All have ended. Another group may have the number by now.
-    Gone,
-}
-
-/// Signals a group as the clock demands. The caller knows that the number is still this group's.
-pub(super) fn apply(act: ClockAction, group: Pid) {
-    match act {
-        ClockAction::Terminate => {
-            signal_group(group, Signal::TERM);
-            // A stopped process (by reading from a terminal, say) gets no signal until it goes on.
-            signal_group(group, Signal::CONT);
-        }
-        ClockAction::Kill => signal_group(group, Signal::KILL),
-        ClockAction::Leave => {}
-    }
-}
-
-/// Signals the process group of a hook, and processes that left the group but not the session. A process that
-/// left the session goes on.
-pub(super) fn signal_group(group: Pid, signal: Signal) {
-    if kill_process_group(group, signal).is_err() || signal == Signal::KILL {
-        let _ = kill_process(group, signal);
-    }
-    for pid in others_in_session(group) {
-        let _ = kill_process(pid, signal);
-    }
-}
-
-/// Returns the processes of a session that are not in its leader's group.
-fn others_in_session(leader: Pid) -> Vec<Pid> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let pids = pids.filter_map(Pid::from_raw);
-    let leader = leader.as_raw_nonzero().get();
-    let is_other = |pid: &Pid| {
-        let group = stat(*pid).ok().and_then(|stat| group_and_session(&stat));
-        group.is_some_and(|(group, session)| session == leader && group != leader)
-    };
-    pids.filter(is_other).collect()
-}
-
-/// Returns the start time of a process in clock ticks since boot; none on systems without /proc.
-pub(super) fn started(leader: Pid) -> Option<u64> {
-    Some(parent_and_start(&stat(leader).ok()?)?.1)
-}
-
-/// Looks at a group whose leader was started at `start`. Returns none if it cannot be seen now.
-pub(super) fn look_at(group: Pid, start: u64) -> Option<GroupState> {
-    match stat(group) {
-        Ok(stat) if parent_and_start(&stat)?.1 != start => Some(GroupState::Gone),
-        Ok(stat) if !matches!(process_state(&stat), Some('Z' | 'X')) => Some(GroupState::Runs),
-        Ok(_) => Some(without_leader(group)),
-        Err(why) if is_absence(&why) => Some(without_leader(group)),
-        Err(_) => None,
-    }
-}
-
-fn without_leader(group: Pid) -> GroupState {
-    match test_kill_process_group(group) {
-        Err(Errno::SRCH) => GroupState::Gone,
-        _ => GroupState::Leaderless,
-    }
-}
-
-/// A process may end between the opening of its file and the reading.
-fn is_absence(why: &io::Error) -> bool {
-    why.kind() == ErrorKind::NotFound || Errno::from_io_error(why) == Some(Errno::SRCH)
-}
-
-/// Reads /proc/PID/stat. The name in it need not be UTF-8.
-fn stat(pid: Pid) -> io::Result<String> {
-    let line = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero()))?;
-    Ok(String::from_utf8_lossy(&line).into_owned())
-}
-
 /// Opens a pidfd, which is readable once the process has ended. Returns none on systems without pidfds.
 #[cfg(target_os = "linux")]
 pub(super) fn notice_of_end(pid: Pid) -> Option<OwnedFd> {
@@ -331,16 +191,13 @@ pub(super) fn notice_of_end(_: Pid) -> Option<OwnedFd> {
     None
 }
 
-/// The `PATH` of an environment that has none.
-const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-
 /// Starts a program in a session of its own, with pipes on stdin, stdout and stderr. It has no terminal, and
 /// its children can be ended with it.
 #[expect(
     unsafe_code,
     reason = "a session can be made only between fork and exec"
 )]
-pub(super) fn spawn(job: &Job) -> Result<Child, String> {
+fn spawn(job: &Job) -> Result<Child, String> {
     let program = program_of(job)?;
     let mut command = Command::new(&program);
     // SAFETY: setsid is a bare system call; nothing is allocated and no lock is taken.
@@ -373,43 +230,10 @@ fn program_of(job: &Job) -> Result<PathBuf, String> {
         return Err("no program is named (run = [\"program\", …])".to_owned());
     }
     if !word.contains('/') {
-        return look_up(word, job);
+        return look_up(word, path_in(&job.environment), &job.cwd);
     }
     let program = job.base.join(word);
     check(&program).map(|()| program)
-}
-
-fn look_up(word: &str, job: &Job) -> Result<PathBuf, String> {
-    let path = path_in(&job.environment);
-    let mut not_executable = None;
-    for folder in std::env::split_paths(path) {
-        let program = job.cwd.join(folder).join(word);
-        match check(&program) {
-            Ok(()) => return Ok(program),
-            Err(why) if program.is_file() => not_executable = not_executable.or(Some(why)),
-            Err(_) => {}
-        }
-    }
-    Err(not_executable.unwrap_or_else(|| format!("no program \"{word}\" is in the PATH")))
-}
-
-/// Returns the `PATH` of an environment.
-pub fn path_in(environment: &[(OsString, OsString)]) -> &OsStr {
-    let path = environment.iter().rfind(|(name, _)| name == "PATH");
-    path.map_or(OsStr::new(USUAL_PATH), |(_, value)| value)
-}
-
-fn check(program: &Path) -> Result<(), String> {
-    let shown = program.display();
-    match program.metadata() {
-        Err(error) if error.kind() == ErrorKind::NotFound => Err(format!("{shown} does not exist")),
-        Err(error) => Err(format!("{shown} cannot be looked at: {error}")),
-        Ok(what) if what.is_dir() => Err(format!("{shown} is a folder")),
-        Ok(_) if !is_executable(program) => Err(format!(
-            "{shown} is not executable (try `chmod +x {shown}`)"
-        )),
-        Ok(_) => Ok(()),
-    }
 }
 
 /// Says why a program did not start. The system has one error for a missing folder, program and interpreter.

@@ -2,7 +2,6 @@
 
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -185,70 +184,66 @@ pub struct Cancel(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    scope: AtomicU8,
+    state: Mutex<CancelState>,
     /// Wakes the threads that run jobs: a byte means `Awaited`, the end of the pipe means the rest. No thread reads
-    /// the byte, so it wakes all of them. None without free descriptors: the threads then look from time to
-    /// time.
+    /// the byte, so it wakes all of them. None without free descriptors: then no program can start either.
     wake_rx: Option<PipeReader>,
-    wake_tx: Mutex<Option<PipeWriter>>,
+}
+
+#[derive(Debug)]
+struct CancelState {
+    scope: CancelScope,
+    wake_tx: Option<PipeWriter>,
 }
 
 impl Cancel {
     pub fn new() -> Self {
         let (wake_rx, wake_tx) = io::pipe().ok().unzip();
-        Self(Arc::new(Shared {
-            scope: AtomicU8::new(0),
-            wake_rx,
-            wake_tx: Mutex::new(wake_tx),
-        }))
+        let scope = CancelScope::Nothing;
+        let state = Mutex::new(CancelState { scope, wake_tx });
+        Self(Arc::new(Shared { state, wake_rx }))
     }
 
     /// Returns true if any jobs were to end.
     pub fn is_cancelled(&self) -> bool {
-        self.0.scope.load(Ordering::SeqCst) > 0
+        self.scope() != CancelScope::Nothing
     }
 
     /// Ends all jobs, those in the background included.
     pub fn cancel(&self) {
-        self.end(2);
+        self.widen(CancelScope::Everything);
     }
 
     /// Ends all jobs because becket itself ends.
     pub fn cut_off(&self) {
-        self.end(3);
-    }
-
-    fn end(&self, scope: u8) {
-        self.0.scope.fetch_max(scope, Ordering::SeqCst);
-        drop(self.wake_tx().take());
+        self.widen(CancelScope::Shutdown);
     }
 
     /// Ends the awaited jobs and no others.
     pub fn abandon(&self) {
-        let first = self.0.scope.fetch_max(1, Ordering::SeqCst) == 0;
-        if let (true, Some(wake_tx)) = (first, &mut *self.wake_tx()) {
+        self.widen(CancelScope::Awaited);
+    }
+
+    fn widen(&self, scope: CancelScope) {
+        let mut state = self.state();
+        if scope <= state.scope {
+            return;
+        }
+        state.scope = scope;
+        if scope > CancelScope::Awaited {
+            state.wake_tx = None;
+        } else if let Some(wake_tx) = &mut state.wake_tx {
             let _ = wake_tx.write(b"!");
         }
     }
 
-    fn wake_tx(&self) -> MutexGuard<'_, Option<PipeWriter>> {
-        self.0
-            .wake_tx
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, CancelState> {
+        let state = self.0.state.lock();
+        state.unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn scope(&self) -> CancelScope {
-        match self.0.scope.load(Ordering::SeqCst) {
-            0 => CancelScope::Nothing,
-            1 => CancelScope::Awaited,
-            2 => CancelScope::Everything,
-            _ => CancelScope::Shutdown,
-        }
-    }
-
-    pub(super) fn is_mute(&self) -> bool {
-        self.0.wake_rx.is_none()
+        self.state().scope
     }
 
     /// Returns the descriptor to poll for a change of the scope that the caller knows.

@@ -11,10 +11,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal};
 
 use super::Cancel;
-use super::child::{LAST_READS, notice_of_end, reap_later, signal_group};
+use super::child::{notice_of_end, reap_later};
 use super::clock::{CancelScope, REST};
 use super::jobs::{BUFFER, LOOK};
-use super::output::{Capture, Feed};
+use super::output::Pipes;
+use super::proc::signal_group;
 
 /// The bounds of a command.
 #[derive(Debug, Clone, Copy, Default)]
@@ -67,9 +68,7 @@ pub fn run_command(
         .spawn()?;
     let pid = Pid::from_child(&child);
     let end = notice_of_end(pid);
-    let mut feed = Feed::begin(child.stdin.take(), stdin.into());
-    let mut stdout = Capture::of(child.stdout.take(), bounds.bytes);
-    let mut stderr = Capture::of(child.stderr.take(), bounds.bytes);
+    let mut pipes = Pipes::of(&mut child, stdin.into(), bounds.bytes);
     let mut buffer = vec![0; BUFFER];
     let mut until = bounds.time.map(|time| Instant::now() + time);
     let mut status = None;
@@ -77,42 +76,29 @@ pub fn run_command(
         if status.is_none() {
             status = child.try_wait()?;
             if status.is_some() {
-                feed.end();
+                pipes.end_input();
                 let rest = Instant::now() + REST;
                 until = Some(until.map_or(rest, |until| until.min(rest)));
             }
         }
         let now = Instant::now();
-        let over = status.is_some() && stdout.is_closed() && stderr.is_closed();
-        let cancelled = bounds
-            .cancel
-            .is_some_and(|it| it.scope() != CancelScope::Nothing);
+        let over = status.is_some() && pipes.are_closed();
+        let cancelled = bounds.cancel.is_some_and(Cancel::is_cancelled);
         if over || cancelled || until.is_some_and(|until| until <= now) {
             break;
         }
-        let mut polled: Vec<PollFd<'_>> = Vec::with_capacity(5);
+        let mut polled: Vec<PollFd<'_>> = pipes.polled().collect();
         if let (Some(end), None) = (&end, status) {
             polled.push(PollFd::from_borrowed_fd(end.as_fd(), PollFlags::IN));
         }
-        let out = feed.pipe().map(|pipe| (pipe, PollFlags::OUT));
-        let from = [stdout.pipe(), stderr.pipe()].into_iter().flatten();
-        let from = from.map(|pipe| (pipe, PollFlags::IN));
-        let pipes = out.into_iter().chain(from);
-        polled.extend(pipes.map(|(pipe, flags)| PollFd::from_borrowed_fd(pipe, flags)));
-        polled.extend(
-            bounds
-                .cancel
-                .and_then(|cancel| cancel.wake_rx(CancelScope::Nothing)),
-        );
-        let unwatched = end.is_none() || bounds.cancel.is_some_and(Cancel::is_mute);
-        let look = unwatched.then(|| now + LOOK);
+        let cancel = bounds.cancel;
+        polled.extend(cancel.and_then(|cancel| cancel.wake_rx(CancelScope::Nothing)));
+        let look = end.is_none().then(|| now + LOOK);
         let next = until.into_iter().chain(look).min();
         let left = next.and_then(|next| Timespec::try_from(next - now).ok());
-        // After an interruption the reads below find nothing, and the loop looks again.
+        // After an interruption the pipes have nothing, and the loop looks again.
         let _ = poll(&mut polled, left.as_ref());
-        feed.write();
-        stdout.read(&mut buffer);
-        stderr.read(&mut buffer);
+        pipes.transfer(&mut buffer);
     }
     if status.is_none() {
         if bounds.own_group {
@@ -122,16 +108,12 @@ pub fn run_command(
         }
         reap_later(child);
     }
-    for _ in 0..LAST_READS {
-        if !stdout.read(&mut buffer) & !stderr.read(&mut buffer) {
-            break;
-        }
-    }
+    pipes.empty(&mut buffer);
     Ok(FinishedCommand {
         status,
-        stdout: stdout.kept,
-        stderr: stderr.kept,
-        dropped: stdout.dropped + stderr.dropped,
+        dropped: pipes.dropped(),
+        stdout: pipes.stdout.kept,
+        stderr: pipes.stderr.kept,
     })
 }
 

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, Timespec, poll};
 
-use super::child::{ChildProcess, Port};
+use super::child::ChildProcess;
 use super::clock::{Cancel, CancelScope};
-use super::{Job, JobResult};
+use super::{Job, JobResult, Outcome};
 
 pub(super) const BUFFER: usize = 64 << 10;
 /// The time between two looks where the system has no event to wait for.
@@ -93,9 +93,13 @@ impl<'a> RunningJobs<'a> {
         if scope.ends(place.is_some()) {
             return self.record(place, JobResult::unstarted(job.hook, scope.reason().into()));
         }
+        let hook = job.hook.clone();
         match ChildProcess::start(job) {
             Ok(process) => self.running.push(RunningJob { process, place }),
-            Err(result) => self.record(place, *result),
+            Err(why) => {
+                let result = JobResult::unstarted(hook, Outcome::NotStarted(why));
+                self.record(place, result);
+            }
         }
     }
 
@@ -104,8 +108,7 @@ impl<'a> RunningJobs<'a> {
         self.wait();
         let now = Instant::now();
         for job in &mut self.running {
-            job.process.look_for_end(now);
-            job.process.tick(now);
+            job.process.advance(&mut self.buffer, now);
         }
         self.collect(now);
     }
@@ -126,39 +129,20 @@ impl<'a> RunningJobs<'a> {
     }
 
     /// Waits until a pipe is ready, a program has ended, a clock has run out or the jobs are cancelled.
-    fn wait(&mut self) {
-        let mut ports = Vec::with_capacity(self.running.len() * 4);
-        let mut polled = Vec::with_capacity(self.running.len() * 4 + 1);
-        for (index, job) in self.running.iter().enumerate() {
-            for (port, pipe, flags) in job.process.ports() {
-                ports.push((index, port));
-                polled.push(PollFd::from_borrowed_fd(pipe, flags));
-            }
-        }
+    fn wait(&self) {
+        let jobs = self.running.iter();
+        let mut polled: Vec<PollFd<'_>> = jobs.flat_map(|job| job.process.polled()).collect();
         polled.extend(self.cancel.wake_rx(self.scope));
-        let left = self
-            .next_deadline()
-            .saturating_duration_since(Instant::now());
-        let left = Timespec::try_from(left).ok();
-        if poll(&mut polled, left.as_ref()).is_err() {
-            return;
-        }
-        let ready: Vec<(usize, Port)> = (ports.into_iter().zip(&polled))
-            .filter(|(_, polled)| !polled.revents().is_empty())
-            .map(|(port, _)| port)
-            .collect();
-        let now = Instant::now();
-        for (index, port) in ready {
-            self.running[index]
-                .process
-                .handle_ready(port, &mut self.buffer, now);
-        }
+        let left = self.next_deadline();
+        let left = left.saturating_duration_since(Instant::now());
+        // After an interruption the jobs are looked at all the same.
+        let _ = poll(&mut polled, Timespec::try_from(left).ok().as_ref());
     }
 
     fn next_deadline(&self) -> Instant {
         let clocks = self.running.iter().map(|job| job.process.next_deadline());
         let next = clocks.min().unwrap_or_else(Instant::now);
-        if self.cancel.is_mute() || self.running.iter().any(|job| job.process.is_unwatched()) {
+        if self.running.iter().any(|job| job.process.is_unwatched()) {
             return next.min(Instant::now() + LOOK);
         }
         next

@@ -2,7 +2,8 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::process::ChildStdin;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, ExitStatus};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,12 +11,77 @@ use becket_wire::answer::AnswerError;
 use becket_wire::event::EventName;
 use becket_wire::hook_run::{RunOutcome, RunRow};
 use becket_wire::{Answer, EventId};
+use rustix::event::{PollFd, PollFlags};
 use serde_json::{Map, Value};
 
 use super::{JobResult, Outcome};
 
 /// The number of bytes to keep of each of a hook's stdout and stderr.
 pub(super) const KEPT: usize = 1 << 20;
+
+/// The number of reads that empty the pipes of a program that has ended.
+const LAST_READS: usize = 32;
+
+/// The pipes of a program.
+#[derive(Debug)]
+pub(super) struct Pipes {
+    stdin: Feed,
+    pub(super) stdout: Capture<ChildStdout>,
+    pub(super) stderr: Capture<ChildStderr>,
+}
+
+impl Pipes {
+    /// Takes the pipes of a program that was just started. Of each of stdout and stderr `bound` bytes are kept.
+    pub(super) fn of(child: &mut Child, stdin: Arc<[u8]>, bound: usize) -> Self {
+        Self {
+            stdin: Feed::begin(child.stdin.take(), stdin),
+            stdout: Capture::of(child.stdout.take(), bound),
+            stderr: Capture::of(child.stderr.take(), bound),
+        }
+    }
+
+    /// Returns the descriptors to poll.
+    pub(super) fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
+        let fed = self.stdin.pipe.as_ref().map(AsFd::as_fd);
+        let read = [self.stdout.pipe(), self.stderr.pipe()];
+        let read = read.into_iter().flatten().map(|pipe| (pipe, PollFlags::IN));
+        fed.map(|pipe| (pipe, PollFlags::OUT))
+            .into_iter()
+            .chain(read)
+            .map(|(pipe, flags)| PollFd::from_borrowed_fd(pipe, flags))
+    }
+
+    /// Writes what the program takes and reads once what it says, without waiting.
+    pub(super) fn transfer(&mut self, buffer: &mut [u8]) {
+        self.stdin.write();
+        self.stdout.read(buffer);
+        self.stderr.read(buffer);
+    }
+
+    /// Closes stdin: the program has ended.
+    pub(super) fn end_input(&mut self) {
+        self.stdin.pipe = None;
+    }
+
+    /// Reads what an ended program has left.
+    pub(super) fn empty(&mut self, buffer: &mut [u8]) {
+        for _ in 0..LAST_READS {
+            if !self.stdout.read(buffer) & !self.stderr.read(buffer) {
+                break;
+            }
+        }
+    }
+
+    /// Returns true if no more output can come.
+    pub(super) fn are_closed(&self) -> bool {
+        self.stdout.pipe.is_none() && self.stderr.pipe.is_none()
+    }
+
+    /// Returns the number of bytes beyond the bound.
+    pub(super) fn dropped(&self) -> u64 {
+        self.stdout.dropped + self.stderr.dropped
+    }
+}
 
 /// The output of a program on one pipe. Bytes beyond the bound are read and counted, so that the program can
 /// go on.
@@ -24,11 +90,11 @@ pub(super) struct Capture<R> {
     pipe: Option<R>,
     bound: usize,
     pub(super) kept: Vec<u8>,
-    pub(super) dropped: u64,
+    dropped: u64,
 }
 
 impl<R: Read + AsFd> Capture<R> {
-    pub(super) fn of(pipe: Option<R>, bound: usize) -> Self {
+    fn of(pipe: Option<R>, bound: usize) -> Self {
         Self {
             pipe: pipe.and_then(without_blocking),
             bound,
@@ -38,16 +104,12 @@ impl<R: Read + AsFd> Capture<R> {
     }
 
     /// Returns the descriptor to poll; none once it is closed.
-    pub(super) fn pipe(&self) -> Option<BorrowedFd<'_>> {
+    fn pipe(&self) -> Option<BorrowedFd<'_>> {
         self.pipe.as_ref().map(AsFd::as_fd)
     }
 
-    pub(super) fn is_closed(&self) -> bool {
-        self.pipe.is_none()
-    }
-
     /// Reads once. Returns true if there may be more right now.
-    pub(super) fn read(&mut self, buffer: &mut [u8]) -> bool {
+    fn read(&mut self, buffer: &mut [u8]) -> bool {
         let Some(pipe) = &mut self.pipe else {
             return false;
         };
@@ -70,7 +132,8 @@ impl<R: Read + AsFd> Capture<R> {
 
 /// The input of a program. The program need not read it.
 #[derive(Debug)]
-pub(super) struct Feed {
+struct Feed {
+    /// None once everything is written or the program reads no more.
     pipe: Option<ChildStdin>,
     bytes: Arc<[u8]>,
     sent: usize,
@@ -78,7 +141,7 @@ pub(super) struct Feed {
 
 impl Feed {
     /// Writes as much as the pipe takes at once, nearly always everything.
-    pub(super) fn begin(pipe: Option<ChildStdin>, bytes: Arc<[u8]>) -> Self {
+    fn begin(pipe: Option<ChildStdin>, bytes: Arc<[u8]>) -> Self {
         let mut feed = Self {
             pipe: pipe.and_then(without_blocking),
             bytes,
@@ -88,12 +151,7 @@ impl Feed {
         feed
     }
 
-    /// Returns the descriptor to poll; none once everything is written or the program reads no more.
-    pub(super) fn pipe(&self) -> Option<BorrowedFd<'_>> {
-        self.pipe.as_ref().map(AsFd::as_fd)
-    }
-
-    pub(super) fn write(&mut self) {
+    fn write(&mut self) {
         while let Some(pipe) = &mut self.pipe {
             let rest = &self.bytes[self.sent..];
             match pipe.write(rest) {
@@ -104,10 +162,6 @@ impl Feed {
                 Ok(_) | Err(_) => self.pipe = None,
             }
         }
-    }
-
-    pub(super) fn end(&mut self) {
-        self.pipe = None;
     }
 }
 
@@ -245,22 +299,10 @@ fn round(took: Duration) -> Duration {
     Duration::from_millis(u64::try_from(took.as_millis()).unwrap_or(u64::MAX))
 }
 
+/// Names a signal: `signal 9 (KILL)`. The standard library says `signal: 9 (SIGKILL)`.
 fn signal_words(signal: i32) -> String {
-    let name = match signal {
-        1 => "HUP",
-        2 => "INT",
-        3 => "QUIT",
-        4 => "ILL",
-        6 => "ABRT",
-        8 => "FPE",
-        9 => "KILL",
-        11 => "SEGV",
-        13 => "PIPE",
-        14 => "ALRM",
-        15 => "TERM",
-        _ => return format!("signal {signal}"),
-    };
-    format!("signal {signal} ({name})")
+    let words = ExitStatus::from_raw(signal).to_string();
+    words.replace("signal: ", "signal ").replace("(SIG", "(")
 }
 
 #[cfg(test)]

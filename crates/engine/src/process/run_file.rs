@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use becket_wire::hook_run::{RunOutcome, RunRow};
+use jiff::Timestamp;
 use rustix::process::{Pid, Signal, getpid, kill_process_group};
 use serde::{Deserialize, Serialize};
 
-use super::child::{self, GroupState, milliseconds};
 use super::clock::ClockAction;
+use super::proc::{self, GroupState, look_at};
 
 /// A file that cannot be read and is older than this is removed.
 const UNREADABLE: Duration = Duration::from_secs(60);
@@ -54,7 +55,7 @@ impl Listed {
             path: listing.folder.join(format!("{ours}{nth}.json")),
             file: RunFile {
                 pid: pid.as_raw_nonzero().get(),
-                start: child::started(pid)?,
+                start: proc::started(pid)?,
                 until: after(left),
                 run: RunRow {
                     at,
@@ -95,10 +96,10 @@ impl Listed {
 
 /// Returns the hooks that run now.
 pub fn running(folder: &Path) -> Vec<RunFile> {
-    let now = milliseconds();
+    let now = now();
     let files = files(folder).filter_map(|path| read(&path));
     files
-        .filter(|file| seen(file.pid, file.start) == GroupState::Runs)
+        .filter(|file| look_at(file.pid, file.start) == GroupState::Runs)
         .map(|mut file| {
             file.run.outcome = RunOutcome::Running;
             file.run.took_us = (now - file.run.at).max(0).saturating_mul(1000);
@@ -134,14 +135,14 @@ impl Orphans {
                 continue;
             };
             let asked = self.asked.contains(&path);
-            match seen(file.pid, file.start) {
-                GroupState::Runs if milliseconds() < file.until => continue,
+            match look_at(file.pid, file.start) {
+                GroupState::Runs if now() < file.until => continue,
                 GroupState::Runs if !asked => {
-                    child::apply(ClockAction::Terminate, leader);
+                    proc::apply(ClockAction::Terminate, leader);
                     self.asked.insert(path);
                     continue;
                 }
-                GroupState::Runs => child::apply(ClockAction::Kill, leader),
+                GroupState::Runs => proc::apply(ClockAction::Kill, leader),
                 GroupState::Leaderless if asked => drop(kill_process_group(leader, Signal::KILL)),
                 // Processes that a hook started before it ended by itself go on.
                 GroupState::Leaderless | GroupState::Gone => {}
@@ -173,7 +174,7 @@ impl RunFile {
                 "it went on after the answer; its time was up",
             ),
         };
-        let took = milliseconds().saturating_sub(self.run.at).max(0);
+        let took = now().saturating_sub(self.run.at).max(0);
         RunRow {
             took_us: took.saturating_mul(1000),
             outcome,
@@ -183,19 +184,20 @@ impl RunFile {
     }
 }
 
+/// Returns the time in milliseconds since 1970.
+fn now() -> i64 {
+    Timestamp::now().as_millisecond()
+}
+
 fn after(left: Duration) -> i64 {
     let left = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
-    milliseconds().saturating_add_unsigned(left)
+    now().saturating_add_unsigned(left)
 }
 
 /// Returns the start of this process's file names: its pid and its start time.
 fn own_prefix() -> Option<String> {
     let pid = getpid();
-    Some(format!(
-        "{}-{}-",
-        pid.as_raw_nonzero(),
-        child::started(pid)?
-    ))
+    Some(format!("{}-{}-", pid.as_raw_nonzero(), proc::started(pid)?))
 }
 
 fn runner_lives(name: &str) -> bool {
@@ -203,15 +205,7 @@ fn runner_lives(name: &str) -> bool {
     let (Some(Ok(pid)), Some(Ok(start))) = (numbers.next(), numbers.next()) else {
         return false;
     };
-    i32::try_from(pid).is_ok_and(|pid| seen(pid, start) == GroupState::Runs)
-}
-
-/// Looks at a group. One that cannot be seen now counts as running.
-fn seen(pid: i32, start: u64) -> GroupState {
-    let Some(pid) = Pid::from_raw(pid.max(0)) else {
-        return GroupState::Gone;
-    };
-    child::look_at(pid, start).unwrap_or(GroupState::Runs)
+    i32::try_from(pid).is_ok_and(|pid| look_at(pid, start) == GroupState::Runs)
 }
 
 fn files(folder: &Path) -> impl Iterator<Item = PathBuf> {
@@ -250,7 +244,7 @@ mod tests {
         let pid = Pid::from_child(child);
         let file = RunFile {
             pid: pid.as_raw_nonzero().get(),
-            start: child::started(pid).unwrap(),
+            start: proc::started(pid).unwrap(),
             until,
             run: RunRow {
                 hook: "long".to_owned(),
@@ -258,7 +252,7 @@ mod tests {
                 event: "Stop".to_owned(),
                 session_id: None,
                 agent_id: None,
-                at: milliseconds() - 1000,
+                at: now() - 1000,
                 took_us: 0,
                 exit: None,
                 outcome: RunOutcome::Running,
@@ -277,11 +271,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         let mut child = hook("trap '' TERM; while :; do sleep 1000; done");
-        left_behind(folder, &child, milliseconds() + 60_000);
+        left_behind(folder, &child, now() + 60_000);
         let mut orphans = Orphans::default();
         assert!(orphans.look(folder).is_empty());
         assert_eq!(running(folder)[0].run.hook, "long");
-        let path = left_behind(folder, &child, milliseconds());
+        let path = left_behind(folder, &child, now());
         assert!(orphans.look(folder).is_empty(), "it is asked first");
         let over = orphans.look(folder);
         child.wait().unwrap();

@@ -75,10 +75,7 @@ impl Session {
             }
             Inference::ProcessGone => self.infer_end(at),
         };
-        changed && {
-            self.update_display(at);
-            true
-        }
+        changed | self.update_display(at)
     }
 
     fn infer_interrupt(&mut self, at: i64) -> bool {
@@ -100,12 +97,7 @@ impl Session {
     /// Removes the questions of all agents as answered, even if an agent has done something since, as ending
     /// another call.
     fn infer_answers(&mut self, at: i64) -> bool {
-        let children = self.children.values_mut().filter(|child| child.is_live());
-        let agents = children.map(|child| &mut child.agent);
-        let agents = [&mut self.main].into_iter().chain(agents);
-        agents.fold(false, |changed, agent| {
-            agent.remove_answered(None, at) | changed
-        })
+        self.update_agents(at, |agent| agent.remove_answered(None, at))
     }
 
     /// Begins a turn of the main agent, unless a live subagent explains why Claude Code is busy.
@@ -160,10 +152,7 @@ impl Session {
         } else {
             self.let_child_stop(stop, at)
         };
-        changed && {
-            self.update_display(at);
-            true
-        }
+        changed | self.update_display(at)
     }
 
     /// Applies the outcome of an event that was applied before. Returns true if the user can see a difference.
@@ -198,9 +187,6 @@ impl Session {
         let agents = children.map(|child| &mut child.agent);
         let agents = [&mut self.main].into_iter().chain(agents);
         let changed = agents.fold(false, |changed, agent| update(agent) | changed);
-        changed && {
-            self.update_display(at);
-            true
-        }
+        changed | self.update_display(at)
     }
 }

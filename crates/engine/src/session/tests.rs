@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::notice::DisplayChange;
 use crate::session::Inference;
-use crate::status::test_events::{TestEvent, word};
+use crate::status::tests::test_events::{TestEvent, word};
 
 /// A session that events are played to, one each ten milliseconds.
 struct Play {

@@ -16,40 +16,22 @@ pub(super) enum NotificationEffect {
     Nothing,
 }
 
-/// Every `notification_type` of 2.1.325.
-const TYPES: [(&str, NotificationEffect); 19] = {
-    use NotificationEffect::{AgentEnded, Answered, Asks, AsksInWords, Idle, Nothing};
-
-    [
-        ("permission_prompt", Asks("Permission")),
-        ("elicitation_dialog", Asks("MCP input")),
-        ("elicitation_url_dialog", Asks("MCP input")),
-        ("agent_needs_input", AsksInWords),
-        ("worker_permission_prompt", AsksInWords),
-        // "Usage limit reset — press enter to continue"
-        ("quota_auto_resume_stale", AsksInWords),
-        ("elicitation_complete", Answered),
-        ("elicitation_response", Answered),
-        ("quota_auto_resume_fired", Answered),
-        ("agent_completed", AgentEnded),
-        ("idle_prompt", Idle),
-        // The turn has failed already.
-        ("quota_auto_resume_disabled", Nothing),
-        ("auth_success", Nothing),
-        ("auth_storage_failure", Nothing),
-        ("computer_use_enter", Nothing),
-        ("computer_use_exit", Nothing),
-        ("model_refusal_fallback", Nothing),
-        ("plugin_notification", Nothing),
-        ("push_notification", Nothing),
-    ]
-};
-
 impl NotificationEffect {
+    /// Returns the effect of a `notification_type`. Those of 2.1.325 that are not here mean nothing for a status:
+    /// auth, computer use, plugins, and a resume that was disabled after the turn had failed.
     pub(super) fn of(notification_type: Option<&str>) -> Self {
-        let mut types = TYPES.iter();
-        let known = types.find(|(name, _)| Some(*name) == notification_type);
-        known.map_or(Self::Nothing, |(_, effect)| *effect)
+        match notification_type.unwrap_or_default() {
+            "permission_prompt" => Self::Asks("Permission"),
+            "elicitation_dialog" | "elicitation_url_dialog" => Self::Asks("MCP input"),
+            // "Usage limit reset — press enter to continue"
+            "quota_auto_resume_stale" => Self::AsksInWords,
+            "agent_needs_input" | "worker_permission_prompt" => Self::AsksInWords,
+            "elicitation_complete" | "elicitation_response" => Self::Answered,
+            "quota_auto_resume_fired" => Self::Answered,
+            "agent_completed" => Self::AgentEnded,
+            "idle_prompt" => Self::Idle,
+            _ => Self::Nothing,
+        }
     }
 }
 

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use becket_wire::event::EventName;
 use becket_wire::rpc::Envelope;
 use becket_wire::{EventId, Head};
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 /// The error of a turn that ran into a rate limit.
@@ -159,8 +158,7 @@ impl<'a> SessionEvent<'a> {
 
     /// Returns the number of listed background tasks.
     pub fn background_tasks(&self) -> Option<u32> {
-        let tasks: Vec<IgnoredAny> = serde_json::from_str(self.head.background_tasks?).ok()?;
-        Some(tasks.len() as u32)
+        Some(self.listed()?.len() as u32)
     }
 
     /// Returns the ids of the listed background tasks.

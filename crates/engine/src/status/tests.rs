@@ -1,8 +1,10 @@
+pub(crate) mod test_events;
+
 use becket_wire::EventId;
 use proptest::prelude::*;
 
-use super::test_events::{TestEvent, word};
 use super::*;
+use test_events::{TestEvent, word};
 
 /// The agent after these events, one each ten milliseconds.
 fn after(events: &[&str]) -> Agent {

@@ -8,7 +8,6 @@ use unicode_width::UnicodeWidthStr;
 
 use super::*;
 use crate::config::{KEYS, StatusLine};
-use crate::statusline::Part;
 
 const AFTER_A_TURN: &[u8] = include_bytes!("../../fixtures/statusline.json");
 const BEFORE_ANY: &[u8] = include_bytes!("../../fixtures/statusline.first.json");
@@ -23,7 +22,8 @@ fn how(template: &str) -> StatusLine {
 
 fn by_default() -> StatusLine {
     let key = KEYS.iter().find(|key| key.path == "statusline.template");
-    how(key.and_then(|key| key.default).unwrap())
+    let default = key.and_then(|key| key.default.as_ref()?.as_str());
+    how(default.unwrap())
 }
 
 fn busy() -> StatusLineContent {
@@ -251,7 +251,7 @@ fn line() -> impl Strategy<Value = StatusLineContent> {
 }
 
 fn template() -> impl Strategy<Value = StatusLine> {
-    let part = select(Part::ALL.to_vec()).prop_map(|part| format!("{{{}}}", part.name()));
+    let part = select(PARTS.to_vec()).prop_map(|(part, _)| format!("{{{part}}}"));
     let between = select(vec![" · ", "", " | ctx ", "{{", "  ", "日"]);
     let slots = vec((between, part), 0..8);
     (slots, 1..30_usize).prop_map(|(slots, bar_width)| {

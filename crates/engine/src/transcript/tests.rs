@@ -30,29 +30,30 @@ fn turn(transcript: &[u8]) -> Vec<TranscriptFact> {
         .filter(|what| {
             !matches!(
                 what,
-                TranscriptFact::Usage(_) | TranscriptFact::ToolCall { .. }
+                TranscriptFact::Usage | TranscriptFact::ToolCall { .. }
             )
         })
         .collect()
 }
 
-fn result(id: &str, denied: bool) -> TranscriptFact {
+fn result(id: &str) -> TranscriptFact {
     TranscriptFact::ToolResult {
         tool_use_id: id.to_owned(),
-        is_error: denied,
         refused: false,
-        denied: denied.then(|| "user-rejected".to_owned()),
     }
 }
 
-const BY_HAND: TranscriptFact = TranscriptFact::Interrupted { for_tool: false };
-const AT_A_TOOL: TranscriptFact = TranscriptFact::Interrupted { for_tool: true };
-
 #[test]
 fn esc_while_the_model_speaks_or_thinks() {
-    assert_eq!(turn(recorded!("esc-while-it-speaks")), [BY_HAND]);
+    assert_eq!(
+        turn(recorded!("esc-while-it-speaks")),
+        [TranscriptFact::Interrupted]
+    );
     let thinks = turn(recorded!("esc-while-it-thinks"));
-    assert_eq!(thinks, [result("toolu_013cf9000002", false), BY_HAND]);
+    assert_eq!(
+        thinks,
+        [result("toolu_013cf9000002"), TranscriptFact::Interrupted]
+    );
 }
 
 /// The prompt goes back into the input, and the transcript keeps silent: `session_file` tells.
@@ -64,13 +65,22 @@ fn esc_before_the_first_word_is_not_told() {
 #[test]
 fn esc_while_a_tool_runs_looks_like_a_refusal() {
     let found = turn(recorded!("esc-while-a-tool-runs"));
-    assert_eq!(found, [result("toolu_013e7e000002", true), AT_A_TOOL]);
+    assert_eq!(
+        found,
+        [result("toolu_013e7e000002"), TranscriptFact::Interrupted]
+    );
 }
 
 #[test]
 fn a_refused_permission_ends_the_turn() {
     let esc = turn(recorded!("esc-at-a-dialog"));
-    let refused = |id| [result(id, true), AT_A_TOOL, TranscriptFact::TurnEnded];
+    let refused = |id| {
+        [
+            result(id),
+            TranscriptFact::Interrupted,
+            TranscriptFact::TurnEnded,
+        ]
+    };
     assert_eq!(esc, refused("toolu_014893000002"));
     let no = turn(recorded!("permission-no"));
     assert_eq!(no, refused("toolu_014054000002"));
@@ -80,10 +90,7 @@ fn a_refused_permission_ends_the_turn() {
 fn a_granted_permission_shows_in_the_result() {
     let (found, figures) = told(recorded!("permission-yes"));
     let at = |wanted: &TranscriptFact| found.iter().find(|f| f.fact == *wanted).unwrap().at;
-    assert_eq!(
-        at(&result("toolu_01244a000002", false)),
-        Some(1_794_747_445_830)
-    );
+    assert_eq!(at(&result("toolu_01244a000002")), Some(1_794_747_445_830));
     assert_eq!(at(&TranscriptFact::TurnEnded), Some(1_794_747_445_960));
     assert!(found.iter().all(TranscriptFinding::is_main));
     assert_eq!(figures.context_tokens, Some(1200));
@@ -103,13 +110,8 @@ fn a_turn_that_died_says_why() {
 #[test]
 fn print_mode_has_context_and_cost() {
     let (found, figures) = told(recorded!("print"));
-    let last = found.iter().rev().find_map(|finding| match &finding.fact {
-        TranscriptFact::Usage(usage) => Some(usage.clone()),
-        _ => None,
-    });
-    let last = last.unwrap();
-    assert_eq!((last.model.as_str(), last.input), ("claude-opus-5-5", 5000));
-    assert_eq!((last.output, last.cache_read), (60, 0));
+    let replies = found.iter().filter(|it| it.fact == TranscriptFact::Usage);
+    assert_eq!(replies.count(), 3);
     assert_eq!(figures.context_tokens, Some(5000));
     assert_eq!(figures.context_size, Some(1_000_000));
     assert_eq!(figures.context_pct, Some(0.5));
@@ -137,13 +139,8 @@ fn compaction_empties_the_window() {
     let all: &[u8] = recorded!("compaction");
     let boundary = memchr::memmem::find(all, b"compact_boundary").unwrap();
     let end = boundary + memchr::memchr(b'\n', &all[boundary..]).unwrap();
-    let (found, figures) = told(&all[..=end]);
-    let tokens = Some(2857);
-    assert_eq!(
-        found.last().unwrap().fact,
-        TranscriptFact::Compacted { tokens }
-    );
-    assert_eq!(figures.context_tokens, tokens);
+    let (_, figures) = told(&all[..=end]);
+    assert_eq!(figures.context_tokens, Some(2857));
     assert_eq!(told(all).1.context_tokens, Some(1200));
 }
 
@@ -170,7 +167,11 @@ fn unreadable_lines_are_counted_and_skipped() {
     tail.push(&huge);
     tail.push(b"end\n");
     let found = tail.push(interrupt);
-    assert!(found.iter().any(|finding| finding.fact == BY_HAND));
+    assert!(
+        found
+            .iter()
+            .any(|finding| finding.fact == TranscriptFact::Interrupted)
+    );
     assert_eq!(tail.unread().too_long, 1);
 }
 

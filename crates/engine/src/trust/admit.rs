@@ -11,8 +11,7 @@ use super::Approved;
 use super::named_files::{NamedPath, files, names_file_in, starts_at_root};
 use crate::guard::path::follow;
 use crate::hooks::{Action, Hook};
-use crate::process::path_in;
-use crate::program::is_executable;
+use crate::program::{is_executable, path_in};
 
 pub type Environment = Arc<[(OsString, OsString)]>;
 

@@ -4,18 +4,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Write};
 use std::fs::{self, Metadata};
-use std::io::{self, Read};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use becket_wire::Place;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
+use toml::Value;
 
 use super::named_files::{NamedPath, places};
-use crate::config::{LONGEST_FILE, Level, Source, Value, parse_layer};
+use crate::config::{LONGEST_FILE, Level, Source, parse_layer};
 use crate::process::Program;
-use crate::stamp::{FileStamp, is_absence, is_settled, open_regular};
+use crate::stamp::{FileStamp, is_absence, is_settled, read_bytes};
 
 /// The bounds of a project that can be pinned: no user could look through more.
 const MOST_FILES: usize = 2000;
@@ -115,9 +116,7 @@ pub fn pins_of(project: &Path, place: &Place) -> Result<Pins, Refusal> {
 
 /// Returns the text of a pinned file if it is unchanged.
 pub fn pinned_text(project: &Path, name: &str, pins: &Pins) -> Option<String> {
-    let mut bytes = Vec::new();
-    let file = open_regular(&project.join(name)).ok()?;
-    file.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+    let bytes = read_bytes(&project.join(name), MOST_BYTES).ok()?;
     let is_pinned = pins.has(name, &hash_of(&bytes));
     is_pinned.then(|| String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -303,13 +302,11 @@ impl Walk<'_> {
     }
 
     fn read(&mut self, name: &str, path: &Path) -> Result<Vec<u8>, Refusal> {
-        let left = MOST_BYTES - self.bytes;
-        let mut bytes = Vec::new();
-        let read = open_regular(path).and_then(|file| file.take(left + 1).read_to_end(&mut bytes));
-        read.map_err(|error| unreadable(name, &error))?;
-        if bytes.len() as u64 > left {
-            return Err(too_much(name));
-        }
+        let read = read_bytes(path, MOST_BYTES - self.bytes);
+        let bytes = read.map_err(|error| match error.kind() {
+            ErrorKind::FileTooLarge => too_much(name),
+            _ => unreadable(name, &error),
+        })?;
         self.bytes += bytes.len() as u64;
         Ok(bytes)
     }
@@ -348,8 +345,11 @@ fn programs_in(file: &Path, text: &str) -> Vec<Program> {
         let plain = ["on", "description", "tools", "paths", "skip_agents"];
         match &key.value {
             _ if plain.contains(&&*key.name) => {}
-            Value::Text(line) => programs.push(Program::Shell(line.clone())),
-            Value::List(list) => programs.push(Program::List(list.clone())),
+            Value::String(line) => programs.push(Program::Shell(line.clone())),
+            Value::Array(list) => {
+                let words = list.iter().filter_map(Value::as_str).map(str::to_owned);
+                programs.push(Program::List(words.collect()));
+            }
             _ => {}
         }
     }

@@ -11,14 +11,12 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::pin::Pins;
+use crate::git::common_folder;
 use crate::local_time;
 use crate::replace::{self, Attempt, Snapshot};
-use crate::stamp::read_text;
 
 const LARGEST_STORE: u64 = 64 << 20;
 const LOCK_WAIT: Duration = Duration::from_secs(10);
-/// Longer than anything that git writes into the files that name a worktree.
-const LONGEST_LINK: u64 = 64 << 10;
 
 /// Every approval, by the key of its project.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,31 +122,4 @@ pub fn key_of(project: &Path) -> Option<String> {
     let project = project.canonicalize().ok()?;
     let key = common_folder(&project).unwrap_or(project);
     key.into_os_string().into_string().ok()
-}
-
-/// Returns the git common folder. A `.git` can point to any repository, so a link does not count, and a worktree
-/// only if its repository knows it.
-fn common_folder(project: &Path) -> Option<PathBuf> {
-    let git = project.join(".git");
-    let kind = fs::symlink_metadata(&git).ok()?.file_type();
-    if kind.is_dir() {
-        return git.canonicalize().ok();
-    }
-    if !kind.is_file() {
-        return None;
-    }
-    let line = line_of(&git)?;
-    let worktree = project.join(line.strip_prefix("gitdir:")?.trim());
-    let worktree = worktree.canonicalize().ok()?;
-    let common = worktree.join(line_of(&worktree.join("commondir"))?);
-    let common = common.canonicalize().ok()?;
-    let back = worktree.join(line_of(&worktree.join("gitdir"))?);
-    let known = worktree.parent() == Some(&common.join("worktrees"))
-        && back.canonicalize().ok()? == git.canonicalize().ok()?;
-    known.then_some(common)
-}
-
-fn line_of(file: &Path) -> Option<String> {
-    let text = read_text(file, LONGEST_LINK).ok()?;
-    Some(text.lines().next()?.trim().to_owned())
 }

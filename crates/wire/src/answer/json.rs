@@ -1,13 +1,11 @@
 //! Reads the JSON of a hook's answer as Claude Code would, and writes answers.
 
-use std::fmt;
-
 use serde_json::{Value, json};
+use thiserror::Error;
 
 use super::rules::{self, CONTEXT, OpinionForm, PlainOutput};
 use super::{Answer, Change, Opinion, Output};
-use crate::event::field::{self, JsonError};
-use crate::event::{EventName, Rest};
+use crate::event::{EventError, EventName, Rest, parse_json};
 
 /// The fields of an answer besides those of its event.
 const TOP: &[&str] = &[
@@ -31,42 +29,22 @@ const BEHAVIOR: &[&str] = &[
 ];
 
 /// The reason why a hook's output is not an answer. It is a failure of the hook; the event goes on without it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AnswerError {
     /// An exit code that means neither yes nor no, and the hook's stderr.
+    #[error("the hook exited with {exit}{}{stderr}", if stderr.is_empty() { "" } else { ": " })]
     Failed { exit: i32, stderr: String },
-    /// A `hookEventName` that names another event, or none.
+    #[error("the hook's hookSpecificOutput has no hookEventName (it must be \"{asked}\")")]
+    NoEvent { asked: EventName },
+    /// A `hookEventName` that names another event.
+    #[error("the hook answered \"{said}\" to {asked} (hookEventName must be \"{asked}\")")]
     WrongEvent { asked: EventName, said: String },
     /// A known field has a type or a word that Claude Code would not take.
+    #[error("the hook's {field} must be {wanted}")]
     WrongField { field: String, wanted: &'static str },
-    /// JSON that is nested too deep.
+    #[error("the hook's JSON is nested too deep")]
     TooDeep,
 }
-
-impl fmt::Display for AnswerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Failed { exit, stderr } if stderr.is_empty() => {
-                write!(f, "the hook exited with {exit}")
-            }
-            Self::Failed { exit, stderr } => write!(f, "the hook exited with {exit}: {stderr}"),
-            Self::WrongEvent { asked, said } if said.is_empty() => write!(
-                f,
-                "the hook's hookSpecificOutput has no hookEventName (it must be \"{asked}\")"
-            ),
-            Self::WrongEvent { asked, said } => write!(
-                f,
-                "the hook answered \"{said}\" to {asked} (hookEventName must be \"{asked}\")"
-            ),
-            Self::WrongField { field, wanted } => {
-                write!(f, "the hook's {field} must be {wanted}")
-            }
-            Self::TooDeep => f.write_str("the hook's JSON is nested too deep"),
-        }
-    }
-}
-
-impl std::error::Error for AnswerError {}
 
 impl Answer {
     /// Reads a hook's exit code and output as its answer to the event.
@@ -91,10 +69,10 @@ impl Answer {
                 return Err(AnswerError::Failed { exit, stderr });
             }
         }
-        match field::parse(stdout) {
+        match parse_json(stdout) {
             Ok(Value::Object(top)) => Self::read_json(event, &top),
-            Err(JsonError::TooDeep) => Err(AnswerError::TooDeep),
-            Ok(_) | Err(JsonError::Syntax { .. }) => Ok(Self::read_plain(event, text(stdout))),
+            Err(EventError::TooDeep) => Err(AnswerError::TooDeep),
+            _ => Ok(Self::read_plain(event, text(stdout))),
         }
     }
 
@@ -156,7 +134,11 @@ impl Answer {
         let said = string(own, "hookEventName")?.unwrap_or_default();
         if said != self.event.as_str() {
             let asked = self.event.clone();
-            return Err(AnswerError::WrongEvent { asked, said });
+            return Err(if said.is_empty() {
+                AnswerError::NoEvent { asked }
+            } else {
+                AnswerError::WrongEvent { asked, said }
+            });
         }
         let rules = rules::of(&self.event);
         match rules.says {

@@ -5,7 +5,8 @@
 macro_rules! words {
     ($(#[$meta:meta])* $name:ident { $($word:ident = $text:expr,)* }) => {
         $(#[$meta])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        #[serde(from = "String", into = "String")]
         #[non_exhaustive]
         pub enum $name {
             $($word,)*
@@ -37,19 +38,15 @@ macro_rules! words {
             }
         }
 
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(self.as_str())
+        impl From<$name> for String {
+            fn from(word: $name) -> Self {
+                word.as_str().to_owned()
             }
         }
 
-        impl $crate::event::field::Field for $name {
-            fn read(value: serde_json::Value) -> Result<Self, serde_json::Value> {
-                String::read(value).map(Self::from)
-            }
-
-            fn write(&self) -> serde_json::Value {
-                self.as_str().into()
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
             }
         }
     };
@@ -63,39 +60,26 @@ macro_rules! object {
         $(..$rest:ident)?
     }) => {
         $(#[$meta])*
-        #[derive(Debug, Clone, Default, PartialEq)]
+        #[derive(Debug, Clone, Default, PartialEq, serde::Deserialize)]
+        #[serde(from = "Rest")]
         #[non_exhaustive]
         pub struct $name {
             $($(#[$field_meta])* pub $field: Option<$type>,)*
-            $(pub $rest: $crate::event::field::Rest,)?
+            $(pub $rest: Rest,)?
         }
 
         impl $name {
-            fn take_from(object: &mut $crate::event::field::Rest) -> Self {
+            fn take_from(object: &mut Rest) -> Self {
                 Self {
-                    $($field: $crate::event::field::take(object, key!($field)),)*
+                    $($field: take(object, key!($field)),)*
                     $($rest: std::mem::take(object),)?
                 }
             }
-
-            fn put_into(&self, object: &mut $crate::event::field::Rest) {
-                $(object.extend(self.$rest.clone());)?
-                $($crate::event::field::put(self.$field.as_ref(), object, key!($field));)*
-            }
         }
 
-        $(object! { @field $name $rest })?
-    };
-    (@field $name:ident $rest:ident) => {
-        impl $crate::event::field::Field for $name {
-            fn read(value: serde_json::Value) -> Result<Self, serde_json::Value> {
-                $crate::event::field::Rest::read(value).map(|mut object| Self::take_from(&mut object))
-            }
-
-            fn write(&self) -> serde_json::Value {
-                let mut object = $crate::event::field::Rest::new();
-                self.put_into(&mut object);
-                object.into()
+        impl From<Rest> for $name {
+            fn from(mut object: Rest) -> Self {
+                Self::take_from(&mut object)
             }
         }
     };
@@ -133,12 +117,6 @@ macro_rules! events {
                         $($field: Slot::take(&mut object, key!($field))?,)*
                         rest: object,
                     })
-                }
-
-                fn put_into(&self, object: &mut Rest) {
-                    object.extend(self.rest.clone());
-                    self.common.put_into(object);
-                    $(Slot::put(&self.$field, object, key!($field));)*
                 }
             }
         )*
@@ -216,16 +194,6 @@ macro_rules! events {
                         common: Common::take_from(&mut object),
                         rest: object,
                     }),
-                }
-            }
-
-            pub(super) fn put_into(&self, object: &mut Rest) {
-                match self {
-                    $(Self::$name(event) => event.put_into(object),)*
-                    Self::Unknown { common, rest, .. } => {
-                        object.extend(rest.clone());
-                        common.put_into(object);
-                    }
                 }
             }
         }

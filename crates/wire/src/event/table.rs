@@ -8,8 +8,8 @@
 use serde_json::{Number, Value};
 
 use super::define::{events, key, object, words};
-use super::field::{Missing, Rest, Slot};
 use super::words::*;
+use super::{Missing, Rest, Slot, take};
 
 object! {
     /// The fields that every event may have.

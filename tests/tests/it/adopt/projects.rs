@@ -25,14 +25,17 @@ fn adopted_hooks_that_start_project_files_wait_for_trust() {
         let done = adopt.current_dir(&project).output().expect("becket");
         String::from_utf8_lossy(&done.stdout).into_owned()
     };
-    let listed = adopt(&["adopt"]);
+    let listed = adopt(&["hooks", "adopt"]);
     for name in ["mark", "mark-bash"] {
         assert!(
             listed.contains(&format!("{name} starts a file of")),
             "{listed}"
         );
     }
-    for args in [&["adopt", "--all", "--dry-run"][..], &["adopt", "--all"]] {
+    for args in [
+        &["hooks", "adopt", "--all", "--dry-run"][..],
+        &["hooks", "adopt", "--all"],
+    ] {
         let said = adopt(args);
         let told = said.lines().find(|line| line.contains("becket trust"));
         let told = told.unwrap_or_else(|| panic!("{said}"));
@@ -82,11 +85,11 @@ fn hooks_of_a_project_move_only_on_request() {
             stderr(&output),
         )
     };
-    let (listed, _) = run(&["adopt"]);
+    let (listed, _) = run(&["hooks", "adopt"]);
     assert!(listed.contains("theirs is this project's"), "{listed}");
     assert!(!listed.contains("mine is"), "{listed}");
     let rest = "would not run until `becket trust`: theirs, local";
-    let (would, warned) = run(&["adopt", "--all", "--dry-run"]);
+    let (would, warned) = run(&["hooks", "adopt", "--all", "--dry-run"]);
     assert!(would.contains("+[hooks.mine]"), "{would}");
     assert!(!would.contains("[hooks.theirs]"), "{would}");
     assert!(
@@ -94,7 +97,7 @@ fn hooks_of_a_project_move_only_on_request() {
         "{would}"
     );
     assert!(warned.contains(rest), "{warned}");
-    let (would, warned) = run(&["adopt", "--yes", "--dry-run"]);
+    let (would, warned) = run(&["hooks", "adopt", "--yes", "--dry-run"]);
     assert!(
         would.contains("+[hooks.theirs]") && !would.contains("left"),
         "{would}"
@@ -102,7 +105,7 @@ fn hooks_of_a_project_move_only_on_request() {
     assert!(warned.contains(rest), "{warned}");
     assert_eq!(text(&settings(&world)), before);
 
-    let (said, warned) = run(&["adopt", "--all"]);
+    let (said, warned) = run(&["hooks", "adopt", "--all"]);
     assert!(warned.contains(rest), "{warned}");
     assert!(warned.contains("are shared"), "{warned}");
     assert!(
@@ -112,11 +115,11 @@ fn hooks_of_a_project_move_only_on_request() {
     assert_eq!(text(&project.join(".claude/settings.json")), theirs);
     assert!(!project.join(".becket").exists());
 
-    let (said, _) = run(&["adopt", "--yes"]);
+    let (said, _) = run(&["hooks", "adopt", "--yes"]);
     assert!(said.contains("next: `becket trust`"), "{said}");
     assert!(text(&project.join(".becket/config.toml")).contains("[hooks.theirs]"));
     assert!(text(&project.join(".becket/local.toml")).contains("[hooks.local]"));
-    run(&["adopt", "--undo"]);
+    run(&["hooks", "adopt", "--undo"]);
     assert_eq!(text(&project.join(".claude/settings.json")), theirs);
     assert_eq!(text(&project.join(".claude/settings.local.json")), local);
     assert!(!project.join(".becket").exists());

@@ -265,7 +265,7 @@ fn a_socket_folder_of_another_user_is_not_used() {
     let mut world = World::new();
     // Too long for an address: the socket is in the temporary folder, where other users may be first.
     world.becket_home = world.home.join("long".repeat(30));
-    world.run(&["init"]);
+    world.run(&["up", "--only-register"]);
     let place = becket_wire::Place::new(&world.becket_home);
     let socket = place.socket(rustix::process::getuid().as_raw());
     let folder = socket.parent().expect("a folder").to_owned();

@@ -254,7 +254,7 @@ fn a_full_disk_leaves_no_empty_backup_of_the_settings() {
     fs::create_dir(&claude).expect("a folder");
     fs::write(claude.join("settings.json"), "{}\n").expect("settings");
     disk.fill();
-    let mut init = world.becket(["init"]);
+    let mut init = world.becket(["up", "--only-register"]);
     init.env("CLAUDE_CONFIG_DIR", &claude);
     init.env("BECKET_HOME", world.home.join("other"));
     let init = init.output().expect("becket");

@@ -112,7 +112,7 @@ fn without_a_home_the_shim_reports_it_and_exits() {
 fn a_home_too_long_for_a_socket_address_uses_the_temporary_folder() {
     let mut world = World::new();
     world.becket_home = world.home.join("long".repeat(50)).join("long".repeat(50));
-    world.run(&["init"]);
+    world.run(&["up", "--only-register"]);
     let place = becket_wire::Place::new(&world.becket_home);
     let socket = place.socket(rustix::process::getuid().as_raw());
     let _removed = RemoveOnDrop(socket.parent().expect("a folder").to_owned());
@@ -343,7 +343,7 @@ fn a_home_open_to_others_is_closed_with_a_message() {
         world
     };
     let world = open();
-    let init = world.output(&["init"]);
+    let init = world.output(&["up", "--only-register"]);
     let said = String::from_utf8_lossy(&init.stderr).into_owned();
     assert!(said.contains("was open to others (mode 755)"), "{said}");
     assert_eq!(mode(&world), 0o700);

@@ -46,7 +46,7 @@ fn send(world: &World, payload: &[u8]) -> Called {
 /// Creates a world that is registered with Claude Code, so that doctor finds no fault.
 fn registered() -> World {
     let world = World::new();
-    world.run(&["init"]);
+    world.run(&["up", "--only-register"]);
     world
 }
 

@@ -65,11 +65,11 @@ fn verbs_print_no_hidden_character_of_a_folder_name() {
     fs::write(home.join("config.toml"), config).expect("a config");
     let session = "9d1f6a30-0000-4000-8000-000000000003";
     for args in [
-        &["init", "--project"][..],
-        &["init", "--project"],
+        &["up", "--only-register", "--project"][..],
+        &["up", "--only-register", "--project"],
         &["disable", "lint", "--session", session],
         &["hooks", "off", "lint"],
-        &["uninit", "--project"],
+        &["down", "--project"],
     ] {
         let mut becket = world.becket(args);
         becket.current_dir(&project).env("BECKET_HOME", &home);

@@ -29,10 +29,10 @@ fn verbs_report_a_stopped_daemon_within_their_bound() {
         &["effort", "list"],
     ];
     let read_without_it = [
-        &["recent"][..],
+        &["hooks", "recent"][..],
         &["why"],
-        &["coverage"],
-        &["sessions", "--stats"],
+        &["guard", "coverage"],
+        &["stats"],
         &["guard", "backtest"],
     ];
     std::thread::scope(|scope| {
@@ -108,7 +108,7 @@ fn the_daemon_follows_no_symbolic_link_when_writing() {
     world.send("Stop", numbered(1));
     world.signal_daemon(Signal::CONT);
     assert_eq!(fs::read_to_string(&precious).expect("a file"), "precious");
-    for end in [&["daemon", "stop"][..], &["uninit"]] {
+    for end in [&["daemon", "stop"][..], &["down"]] {
         put("run/stopped");
         world.run(end);
         let text = fs::read_to_string(&precious).expect("a file");

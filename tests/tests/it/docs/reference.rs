@@ -205,9 +205,9 @@ fn the_fields_of_the_json_are_documented() {
             &parsed(&world.run(&args.collect::<Vec<_>>())),
         );
     };
-    agrees("becket init --json", &["--dry-run"]);
-    agrees("becket uninit --json", &["--dry-run"]);
-    world.run(&["init"]);
+    agrees("becket up --only-register --json", &["--dry-run"]);
+    agrees("becket down --json", &["--dry-run"]);
+    world.run(&["up", "--only-register"]);
     std::fs::write(
         world.path("config.toml"),
         "[store]\nkeep_days = 1\nkeep_day = 1\n[hooks.mine]\non = \"Stop\"\nrun = \"true\"\n",
@@ -231,7 +231,7 @@ fn the_fields_of_the_json_are_documented() {
 #[test]
 fn the_fields_of_the_runs_are_documented() {
     let world = World::new();
-    world.run(&["init"]);
+    world.run(&["up", "--only-register"]);
     let hooks = r#"
         [hooks.refuses]
         on = "PostToolUse"
@@ -252,11 +252,11 @@ fn the_fields_of_the_runs_are_documented() {
     world.send("PostToolUse", event.to_string());
     let page = page("docs/reference/runs-json.md");
     for (command, more) in [
-        ("becket stats --json", &[][..]),
-        ("becket recent --json", &[]),
+        ("becket hooks stats --json", &[][..]),
+        ("becket hooks recent --json", &[]),
         ("becket why --json", &[]),
-        ("becket profile --json", &["-n", "1"]),
-        ("becket try --json", &["refuses"]),
+        ("becket hooks profile --json", &["-n", "1"]),
+        ("becket hooks try --json", &["refuses"]),
         ("becket replay --json", &["77850d98", "--hook", "refuses"]),
     ] {
         let args = command.split(' ').skip(1).chain(more.iter().copied());
@@ -317,7 +317,7 @@ fn sources() -> String {
 fn the_languages_and_their_tools_are_documented() {
     let page = page("docs/reference/hooks.md");
     let tools = |language: &Language, kind| {
-        let names: Vec<_> = language.tools_for(kind).map(|tool| tool.name).collect();
+        let names: Vec<_> = language.tools_for(kind).map(|tool| &*tool.name).collect();
         names.join(", ")
     };
     let row = |language: &Language| {
@@ -327,7 +327,7 @@ fn the_languages_and_their_tools_are_documented() {
             .map(|name| format!("`{name}`"))
             .collect();
         vec![
-            language.name.to_owned(),
+            language.name.clone(),
             markers.join(", "),
             tools(language, CheckKind::Typecheck),
             tools(language, CheckKind::Lint),

@@ -42,7 +42,7 @@ impl HookWorld {
     }
 
     fn running(&self) -> Vec<Value> {
-        let told = self.world.run(&["recent", "--json"]);
+        let told = self.world.run(&["hooks", "recent", "--json"]);
         let runs: Vec<Value> = serde_json::from_str(&told).expect("JSON");
         let runs = runs.into_iter();
         runs.filter(|run| run["outcome"] == "running").collect()
@@ -233,7 +233,7 @@ fn hooks_that_outlast_the_ending_daemon_are_cut_off_with_an_error() {
         world.wait_file("ended");
         for child in [first, double] {
             let output = child.wait_with_output().expect("an end");
-            // Claude Code ignores the error, or treats it as a denial with `becket init --strict`. Silence
+            // Claude Code ignores the error, or treats it as a denial with `becket up --only-register --strict`. Silence
             // would let the call pass.
             assert_eq!(output.status.code(), Some(1), "{output:?}");
             assert!(output.stdout.is_empty(), "{output:?}");

@@ -171,7 +171,7 @@ run = """echo '{"systemMessage": "here"}'"""
     assert_eq!(stop.expect("the event")["source"], "daemon");
     fs::write(world.project.join("go"), "").expect("a file");
     let told = || {
-        let runs = world.run(&["recent", "100", "--json"]);
+        let runs = world.run(&["hooks", "recent", "100", "--json"]);
         let runs: Vec<serde_json::Value> = serde_json::from_str(&runs).expect("JSON");
         // A hook that still runs would never see the file once the folder is deleted.
         let is_over = |run: &&serde_json::Value| run["hook"] == "behind" && run["outcome"] == "ok";

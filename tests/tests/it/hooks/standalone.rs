@@ -64,7 +64,7 @@ impl HookWorld {
     }
 
     fn reads_recent(&self) -> Vec<Value> {
-        serde_json::from_str(&self.reads(&["recent", "--json"])).expect("JSON")
+        serde_json::from_str(&self.reads(&["hooks", "recent", "--json"])).expect("JSON")
     }
 
     fn lets_go(&self) {

@@ -212,7 +212,7 @@ fn instead_of_a_compaction_a_fresh_claude_code_starts() {
             .since("2.1.325", "compaction on the model's word alone");
         let story = configured(given, Becket::default(), "")?;
         runs(&story, &["effort", "start", "implement"]);
-        runs(&story, &["log", "the engine is next"]);
+        runs(&story, &["effort", "log", "the engine is next"]);
         let command = story.launch_command(&["--restart"], &["-p", "build it"]);
         let mut launch = story.becket().command(&command[0]);
         launch.args(&command[1..]).envs(story.home.env().to_vec());

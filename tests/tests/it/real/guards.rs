@@ -134,7 +134,7 @@ fn ask_raises_the_dialog_in_every_mode() {
     }
 }
 
-/// The model calls `becket init` with a home of its own. The user agrees, and becket still refuses: the
+/// The model calls `becket up` with a home of its own. The user agrees, and becket still refuses: the
 /// home of the registration knows the Claude Code above it.
 #[test]
 fn the_model_cannot_register_becket_with_another_home() {
@@ -401,13 +401,13 @@ fn strict_blocks_when_the_shim_is_gone() {
     }
 }
 
-/// Returns `becket coverage --json` for the story's Claude Code: session id, hooked, calls, unseen.
+/// Returns `becket guard coverage --json` for the story's Claude Code: session id, hooked, calls, unseen.
 fn coverage(story: &Story) -> Vec<Value> {
-    let mut becket = story.becket().becket(["coverage", "--json"]);
+    let mut becket = story.becket().becket(["guard", "coverage", "--json"]);
     let said = becket
         .env("CLAUDE_CONFIG_DIR", story.home.config())
         .output();
-    let said = said.expect("becket coverage runs");
+    let said = said.expect("becket guard coverage runs");
     serde_json::from_slice(&said.stdout).unwrap_or_else(|why| panic!("{why}: {said:?}"))
 }
 

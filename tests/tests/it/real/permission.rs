@@ -78,7 +78,7 @@ fn every_guard_answer_applies_in_every_mode() {
             let why: Value =
                 serde_json::from_str(&story.becket().run(&["why", "--json"])).expect("JSON");
             let code = why["allow_once"].as_str().expect("a code");
-            story.becket().run(&["guard", "allow-once", code]);
+            story.becket().run(&["allow", code]);
             assert_eq!(dialogs("think it over", "has thought"), 0, "{mode}");
             assert_eq!(dialogs("retry it", "is allowed"), own, "{mode}");
             assert!(made("by-deny"), "{mode}");

@@ -224,7 +224,7 @@ pub(super) fn plugin() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugin")
 }
 
-/// A registration of the command files of `becket init` alone.
+/// A registration of the command files of `becket up` alone.
 #[derive(Debug, Default)]
 struct CommandsAlone(Becket);
 

@@ -1,4 +1,4 @@
-//! `becket recent`, `stats`, `why` and `events --follow`, with a daemon and without.
+//! `becket hooks recent`, `stats`, `why` and `events --follow`, with a daemon and without.
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ fn told_of_once(world: &RunWorld, no_daemon: bool) {
         assert!(output.status.success(), "{args:?}: {output:?}");
         serde_json::from_slice::<Value>(&output.stdout).expect("JSON")
     };
-    let recent = ask(&["recent", "--json"]);
+    let recent = ask(&["hooks", "recent", "--json"]);
     let expected = [("breaks", "failed"), ("refuses", "ok")];
     let expected = expected.map(|(hook, outcome)| (hook.to_owned(), outcome.to_owned()));
     assert_eq!(outcomes(&recent), expected);
@@ -80,15 +80,18 @@ fn a_session_and_a_hook_can_be_chosen() {
     world.writes(SESSION);
     world.writes(OTHER);
     assert_eq!(
-        world.json(&["recent", "--json"]).as_array().map(Vec::len),
+        world
+            .json(&["hooks", "recent", "--json"])
+            .as_array()
+            .map(Vec::len),
         Some(4)
     );
-    let one = world.json(&["recent", "--json", "--session", "7785"]);
+    let one = world.json(&["hooks", "recent", "--json", "--session", "7785"]);
     assert_eq!(one.as_array().map(Vec::len), Some(2));
-    let one = world.json(&["recent", "--json", "--hook", "breaks"]);
+    let one = world.json(&["hooks", "recent", "--json", "--hook", "breaks"]);
     let failed = ("breaks".to_owned(), "failed".to_owned());
     assert_eq!(outcomes(&one), [failed.clone(), failed]);
-    let one = world.json(&["recent", "1", "--json", "--hook", "breaks"]);
+    let one = world.json(&["hooks", "recent", "1", "--json", "--hook", "breaks"]);
     assert_eq!(outcomes(&one).len(), 1);
     assert_eq!(one[0]["session_id"], OTHER, "the newest");
     let stats = world.json(&["stats", "--json", "--session", SESSION]);
@@ -104,7 +107,7 @@ fn a_session_and_a_hook_can_be_chosen() {
     let why: Value =
         serde_json::from_slice(&inside.output().expect("becket runs").stdout).expect("JSON");
     assert_eq!(why["session_id"], SESSION, "inside Claude Code: its own");
-    let unknown = world.output(&["recent", "--session", "ffff"]);
+    let unknown = world.output(&["hooks", "recent", "--session", "ffff"]);
     assert_eq!(unknown.status.code(), Some(3));
     let unknown = world.output(&["why", "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b"]);
     assert_eq!(unknown.status.code(), Some(3));
@@ -115,13 +118,13 @@ fn a_session_and_a_hook_can_be_chosen() {
 fn without_a_run_the_verbs_give_a_hint() {
     let world = RunWorld::new();
     for verb in ["stats", "recent"] {
-        let output = world.output(&[verb]);
+        let output = world.output(&["hooks", verb]);
         assert!(output.status.success());
         assert!(
             text(&output.stdout).starts_with("No hook has run yet."),
             "{output:?}"
         );
-        assert_eq!(world.json(&[verb, "--json"]), json!([]));
+        assert_eq!(world.json(&["hooks", verb, "--json"]), json!([]));
     }
     assert_eq!(world.output(&["why"]).status.code(), Some(3));
     assert!(world.daemon_pid().is_none(), "a daemon was started");
@@ -310,7 +313,7 @@ fn an_event_is_named_by_any_unique_beginning_of_its_id() {
         for args in [
             &["why"][..],
             &["events", "--id"],
-            &["try", "refuses", "--event"],
+            &["hooks", "try", "refuses", "--event"],
         ] {
             let code = |id| run(&[args, &[id]].concat()).0;
             assert_eq!(code(&short[..4]), Some(2), "{args:?}: of both");

@@ -1,4 +1,4 @@
-//! `becket recent` and `becket why` list running hooks.
+//! `becket hooks recent` and `becket why` list running hooks.
 
 use std::fs;
 use std::io::Write;
@@ -44,17 +44,17 @@ fn a_running_hook_is_listed_before_it_ends() {
     let mut stdin = shim.stdin.take().expect("stdin");
     stdin.write_all(event.as_bytes()).expect("an event");
     drop(stdin);
-    let recent = || world.json(&["recent", "--json"]);
+    let recent = || world.json(&["hooks", "recent", "--json"]);
     let expected = pairs([("behind", "running"), ("waits", "running")]);
     let seen = wait::until(PATIENCE, || {
         let recent = recent();
         (outcomes(&recent) == expected).then_some(recent)
     });
     // All questions come before any assertion: a failed test must not leave a hook that waits for ever.
-    let top = world.json(&["recent", "2", "--json"]);
-    let of_another = world.output(&["recent", "--json", "--hook", "unknown"]);
+    let top = world.json(&["hooks", "recent", "2", "--json"]);
+    let of_another = world.output(&["hooks", "recent", "--json", "--hook", "unknown"]);
     let stats = world.json(&["stats", "--json"]);
-    let shown = text(&world.output(&["recent"]).stdout);
+    let shown = text(&world.output(&["hooks", "recent"]).stdout);
     let id = top[0]["event_id"].as_str().unwrap_or_default().to_owned();
     let why = world.output(&["why", &id, "--json"]);
     let why_shown = text(&world.output(&["why", &id]).stdout);
@@ -118,7 +118,7 @@ fn a_running_hook_is_listed_without_a_daemon() {
     let all = || begun.iter().all(|path| path.exists()).then_some(());
     let runs = wait::until(PATIENCE, all);
     let recent = || {
-        let mut recent = world.verb(&["recent", "--json"]);
+        let mut recent = world.verb(&["hooks", "recent", "--json"]);
         let output = recent.env("BECKET_NO_DAEMON", "1").output();
         serde_json::from_slice::<Value>(&output.expect("becket runs").stdout).expect("JSON")
     };

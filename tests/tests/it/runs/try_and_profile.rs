@@ -1,4 +1,4 @@
-//! `becket try` and `becket profile`: hooks run, no session is answered, nothing is recorded.
+//! `becket hooks try` and `becket hooks profile`: hooks run, no session is answered, nothing is recorded.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ fn a_hook_is_tried_on_a_file_and_on_a_recorded_event() {
     let world = RunWorld::new();
     let file = world.project.join("event.json");
     fs::write(&file, world.event(SESSION)).expect("an event");
-    let tried = world.json(&["try", "refuses", "--event", "event.json", "--json"]);
+    let tried = world.json(&["hooks", "try", "refuses", "--event", "event.json", "--json"]);
     assert_eq!(
         (&tried["outcome"], &tried["decision"]),
         (&json!("ok"), &json!("block"))
@@ -29,16 +29,22 @@ fn a_hook_is_tried_on_a_file_and_on_a_recorded_event() {
     world.writes(SESSION);
     let id = world.json(&["why", "--json"])["event_id"].clone();
     let id = id.as_str().expect("an id");
-    let tried = world.json(&["try", "refuses", "--event", id, "--json"]);
+    let tried = world.json(&["hooks", "try", "refuses", "--event", id, "--json"]);
     assert_eq!(tried["event_id"], id);
     // Without an event, the newest matching one is used.
-    assert_eq!(world.json(&["try", "refu", "--json"])["event_id"], id);
     assert_eq!(
-        world.json(&["recent", "--json"]).as_array().map(Vec::len),
+        world.json(&["hooks", "try", "refu", "--json"])["event_id"],
+        id
+    );
+    assert_eq!(
+        world
+            .json(&["hooks", "recent", "--json"])
+            .as_array()
+            .map(Vec::len),
         Some(2)
     );
     // A failed hook gives this exit code.
-    let failed = world.output(&["try", "breaks"]);
+    let failed = world.output(&["hooks", "try", "breaks"]);
     assert_eq!(failed.status.code(), Some(1));
     let told = text(&failed.stdout);
     assert!(
@@ -51,7 +57,7 @@ fn a_hook_is_tried_on_a_file_and_on_a_recorded_event() {
 #[test]
 fn a_hook_that_is_off_is_tried_with_a_notice() {
     let world = RunWorld::new();
-    let tried = world.json(&["try", "rests", "--json"]);
+    let tried = world.json(&["hooks", "try", "rests", "--json"]);
     assert_eq!(
         (&tried["outcome"], &tried["would_run"]),
         (&json!("ok"), &json!(false))
@@ -65,10 +71,14 @@ fn a_hook_that_is_off_is_tried_with_a_notice() {
     let mut off = world.verb(&["disable", "refuses", "--session", SESSION]);
     assert!(off.output().expect("becket runs").status.success());
     fs::write(world.project.join("e"), world.event(SESSION)).expect("an event");
-    let tried = world.json(&["try", "refuses", "--event", "e", "--json"]);
+    let tried = world.json(&["hooks", "try", "refuses", "--event", "e", "--json"]);
     assert_eq!(tried["standing"], "disabled for this session");
     assert_eq!(tried["decision"], "block");
-    let told = text(&world.output(&["try", "refuses", "--event", "e"]).stdout);
+    let told = text(
+        &world
+            .output(&["hooks", "try", "refuses", "--event", "e"])
+            .stdout,
+    );
     assert!(
         told.contains("in its session it would not run: disabled"),
         "{told}"
@@ -84,33 +94,37 @@ fn an_unknown_or_untrusted_hook_is_not_tried() {
         let stderr = text(&output.stderr);
         assert!(stderr.contains(said), "{args:?}: {stderr}");
     };
-    refused(&["try", "refusse"], 3, "did you mean refuses");
-    refused(&["profile", "xyz"], 3, "becket hooks lists them");
-    refused(&["try", "re"], 2, "one of: refuses, breaks, rests");
+    refused(&["hooks", "try", "refusse"], 3, "did you mean refuses");
+    refused(&["hooks", "profile", "xyz"], 3, "becket hooks lists them");
+    refused(&["hooks", "try", "re"], 2, "one of: refuses, breaks, rests");
     refused(
-        &["try", "breaks", "--event", "nothing.json"],
+        &["hooks", "try", "breaks", "--event", "nothing.json"],
         3,
         "nothing.json",
     );
     refused(
-        &["try", "breaks", "--event", "/dev/zero"],
+        &["hooks", "try", "breaks", "--event", "/dev/zero"],
         1,
         "longer than any event (32 MiB)",
     );
     let id = "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b";
-    refused(&["try", "breaks", "--event", id], 3, "no event has an id");
+    refused(
+        &["hooks", "try", "breaks", "--event", id],
+        3,
+        "no event has an id",
+    );
     fs::write(world.project.join("bad.json"), "{}").expect("a file");
     refused(
-        &["try", "breaks", "--event", "bad.json"],
+        &["hooks", "try", "breaks", "--event", "bad.json"],
         1,
         "no hook_event_name",
     );
     fs::create_dir_all(world.project.join(".becket")).expect("a folder");
     let strange = "[hooks.strange]\non = \"Stop\"\nrun = \"touch pwned\"\n";
     fs::write(world.project.join(".becket/config.toml"), strange).expect("a config");
-    refused(&["try", "strange"], 1, "becket trust");
-    refused(&["profile", "strange"], 1, "becket trust");
-    let all = world.json(&["profile", "-n", "1", "--json"]);
+    refused(&["hooks", "try", "strange"], 1, "becket trust");
+    refused(&["hooks", "profile", "strange"], 1, "becket trust");
+    let all = world.json(&["hooks", "profile", "-n", "1", "--json"]);
     let strange = all
         .as_array()
         .expect("a list")
@@ -136,7 +150,7 @@ fn try_runs_the_approved_program() {
     let event = json!({"hook_event_name": "Stop", "session_id": SESSION, "cwd": foreign});
     fs::write(world.project.join("e"), event.to_string()).expect("an event");
     let tried = |hook: &str| {
-        let mut command = world.verb(&["try", hook, "--event", "e"]);
+        let mut command = world.verb(&["hooks", "try", hook, "--event", "e"]);
         let command = command.env("CLAUDE_PROJECT_DIR", &foreign);
         command.output().expect("becket runs")
     };
@@ -161,7 +175,7 @@ fn hooks_are_measured_and_nothing_is_recorded() {
         run = \"echo run >> ran; head -c 12000 /dev/zero | tr '\\\\0' x\"\n\
         [hooks.picky]\non = \"PostToolUse\"\npaths = [\"src/**/*.zig\"]\nrun = \"true\"\n";
     fs::write(world.path("config.toml"), long).expect("a config");
-    let all = world.json(&["profile", "-n", "4", "--json"]);
+    let all = world.json(&["hooks", "profile", "-n", "4", "--json"]);
     let long = &all[0];
     assert_eq!((&long["hook"], &long["runs"]), (&json!("long"), &json!(4)));
     assert_eq!(
@@ -186,11 +200,11 @@ fn hooks_are_measured_and_nothing_is_recorded() {
         (&all[1]["runs"], &all[1]["outcome"]),
         (&json!(0), &Value::Null)
     );
-    let told = text(&world.output(&["profile", "long"]).stdout);
+    let told = text(&world.output(&["hooks", "profile", "long"]).stdout);
     assert!(
         told.contains("longer than 10000 characters: long"),
         "{told}"
     );
     assert!(!world.path("becket.db").exists());
-    assert_eq!(world.json(&["recent", "--json"]), json!([]));
+    assert_eq!(world.json(&["hooks", "recent", "--json"]), json!([]));
 }

@@ -179,7 +179,7 @@ fn a_pane_in_view_counts_as_seen() {
         let conf = world.home.join("tmux.conf");
         fs::write(&conf, "").expect("a file");
         let conf = conf.to_string_lossy();
-        world.runs(&["init", "--tmux", "--write", &conf]);
+        world.runs(&["up", "--tmux", "--write", &conf]);
         world.inner.tmux_says(&["source-file", &conf]);
         world.runs(&["tmux", "paint"]);
         world.tell("aaa", "%0", "UserPromptSubmit");
@@ -231,20 +231,20 @@ fn after_uninit_the_server_is_clean_and_no_daemon_comes_back() {
                 .inner
                 .tmux_says(&["set-option", "-g", "focus-events", "on"]);
             let before = seen();
-            world.runs(&["init"]);
-            world.runs(&["init", "--tmux", "--write", &conf]);
+            world.runs(&["up", "--only-register"]);
+            world.runs(&["up", "--tmux", "--write", &conf]);
             world.inner.tmux_says(&["source-file", &conf]);
             world.tell("aaa", "%0", "UserPromptSubmit");
             world.runs(&["tmux", "paint"]);
             world.shows("%0", "working", ["bg=colour17"; 2]);
 
             // Run outside tmux: the sessions name the servers.
-            world.run(&["uninit"]);
+            world.run(&["down"]);
             world.shows("%0", "", PLAIN);
             assert_eq!(seen(), before);
             world.tell("aaa", "%0", "Stop");
             assert!(world.daemons().is_empty(), "an entry that was taken out");
-            world.runs(&["init"]);
+            world.runs(&["up", "--only-register"]);
             world.tell("aaa", "%0", "UserPromptSubmit");
             assert!(world.daemon_pid().is_some(), "it is wanted again");
         },

@@ -132,9 +132,9 @@ fn works() -> (Ask, Vec<AskReply>) {
 fn what_is_so_already_is_not_waited_for() {
     let script = vec![vec![(about("a1b2"), sessions(asks()))]];
     let now = Some(Duration::ZERO);
-    assert_eq!(waited(script, Goal::Attention, now).unwrap(), asks());
+    assert_eq!(waited(script, Goal::Waiting, now).unwrap(), asks());
     let gone = vec![vec![(about("a1b2"), sessions(ended()))]];
-    assert_eq!(waited(gone, Goal::End, None).unwrap(), ended());
+    assert_eq!(waited(gone, Goal::Ended, None).unwrap(), ended());
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn a_change_ends_the_waiting_and_only_of_this_session() {
         changed(shown_as(Display::Error)),
     ];
     let script = vec![vec![works(), (Ask::Watch, stream)]];
-    let row = waited(script, Goal::Idle, None).unwrap();
+    let row = waited(script, Goal::Done, None).unwrap();
     assert_eq!(row.display, Display::Error);
 }
 
@@ -163,10 +163,10 @@ fn an_end_is_the_end_of_waiting() {
         ];
         vec![vec![works(), (Ask::Watch, stream)]]
     };
-    let why = waited(script(), Goal::Idle, None).unwrap_err();
+    let why = waited(script(), Goal::Done, None).unwrap_err();
     assert!(why.to_string().contains("has ended (clear)"), "{why}");
     assert!(!why.downcast_ref::<Failure>().unwrap().is_missing());
-    assert_eq!(waited(script(), Goal::End, None).unwrap(), ended());
+    assert_eq!(waited(script(), Goal::Ended, None).unwrap(), ended());
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn the_next_daemon_goes_on() {
     // A daemon that announces its end, and one that vanishes.
     let second = vec![(Ask::Watch, vec![AskReply::Done])];
     let third = vec![(Ask::Watch, sessions(asks()))];
-    let row = waited(vec![first, second, third], Goal::Attention, None).unwrap();
+    let row = waited(vec![first, second, third], Goal::Waiting, None).unwrap();
     assert_eq!(row, asks());
 }
 
@@ -210,7 +210,7 @@ fn the_time_may_run_out() {
         (Ask::Stop, vec![]),
     ];
     let (daemon, world) = Scripted::new(vec![silent]);
-    let why = wait(&world, "a1b2", Goal::End, Some(Duration::from_millis(50))).unwrap_err();
+    let why = wait(&world, "a1b2", Goal::Ended, Some(Duration::from_millis(50))).unwrap_err();
     assert!(why.downcast_ref::<Failure>().unwrap().is_late());
     assert!(why.to_string().contains("was not at its end"), "{why}");
     assert!(daemon.thread.join().is_err(), "it was left alone");
@@ -223,7 +223,7 @@ fn without_a_daemon_nothing_can_be_waited_for() {
         no_daemon: true,
         ..world
     };
-    let why = wait(&world, "a1b2", Goal::End, None).unwrap_err();
+    let why = wait(&world, "a1b2", Goal::Ended, None).unwrap_err();
     assert!(why.downcast_ref::<Failure>().unwrap().is_unreachable());
     daemon.end();
 }

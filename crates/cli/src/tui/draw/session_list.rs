@@ -2,15 +2,15 @@
 
 use becket_wire::session::{AgentRow, Display, SessionRow};
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Alignment, Rect};
+use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::Line;
+use ratatui::text::Text;
 use ratatui::widgets::Widget;
 
 use crate::session::agent_tree::AgentNode;
-use crate::session::table::glyph;
+use crate::session::table::{CONTEXT_FULL, CONTEXT_HIGH, glyph};
 use crate::session::words;
-use crate::tui::draw::{DrawContext, DrawnFrame, RowWriter};
+use crate::tui::draw::{DrawContext, DrawnFrame, HOUR, MINUTE, RowWriter};
 use crate::tui::model::{self, Focus, TreeRow, title};
 use crate::tui::theme::{Theme, Tone, tone};
 use crate::ui::text::{dollars, width as text_width, wrap_to};
@@ -60,11 +60,7 @@ pub(super) fn draw(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer, drawn:
             }
         }
         if at == model.selected_row() {
-            let line = Rect {
-                y,
-                height: 1,
-                ..area
-            };
+            let line = Rect::new(area.x, y, area.width, 1);
             buffer.set_style(line, selection_style(ctx));
         }
     }
@@ -116,30 +112,22 @@ fn draw_empty(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer) {
         }
     };
     let above = area.height.saturating_sub(lines.len() as u16) / 2;
-    for (line, y) in lines.iter().zip(area.y + above..area.bottom()) {
-        let line = Line::styled(line.as_str(), ctx.theme.style(Tone::Dim));
-        let row = Rect {
-            y,
-            height: 1,
-            ..area
-        };
-        line.alignment(Alignment::Center).render(row, buffer);
-    }
+    let middle = Rect::new(area.x, area.y + above, area.width, area.height - above);
+    Text::from(lines.join("\n"))
+        .style(ctx.theme.style(Tone::Dim))
+        .centered()
+        .render(middle, buffer);
 }
 
 fn draw_group(ctx: DrawContext<'_>, mut writer: RowWriter<'_>, project: Option<&str>) {
     let path = project.map(|path| ctx.theme.path(path));
     let path = path.as_deref().unwrap_or("no project");
     let name = path.rsplit('/').find(|name| !name.is_empty());
-    let room = writer.room();
     writer
         .skip(1)
-        .foreign(name.unwrap_or(path), room, Tone::Strong);
+        .foreign(name.unwrap_or(path), usize::MAX, Tone::Strong);
     if name != Some(path) {
-        let room = writer.room();
-        writer
-            .skip(2)
-            .foreign(path, room.saturating_sub(2), Tone::Dim);
+        writer.skip(2).foreign(path, usize::MAX, Tone::Dim);
     }
 }
 
@@ -163,10 +151,8 @@ fn draw_session(
         Display::Done => Tone::Dim,
     };
     writer.column(title(row), columns.title, title_tone);
-    if columns.project > 0 {
-        writer.column(project_name(row), columns.project, Tone::Dim);
-    }
-    writer.column(&doing(row), columns.doing, tone);
+    writer.column(project_name(row), columns.project, Tone::Dim);
+    writer.column(&words::activity(row), columns.doing, tone);
     draw_since(
         &mut writer,
         now.saturating_sub(words::since(row)),
@@ -174,15 +160,14 @@ fn draw_session(
         columns,
         drawn,
     );
-    draw_context(&mut writer, theme, row.figures.context_pct, columns);
+    draw_context(&mut writer, theme, row.figures.context_pct, columns.context);
     let cost = row.figures.cost_usd.map(dollars).unwrap_or_default();
     writer.right(&cost, columns.cost, Tone::Plain);
-    let age = (columns.age > 0).then(|| {
-        let span = now.saturating_sub(row.started_at);
-        drawn.ticks(span, if span < 60_000 { 1_000 } else { 60_000 });
-        about(span)
-    });
-    writer.right(&age.unwrap_or_default(), columns.age, Tone::Dim);
+    if columns.age > 0 {
+        let age = now.saturating_sub(row.started_at);
+        drawn.ticks(age, MINUTE);
+        writer.right(&about(age), columns.age, Tone::Dim);
+    }
     if columns.model > 0 {
         writer
             .skip(2)
@@ -193,16 +178,6 @@ fn draw_session(
 fn project_name(row: &SessionRow) -> &str {
     let project = model::project(row).unwrap_or_default();
     project.rsplit('/').next().unwrap_or_default()
-}
-
-/// Returns the activity of a session, or its question with the subagent that asks it.
-fn doing(row: &SessionRow) -> String {
-    let doing = words::doing(row);
-    match words::waiting_agent(row) {
-        _ if doing.is_empty() => words::state(row).to_owned(),
-        Some(agent) => format!("{doing} ({})", words::agent_name(agent)),
-        None => doing,
-    }
 }
 
 fn draw_agent(
@@ -231,9 +206,7 @@ fn draw_agent(
     let name = row.agent_type.as_deref().filter(|name| !name.is_empty());
     let named = columns.title.saturating_sub(2 * depth + 4);
     writer.column(name.unwrap_or("agent"), named, Tone::Dim);
-    if columns.project > 0 {
-        writer.skip(columns.project as u16 + 1);
-    }
+    writer.column("", columns.project, Tone::Dim);
     writer.column(&words::agent_doing(row), columns.doing, tone);
     draw_since(
         &mut writer,
@@ -244,6 +217,10 @@ fn draw_agent(
     );
 }
 
+/// The widths of the parts of the column for the context window.
+const BAR: usize = 8;
+const PERCENT: usize = 4;
+
 /// The width of each column, or 0 for a column that is left out. One cell separates two columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Columns {
@@ -253,8 +230,8 @@ pub struct Columns {
     pub project: usize,
     pub doing: usize,
     pub since: usize,
-    pub bar: usize,
-    pub percent: usize,
+    /// The use of the context window: a bar and its percentage, or only the percentage.
+    pub context: usize,
     pub cost: usize,
     pub age: usize,
     pub model: usize,
@@ -275,8 +252,12 @@ impl Columns {
             project: if grouped { 0 } else { if_fits(72, project) },
             doing: 0,
             since: if_fits(24, 6),
-            bar: if has_context { if_fits(100, 8) } else { 0 },
-            percent: if has_context { if_fits(48, 4) } else { 0 },
+            context: match width {
+                _ if !has_context => 0,
+                ..48 => 0,
+                48..100 => PERCENT,
+                100.. => BAR + 1 + PERCENT,
+            },
             cost: if has_cost { if_fits(66, 7) } else { 0 },
             age: if_fits(92, 4),
             model: if_fits(130, 11),
@@ -284,8 +265,7 @@ impl Columns {
         let rest = [
             columns.project,
             columns.since,
-            columns.bar,
-            columns.percent,
+            columns.context,
             columns.cost,
             columns.age,
         ];
@@ -294,11 +274,9 @@ impl Columns {
             .filter(|cells| **cells > 0)
             .map(|cells| cells + 1)
             .sum();
-        taken += if columns.model > 0 {
-            columns.model + 3
-        } else {
-            0
-        };
+        if columns.model > 0 {
+            taken += columns.model + 3;
+        }
         // Four cells: the glyph, a space after it, and one after each of title and doing.
         taken += usize::from(columns.indent);
         let left = width.saturating_sub(taken + 4);
@@ -319,16 +297,12 @@ impl Columns {
         writer.column("project", self.project, Tone::Dim);
         writer.column("doing", self.doing, Tone::Dim);
         writer.right("since", self.since, Tone::Dim);
-        let context = match (self.bar, self.percent) {
-            (0, 0) => 0,
-            (0, percent) => percent,
-            (bar, percent) => bar + percent + 1,
+        let context = if self.context > PERCENT {
+            "context"
+        } else {
+            "ctx"
         };
-        writer.right(
-            if self.bar > 0 { "context" } else { "ctx" },
-            context,
-            Tone::Dim,
-        );
+        writer.right(context, self.context, Tone::Dim);
         writer.right("cost", self.cost, Tone::Dim);
         writer.right("age", self.age, Tone::Dim);
         if self.model > 0 {
@@ -349,43 +323,31 @@ fn draw_since(
         return;
     }
     let exact = display <= Display::Working && display != Display::Checked;
-    let seconds = span < if exact { 3_600_000 } else { 60_000 };
-    drawn.ticks(span, if seconds { 1_000 } else { 60_000 });
+    drawn.ticks(span, if exact { HOUR } else { MINUTE });
     let text = if exact { lasted(span) } else { shortly(span) };
     writer.right(&text, columns.since, tone(display));
 }
 
-/// Writes the use of the context window as a bar and a number.
-fn draw_context(
-    writer: &mut RowWriter<'_>,
-    theme: &Theme,
-    percent: Option<f64>,
-    columns: &Columns,
-) {
-    let percent = percent
-        .filter(|percent| percent.is_finite())
-        .map(|percent| percent.clamp(0.0, 999.0));
+/// Writes the use of the context window as a bar and a number, if there is room for both.
+fn draw_context(writer: &mut RowWriter<'_>, theme: &Theme, percent: Option<f64>, cells: usize) {
+    let Some(percent) = percent.filter(|percent| percent.is_finite()) else {
+        writer.right("", cells, Tone::Plain);
+        return;
+    };
     let tone = match percent {
-        Some(90.0..) => Tone::Error,
-        Some(75.0..) => Tone::Attention,
+        CONTEXT_FULL.. => Tone::Error,
+        CONTEXT_HIGH.. => Tone::Attention,
         _ => Tone::Plain,
     };
-    if columns.bar > 0 {
-        writer.skip(1);
-        match percent {
-            Some(percent) => {
-                let full = (percent / 100.0 * columns.bar as f64).round() as usize;
-                let full = full.min(columns.bar);
-                writer.own(&theme.sign("━", "#").repeat(full), tone);
-                writer.own(&theme.sign("─", ".").repeat(columns.bar - full), Tone::Dim);
-            }
-            None => {
-                writer.skip(columns.bar as u16);
-            }
-        }
+    if cells > PERCENT {
+        let full = ((percent / 100.0 * BAR as f64).round() as usize).min(BAR);
+        writer
+            .skip(1)
+            .own(&theme.sign("━", "#").repeat(full), tone)
+            .own(&theme.sign("─", ".").repeat(BAR - full), Tone::Dim);
     }
-    let number = percent.map(|percent| format!("{percent:.0}%"));
-    writer.right(&number.unwrap_or_default(), columns.percent, tone);
+    let number = format!("{:.0}%", percent.clamp(0.0, 999.0));
+    writer.right(&number, cells.min(PERCENT), tone);
 }
 
 #[cfg(test)]

@@ -6,12 +6,12 @@ use ratatui::layout::Rect;
 
 use super::super::model::Focus;
 use super::super::theme::{Theme, Tone};
-use super::{DrawContext, DrawnFrame};
+use super::{DrawContext, DrawnFrame, wrapped};
 use crate::session::words;
 use crate::tui::draw::RowWriter;
 use crate::tui::model::EventLine;
 use crate::tui::theme::tone;
-use crate::ui::text::{screen_line, short_id, tokens, wrap_to};
+use crate::ui::text::{short_id, tokens};
 
 pub(super) fn draw(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer, drawn: &mut DrawnFrame) {
     let theme = ctx.theme;
@@ -87,46 +87,37 @@ fn summary(
     width: usize,
     prompt_lines: usize,
 ) -> Vec<(String, Tone)> {
-    let mut lines: Vec<(String, Tone)> = Vec::new();
     let room = width.saturating_sub(2);
-    if let Some(prompt) = &row.last_prompt {
-        let prompt = screen_line(prompt, theme.glyphs);
-        let wrapped = wrap_to(&prompt, room.saturating_sub(2), prompt_lines, theme.glyphs);
-        for (at, line) in wrapped.iter().enumerate() {
-            let sign = if at == 0 {
-                theme.sign("› ", "> ")
-            } else {
-                "  "
-            };
-            lines.push((format!("{sign}{line}"), Tone::Plain));
-        }
-    }
+    let prompt = row.last_prompt.as_deref().unwrap_or_default();
+    let prompt = wrapped(theme, prompt, room.saturating_sub(2), prompt_lines);
+    let signs = std::iter::once(theme.sign("› ", "> ")).chain(std::iter::repeat("  "));
+    let mut lines: Vec<(String, Tone)> = signs
+        .zip(prompt)
+        .map(|(sign, line)| (format!("{sign}{line}"), Tone::Plain))
+        .collect();
     // The list has no room for a whole question or error.
-    if matches!(
+    let is_cut = matches!(
         row.display,
         Display::Error | Display::Attention | Display::Checked
-    ) {
-        let doing = screen_line(row.doing.as_deref().unwrap_or_default(), theme.glyphs);
-        let wrapped = wrap_to(&doing, room, 2, theme.glyphs);
-        let tone = tone(row.display);
-        lines.extend(wrapped.into_iter().map(|line| (line, tone)));
-    }
-    if let Some(effort) = &row.effort {
-        let title = effort.title.as_ref().map(|title| format!(": {title}"));
-        let effort = format!("{}{}", effort.line(), title.unwrap_or_default());
-        let effort = screen_line(&effort, theme.glyphs);
-        let wrapped = wrap_to(&effort, room, 1, theme.glyphs);
-        lines.extend(wrapped.into_iter().map(|line| (line, Tone::Accent)));
-    }
+    );
+    let doing = row.doing.as_deref().filter(|_| is_cut).unwrap_or_default();
+    let effort = row.effort.as_ref().map(|effort| match &effort.title {
+        Some(title) => format!("{}: {title}", effort.line()),
+        None => effort.line(),
+    });
+    let effort = effort.unwrap_or_default();
     let facts = facts(theme, row).join(theme.sign(" · ", ", "));
-    let facts = screen_line(&facts, theme.glyphs);
-    for line in wrap_to(&facts, room, prompt_lines.min(2), theme.glyphs) {
-        lines.push((line, Tone::Dim));
-    }
+    let mut parts = vec![
+        (doing, 2, tone(row.display)),
+        (&effort, 1, Tone::Accent),
+        (&facts, prompt_lines.min(2), Tone::Dim),
+    ];
     for trouble in row.troubles.iter().take(3) {
-        let trouble = screen_line(trouble, theme.glyphs);
-        let wrapped = wrap_to(&trouble, room, 1, theme.glyphs);
-        lines.extend(wrapped.into_iter().map(|line| (line, Tone::Attention)));
+        parts.push((trouble, 1, Tone::Attention));
+    }
+    for (text, most, tone) in parts {
+        let wrapped = wrapped(theme, text, room, most).into_iter();
+        lines.extend(wrapped.map(|line| (line, tone)));
     }
     lines
 }
@@ -155,16 +146,15 @@ fn facts(theme: &Theme, row: &SessionRow) -> Vec<String> {
     if let (Some(added), Some(removed)) = (figures.lines_added, figures.lines_removed) {
         facts.push(format!("+{added} -{removed} lines"));
     }
-    if row.failed_tools > 0 {
-        facts.push(format!("{} failed calls", row.failed_tools));
-    }
-    for (word, holds) in [
+    let failed = format!("{} failed calls", row.failed_tools);
+    for (fact, holds) in [
+        (&*failed, row.failed_tools > 0),
         ("unattended", !row.attended),
         ("status inferred", row.inferred),
         ("figures from the transcript", figures.from_transcript),
     ] {
         if holds {
-            facts.push(word.to_owned());
+            facts.push(fact.to_owned());
         }
     }
     facts
@@ -187,16 +177,9 @@ fn draw_events(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer) {
 }
 
 fn draw_event(theme: &Theme, line: &EventLine, mut writer: RowWriter<'_>) {
-    let at = jiff::Timestamp::from_millisecond(line.at).ok();
-    let at = at.map(|at| {
-        at.to_zoned(theme.zone.clone())
-            .strftime("%H:%M:%S")
-            .to_string()
-    });
-    writer
-        .skip(1)
-        .own(&at.unwrap_or_default(), Tone::Dim)
-        .skip(1);
+    let at = jiff::Timestamp::from_millisecond(line.at).unwrap_or_default();
+    let at = at.to_zoned(theme.zone.clone()).strftime("%H:%M:%S");
+    writer.skip(1).own(&at.to_string(), Tone::Dim).skip(1);
     let wide = writer.room() > 60;
     let branch = if line.by_agent {
         theme.sign("└ ", "`-")
@@ -206,6 +189,5 @@ fn draw_event(theme: &Theme, line: &EventLine, mut writer: RowWriter<'_>) {
     writer.own(branch, Tone::Dim);
     writer.column(&line.event, 18 - branch.chars().count(), line.tone);
     writer.column(&line.tool, if wide { 12 } else { 8 }, Tone::Plain);
-    let room = writer.room();
-    writer.foreign(&line.about, room, Tone::Dim);
+    writer.foreign(&line.about, usize::MAX, Tone::Dim);
 }

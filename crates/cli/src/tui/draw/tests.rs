@@ -47,7 +47,7 @@ fn empty() {
 
 #[test]
 fn before_the_daemon_has_spoken_and_when_it_cannot_be_reached() {
-    let mut model = Model::new();
+    let mut model = Model::default();
     model.settle();
     assert!(picture(&model, &theme(), 80, 10).contains("Asking the daemon"));
     model.connection_error =
@@ -242,7 +242,7 @@ fn motion_only_where_something_moves() {
     let mut model = model(many(1_000));
     model.options.grouped = false;
     model.invalidate_tree();
-    model.act(Action::Last);
+    model.act(Action::Step(isize::MAX));
     assert!(!shown(&model, &theme(), 120, 32).1.moves);
 }
 
@@ -260,7 +260,7 @@ pub fn theme() -> Theme {
 }
 
 pub fn model(rows: Vec<SessionRow>) -> Model {
-    let mut model = Model::new();
+    let mut model = Model::default();
     model.put_all(rows);
     model.settle();
     let session = model.current().map(|row| row.session_id.clone());

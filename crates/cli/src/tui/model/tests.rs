@@ -18,7 +18,7 @@ fn row(id: &str, display: Display, since: i64) -> SessionRow {
 }
 
 fn model(rows: Vec<SessionRow>) -> Model {
-    let mut model = Model::new();
+    let mut model = Model::default();
     model.put_all(rows);
     model.settle();
     model
@@ -225,7 +225,7 @@ fn the_order_is_that_of_becket_sessions() {
         projected("error", "p", Error, 50),
     ];
     let order = "error old new checked busy working done before";
-    assert_eq!(ids(&rows, &Model::new().options), order);
+    assert_eq!(ids(&rows, &Model::default().options), order);
     crate::session::sort(&mut rows);
     assert_eq!(rows.map(|row| row.session_id).join(" "), order);
 }

@@ -10,8 +10,7 @@ use becket_daemon::store;
 use becket_engine::config::{ConfigFiles, Loader, Snapshot};
 use becket_engine::guard::rule::Say;
 use becket_wire::Head;
-use becket_wire::account::guard_id;
-use becket_wire::rpc::{EventQuery, EventRow};
+use becket_wire::rpc::{AnswerWord, EventQuery, EventRow};
 use serde_json::{Value, json};
 
 use super::{GuardContext, judge, user_home};
@@ -162,8 +161,11 @@ impl BacktestReport {
         let found = judge(&head, payload, &context.around(configs.world)).found;
         let after = found.first().filter(|found| found.say != Say::Warn);
         let after = after.map(|found| &*found.rule.id);
-        let before = row.decision.as_ref().filter(|it| it.answer != "context");
-        let before = before.and_then(|it| guard_id(it.by.as_deref()?));
+        let before = row
+            .decision
+            .as_ref()
+            .filter(|it| it.answer != AnswerWord::Context);
+        let before = before.and_then(|it| it.by.as_ref()?.guard());
         if after == before {
             return;
         }

@@ -312,8 +312,8 @@ fn a_reminder_at_three_a_denial_at_ten_and_a_log_entry_begins_anew() {
             "",
             "looking is not counted"
         );
-        assert_eq!(bench.bash(A, "becket log 'the tests pass'"), "");
-        assert_eq!(bench.bash(A, "becket log x; rm -rf y"), "deny");
+        assert_eq!(bench.bash(A, "becket effort log 'the tests pass'"), "");
+        assert_eq!(bench.bash(A, "becket effort log x; rm -rf y"), "deny");
         bench.log(A, "the tests pass");
         bench.kill();
     }
@@ -332,15 +332,15 @@ fn subagents_count_for_themselves_and_log_for_themselves() {
     };
     for id in ["x", "y"] {
         let given = bench.event(A, "SubagentStart", &of(id)).unwrap();
-        assert!(given.contexts[0].contains("becket log"), "{given:?}");
+        assert!(given.contexts[0].contains("becket effort log"), "{given:?}");
         for _ in 0..9 {
             bench.call(A, "Bash", &in_agent(id, "make"));
         }
     }
     assert_eq!(bench.bash(A, "make"), "", "the parent's first call");
     // Both agents write their log at once; each entry is of the agent whose call contains it.
-    bench.call(A, "Bash", &in_agent("x", "becket log 'of x'"));
-    bench.call(A, "Bash", &in_agent("y", "becket log 'of y'"));
+    bench.call(A, "Bash", &in_agent("x", "becket effort log 'of x'"));
+    bench.call(A, "Bash", &in_agent("y", "becket effort log 'of y'"));
     bench.log(A, "of y");
     let beats = |bench: &Bench| -> Vec<u32> {
         let work = &bench.registry.sessions["aaaa"].session.work;

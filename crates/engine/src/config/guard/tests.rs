@@ -85,13 +85,13 @@ check = "unread"
 tools = "Bash"
 "#;
     insta::assert_snapshot!(wrong(text).join("\n"), @r#"
-    /user.toml:3:1: guards.prod.comand is no key that becket knows (did you mean command?)
+    /user.toml:3:1: unknown key guards.prod.comand (did you mean command?)
     /user.toml:4:10: guards.prod.answer: expected "deny" or "ask" or "once" or "warn", found "forbid"
     /user.toml:5:10: guards.prod.access: expected "read" or "write" or "delete" or "list", found "look"
     /user.toml:6:9: guards.prod.flags: expected flags like "-f|--force", found "force"
     /user.toml:7:9: guards.prod.paths: the path "" names nothing
     /user.toml:8:9: guards.prod.tools: "(?=x)" is not a regular expression that becket can read: look-around, including look-ahead and look-behind, is not supported
-    /user.toml:9:1: guards.prod.check is no key that becket knows
+    /user.toml:9:1: unknown key guards.prod.check
     /user.toml:10:9: "Prod" cannot be the name of a guard (a-z, 0-9, - _ and . only, at most 64 of them)
     "#);
     let empty = guards(&[(Level::User, "[guards.all]\nanswer = \"deny\"")]);

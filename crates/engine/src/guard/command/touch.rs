@@ -216,9 +216,11 @@ pub(super) const BECKET_FLAGS: Flags = flags(
 static BECKET_FILES: &[(&str, Option<&str>, Access)] = &[
     ("", Some("frame-times"), Write),
     ("init", Some("write"), Write),
+    ("up", Some("write"), Write),
     ("demo", Some("svg"), Write),
     ("completions", Some("man"), Write),
     ("task new", None, Write),
+    ("effort task new", None, Write),
     ("effort plan", None, Read),
     ("effort debrief", None, Read),
     ("effort dehydrate", None, Read),

@@ -72,7 +72,7 @@ pub enum Baseline {
 impl Baseline {
     /// Reads the state at this agent's last stop. Without one, uses the time when its transcript was created.
     pub fn read(memory: &Path, agent: Option<&str>, transcript: Option<&Path>) -> Self {
-        if let Some(state) = read_json(&place(memory, agent)) {
+        if let Some(state) = read_json(memory, &name_of(agent)) {
             return Self::Stop(state);
         }
         let metadata = transcript.and_then(|path| fs::metadata(path).ok());
@@ -84,12 +84,12 @@ impl Baseline {
 
 /// Stores a state as that of the last stop.
 pub fn remember(memory: &Path, agent: Option<&str>, state: &ProjectState) -> io::Result<()> {
-    write_json(&place(memory, agent), state)
+    write_json(memory, &name_of(agent), state)
 }
 
-fn place(memory: &Path, agent: Option<&str>) -> PathBuf {
-    let name = fnv1a(agent.unwrap_or_default().as_bytes());
-    memory.join(format!("stop-{name:016x}.json"))
+fn name_of(agent: Option<&str>) -> String {
+    let hash = fnv1a(agent.unwrap_or_default().as_bytes());
+    format!("stop-{hash:016x}.json")
 }
 
 impl GitState {

@@ -128,12 +128,12 @@ pub fn of_files(
         });
         let (found, args) = match found {
             None => continue,
-            Some(Err(gone)) => {
-                missing.push(gone.why);
+            Some(Err(why)) => {
+                missing.push(why);
                 continue;
             }
             Some(Ok(found)) => {
-                let args = found.tool.changed.unwrap_or_default();
+                let args = found.tool.changed.as_deref().unwrap_or_default();
                 (found, args)
             }
         };
@@ -153,7 +153,7 @@ pub fn of_files(
 
 /// Returns the check of the table for a whole project of a language.
 pub fn of_project(found: FoundTool, call: &BuiltinCall<'_>, kind: CheckKind) -> Option<Check> {
-    let args = found.tool.project;
+    let args = &found.tool.project;
     by_tool(found, args, Vec::new(), call, kind)
 }
 

@@ -1,6 +1,5 @@
 //! `check-any-changed`: tells Claude of a new `any` in TypeScript, and what to write instead.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use super::edit::{Edited, feedback, line_of, quoted};
 use super::memory::{KnownProblems, claim};
 use super::on_edit::still_there;
 use super::report::{self, Problem};
-use super::source::code;
+use super::source::{Syntax, code};
 use super::{BuiltIn, BuiltinCall};
 
 pub const HOOK: BuiltIn = BuiltIn {
@@ -36,31 +35,26 @@ fn run(call: &BuiltinCall<'_>) -> Output {
         return Output::silence();
     };
     let (before, after) = edited.ends();
-    let (old, now) = (code(&before, edited.syntax), code(&after, edited.syntax));
-    let (old, now) = (found(&old), found(&now));
-    let new = new_ones(&old, &now);
-    let rest: Vec<_> = now.iter().filter(|it| !new.contains(it)).copied().collect();
     let file = call.cwd.join(&edited.path);
-    let new = problems(&new, &after, &file);
+    let (before, now) = (
+        problems(&before, edited.syntax, &file),
+        problems(&after, edited.syntax, &file),
+    );
+    // One that was only renamed or moved is not new.
+    let (same, mut new) = KnownProblems::of(&before).split(&now);
+    let added = now.len().saturating_sub(before.len());
+    let renamed = new.split_off(added.min(new.len()));
     if !edited.whole {
         return tell(&new, &[], &edited, &after, call);
     }
     let agent = event.common().agent_id.as_deref();
     let known = KnownProblems::read(call.memory, agent, &edited.path);
-    let (before, rest) = (
-        problems(&old, &before, &file),
-        problems(&rest, &after, &file),
-    );
-    let (same, renamed) = KnownProblems::of(&edited.path, &before).split(&rest);
-    let (_, gone) = KnownProblems::of(&edited.path, &rest).split(&before);
+    let (_, gone) = KnownProblems::of(&same).split(&before);
     let (mut still_there, _) = known.split(&same);
     // A reported `any` that now has another name before it is not fixed.
     let (reported_before, _) = known.split(&[&*same, &gone].concat());
-    still_there.extend(
-        renamed
-            .into_iter()
-            .take(reported_before.len() - still_there.len()),
-    );
+    let still_renamed = reported_before.len() - still_there.len();
+    still_there.extend(renamed.into_iter().take(still_renamed));
     let reported = [&*new, &still_there].concat();
     // Without a stored list the same is reported again.
     let _ = KnownProblems::write(call.memory, agent, &edited.path, &reported);
@@ -68,12 +62,16 @@ fn run(call: &BuiltinCall<'_>) -> Output {
     tell(&new, &still_there, &edited, &after, call)
 }
 
-/// Makes one problem for each `any`, in the words that linters use.
-fn problems(places: &[(usize, &str)], text: &str, file: &Path) -> Vec<Problem> {
-    let problems = places.iter().map(|(at, snippet)| Problem {
-        file: Some(file.to_path_buf()),
-        line: u32::try_from(line_of(text, *at)).unwrap_or(u32::MAX),
-        ..Problem::error(format!("no-explicit-any: {snippet}"))
+/// Makes one problem for each `any` that is a type, in the words that linters use.
+fn problems(text: &str, syntax: Syntax, file: &Path) -> Vec<Problem> {
+    let code = code(text, syntax);
+    let problems = found(&code).into_iter().map(|at| {
+        let snippet = &code[word_before(&code, at)..at + ANY.len()];
+        Problem {
+            file: Some(file.to_path_buf()),
+            line: u32::try_from(line_of(text, at)).unwrap_or(u32::MAX),
+            ..Problem::error(format!("no-explicit-any: {snippet}"))
+        }
     });
     problems.collect()
 }
@@ -129,27 +127,8 @@ fn is_typescript(path: &str) -> bool {
         .any(|ending| path.ends_with(ending))
 }
 
-/// Returns those of `now` that are not in `old`. One that was only renamed or moved is not new.
-fn new_ones<'a>(old: &[(usize, &str)], now: &[(usize, &'a str)]) -> Vec<(usize, &'a str)> {
-    let added = now.len().saturating_sub(old.len());
-    let mut known: HashMap<&str, usize> = HashMap::new();
-    for (_, snippet) in old {
-        *known.entry(snippet).or_default() += 1;
-    }
-    let new = now
-        .iter()
-        .filter(|(_, snippet)| match known.get_mut(snippet) {
-            Some(left) if *left > 0 => {
-                *left -= 1;
-                false
-            }
-            _ => true,
-        });
-    new.take(added).copied().collect()
-}
-
-/// Returns every `any` that is a type: its place, and the code from the word before it on.
-fn found(code: &str) -> Vec<(usize, &str)> {
+/// Returns the places of every `any` that is a type.
+fn found(code: &str) -> Vec<usize> {
     let places = code.match_indices(ANY).map(|(at, _)| at);
     let words = places.filter(|at| {
         !code[..*at].ends_with(is_word) && !code[at + ANY.len()..].starts_with(is_word)
@@ -159,9 +138,7 @@ fn found(code: &str) -> Vec<(usize, &str)> {
             && ends_a_type(&code[at + ANY.len()..])
             && !names_an_import(code, *at)
     });
-    types
-        .map(|at| (at, &code[word_before(code, at)..at + ANY.len()]))
-        .collect()
+    types.collect()
 }
 
 fn is_word(c: char) -> bool {
@@ -235,8 +212,7 @@ fn word_before(code: &str, at: usize) -> usize {
 mod tests {
     use serde_json::json;
 
-    use super::super::edit::tests::{edit, posted, write};
-    use super::super::tests::{blocked, ran_in, reason, silent};
+    use super::super::tests::{blocked, edit, posted, ran_in, reason, silent, write};
     use super::*;
 
     fn says(payload: &[u8]) -> Option<String> {
@@ -244,7 +220,7 @@ mod tests {
     }
 
     fn count(code: &str) -> usize {
-        found(&super::code(code, super::super::source::Syntax::Script)).len()
+        found(&super::code(code, Syntax::Script)).len()
     }
 
     #[test]

@@ -167,8 +167,7 @@ fn stands_for_code(comment: &str) -> bool {
 mod tests {
     use serde_json::json;
 
-    use super::super::edit::tests::{edit, posted};
-    use super::super::tests::{reason, silent};
+    use super::super::tests::{edit, posted, reason, silent};
     use super::*;
 
     const FILE: &str = "function f() {\n  a();\n  b();\n  c();\n}\n";

@@ -12,8 +12,9 @@ use becket_wire::event::EventName;
 use memchr::memmem;
 use serde_json::Value;
 
+use super::memory::{read_text, write_text};
 use super::turn::EndedTurn;
-use super::{BuiltIn, BuiltinCall, memory};
+use super::{BuiltIn, BuiltinCall};
 use crate::transcript::LONGEST_LINE;
 
 pub const HOOK: BuiltIn = BuiltIn {
@@ -51,10 +52,10 @@ fn run(call: &BuiltinCall<'_>) -> Output {
         let _ = writeln!(listed, "{} {}", item.status, item.text);
         listed
     });
-    if memory::is_known(call.memory, "open", &listed) {
+    if read_text(call.memory, "open").as_ref() == Some(&listed) {
         return Output::silence();
     }
-    memory::keep(call.memory, "open", &listed);
+    let _ = write_text(call.memory, "open", &listed);
     turn.go_on(reason(&open))
 }
 
@@ -276,8 +277,7 @@ fn key(id: &Value) -> Option<(u64, String)> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::super::tests::{blocked, ran_in};
-    use super::super::turn::tests::stop;
+    use super::super::tests::{blocked, ran_in, stop};
     use super::*;
 
     struct Session {

@@ -301,8 +301,7 @@ fn is_in_a_trait(above: &str) -> bool {
 mod tests {
     use serde_json::json;
 
-    use super::super::edit::tests::{edit, posted, write};
-    use super::super::tests::{reason, silent};
+    use super::super::tests::{edit, posted, reason, silent, write};
     use super::*;
 
     fn says(path: &str, before: &str, after: &str) -> Option<String> {

@@ -75,8 +75,7 @@ mod tests {
     use std::path::Path;
     use std::process::Command;
 
-    use super::super::tests::ran_in;
-    use super::super::turn::tests::stop;
+    use super::super::tests::{ran_in, stop};
     use super::*;
     use crate::checkpoint::list;
 

@@ -156,42 +156,13 @@ pub fn quoted(line: &str) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use serde_json::json;
 
+    use super::super::tests::{edit, posted, write};
     use super::*;
 
     const HERE: &str = "/p";
-
-    /// A PostToolUse as Claude Code sends it.
-    pub fn posted(tool: &str, input: &Value, original: Option<&str>) -> Vec<u8> {
-        let response = match (tool, original) {
-            ("Write", None) => json!({"type": "create", "originalFile": null}),
-            (_, None) => json!({}),
-            (_, Some(text)) => json!({"type": "update", "originalFile": text}),
-        };
-        json!({
-            "hook_event_name": "PostToolUse", "session_id": "s", "tool_name": tool,
-            "tool_input": input, "tool_response": response,
-        })
-        .to_string()
-        .into_bytes()
-    }
-
-    /// An edit of a part of a file, with the whole file in the response.
-    pub fn edit(path: &str, original: &str, old: &str, new: &str) -> Vec<u8> {
-        assert!(original.contains(old), "{old} is not in {original}");
-        let input = json!({"file_path": path, "old_string": old, "new_string": new});
-        posted("Edit", &input, Some(original))
-    }
-
-    pub fn write(path: &str, original: Option<&str>, content: &str) -> Vec<u8> {
-        posted(
-            "Write",
-            &json!({"file_path": path, "content": content}),
-            original,
-        )
-    }
 
     fn texts(payload: &[u8]) -> Vec<(String, String)> {
         let steps = Edited::read(payload, HERE.as_ref()).unwrap().steps;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use becket_wire::event::Event;
@@ -14,78 +14,52 @@ use serde::{Deserialize, Serialize};
 
 use super::BuiltinCall;
 use super::report::Problem;
-use crate::replace::{self, Snapshot, make_folder};
+use crate::replace::{self, Snapshot};
 
-/// The most bytes of a stored text.
-const LARGEST: u64 = 1 << 20;
-
-/// Reads the text of a name.
-pub fn recall(folder: &Path, name: &str) -> Option<String> {
-    let file = folder.join(name);
-    let small = fs::metadata(&file)
-        .ok()
-        .filter(|file| file.is_file() && file.len() <= LARGEST);
-    small.and_then(|_| fs::read_to_string(file).ok())
-}
-
-/// Returns true if this text is stored under this name.
-pub fn is_known(folder: &Path, name: &str, text: &str) -> bool {
-    recall(folder, name).is_some_and(|known| known == text)
-}
-
-/// Stores a text under a name, in place of the one before.
-pub fn keep(folder: &Path, name: &str, text: &str) {
-    let _ = write(folder, name, text);
-}
-
-fn write(folder: &Path, name: &str, text: &str) -> io::Result<()> {
-    make_folder(folder, 0o700)?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(text.as_bytes())?;
-    file.persist(folder.join(name))?;
-    Ok(())
-}
-
-/// The most bytes of a stored value. A larger file is not becket's.
+/// The most bytes of a stored text. A larger file is not becket's.
 const MOST: u64 = 16 << 20;
 
+/// Reads a text file of a folder. Returns none if it cannot be read.
+pub fn read_text(folder: &Path, name: &str) -> Option<String> {
+    let file = Snapshot::read(&folder.join(name), MOST).ok()?;
+    String::from_utf8(file.bytes()?.to_vec()).ok()
+}
+
+/// Stores a text in place of the one before.
+pub fn write_text(folder: &Path, name: &str, text: &str) -> io::Result<()> {
+    replace::store(&folder.join(name), text.as_bytes(), MOST)
+}
+
 /// Reads a stored value. Returns none if it cannot be read.
-pub fn read_json<T: DeserializeOwned>(file: &Path) -> Option<T> {
-    let file = Snapshot::read(file, MOST).ok()?;
-    serde_json::from_slice(file.bytes()?).ok()
+pub fn read_json<T: DeserializeOwned>(folder: &Path, name: &str) -> Option<T> {
+    serde_json::from_str(&read_text(folder, name)?).ok()
 }
 
 /// Stores a value in place of the one before.
-pub fn write_json(file: &Path, value: &impl Serialize) -> io::Result<()> {
-    replace::store(file, &serde_json::to_vec(value)?, MOST)
+pub fn write_json(folder: &Path, name: &str, value: &impl Serialize) -> io::Result<()> {
+    write_text(folder, name, &serde_json::to_string(value)?)
 }
 
 /// The problems that were reported to an agent at the last check, each with the number of times.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownProblems {
-    about: String,
     problems: BTreeMap<String, usize>,
 }
 
 impl KnownProblems {
-    /// Reads the problems that were reported to an agent. An unreadable file counts as empty.
+    /// Reads the problems of a file, or of any other subject, that were reported to an agent. An unreadable list
+    /// counts as empty.
     pub fn read(memory: &Path, agent: Option<&str>, about: &str) -> Self {
-        let known = read_json(&place(memory, agent, about));
-        known
-            .filter(|known: &Self| known.about == about)
-            .unwrap_or_default()
+        read_json(memory, &name_of(agent, about)).unwrap_or_default()
     }
 
-    /// Counts the problems of a file, or of any other subject.
-    pub fn of(about: &str, now: &[Problem]) -> Self {
+    /// Counts problems.
+    pub fn of(now: &[Problem]) -> Self {
         let mut problems = BTreeMap::new();
         for problem in now {
             *problems.entry(problem.text.clone()).or_insert(0) += 1;
         }
-        Self {
-            about: about.to_owned(),
-            problems,
-        }
+        Self { problems }
     }
 
     /// Splits problems into those that are known and those that are new. The line of a problem does
@@ -110,7 +84,7 @@ impl KnownProblems {
         about: &str,
         now: &[Problem],
     ) -> io::Result<()> {
-        write_json(&place(memory, agent, about), &Self::of(about, now))
+        write_json(memory, &name_of(agent, about), &Self::of(now))
     }
 }
 
@@ -175,9 +149,10 @@ fn id_of(event: &Event) -> Option<String> {
     }
 }
 
-fn place(memory: &Path, agent: Option<&str>, about: &str) -> PathBuf {
-    let name = fnv1a(format!("{}\0{about}", agent.unwrap_or_default()).as_bytes());
-    memory.join(format!("known-{name:016x}.json"))
+/// Returns the name of the file of an agent's problems.
+fn name_of(agent: Option<&str>, about: &str) -> String {
+    let hash = fnv1a(format!("{}\0{about}", agent.unwrap_or_default()).as_bytes());
+    format!("known-{hash:016x}.json")
 }
 
 #[cfg(test)]

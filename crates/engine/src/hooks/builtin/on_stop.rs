@@ -102,16 +102,16 @@ fn checks(
     search: &ToolSearch<'_>,
 ) -> (Vec<Check>, Vec<String>) {
     let (mut checks, mut missing) = (Vec::new(), Vec::new());
-    for language in LANGUAGES {
+    for language in LANGUAGES.iter() {
         let files: Vec<_> = changed
             .iter()
-            .filter(|file| Language::concerned(file).any(|other| other.name == language.name))
+            .filter(|file| language.concerns(file))
             .collect();
         let mut folders: Vec<&Path> = Vec::new();
         for file in &files {
             let folder = search
-                .nearest(call.cwd, language.markers)
-                .or_else(|| search.nearest(file.parent()?, language.markers));
+                .nearest(call.cwd, &language.markers)
+                .or_else(|| search.nearest(file.parent()?, &language.markers));
             folders.extend(folder.filter(|folder| !folders.contains(folder)));
         }
         for folder in folders.into_iter().take(MOST_FOLDERS) {
@@ -121,7 +121,7 @@ fn checks(
             });
             match found {
                 None => {}
-                Some(Err(gone)) => missing.push(gone.why),
+                Some(Err(why)) => missing.push(why),
                 Some(Ok(found)) => checks.extend(check::of_project(found, call, kind)),
             }
         }

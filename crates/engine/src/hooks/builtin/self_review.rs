@@ -9,9 +9,10 @@ use becket_wire::text::is_hidden;
 use globset::{GlobBuilder, GlobMatcher};
 
 use super::changed::{self, Baseline, ProjectState};
+use super::memory::{read_text, write_text};
 use super::source::Syntax;
 use super::turn::EndedTurn;
-use super::{BuiltIn, BuiltinCall, memory};
+use super::{BuiltIn, BuiltinCall};
 use crate::join_first;
 
 pub const HOOK: BuiltIn = BuiltIn {
@@ -97,9 +98,10 @@ fn questions(call: &BuiltinCall<'_>) -> Vec<String> {
     } else {
         own
     };
-    let next = memory::recall(call.memory, "next").and_then(|next| next.parse().ok());
+    let next = read_text(call.memory, "next").and_then(|next| next.parse().ok());
     let next: usize = next.unwrap_or(0) % all.len();
-    memory::keep(call.memory, "next", &(next + ASKED).to_string());
+    // If this fails, the same questions come again.
+    let _ = write_text(call.memory, "next", &(next + ASKED).to_string());
     let turned = all.iter().cycle().skip(next).take(ASKED.min(all.len()));
     turned.cloned().collect()
 }
@@ -153,8 +155,7 @@ mod tests {
 
     use serde_json::{Value, json};
 
-    use super::super::tests::{blocked, ran_in};
-    use super::super::turn::tests::stop;
+    use super::super::tests::{blocked, ran_in, stop};
     use super::*;
 
     struct Session {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use becket_wire::Output;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{BuiltIn, BuiltinCall};
 
@@ -49,4 +49,46 @@ pub fn reason(hook: &BuiltIn, payload: &[u8]) -> Option<String> {
 
 pub fn silent(hook: &BuiltIn, payload: &[u8]) -> bool {
     ran(hook, payload).is_silent()
+}
+
+/// A PostToolUse as Claude Code sends it.
+pub fn posted(tool: &str, input: &Value, original: Option<&str>) -> Vec<u8> {
+    let response = match (tool, original) {
+        ("Write", None) => json!({"type": "create", "originalFile": null}),
+        (_, None) => json!({}),
+        (_, Some(text)) => json!({"type": "update", "originalFile": text}),
+    };
+    json!({
+        "hook_event_name": "PostToolUse", "session_id": "s", "tool_name": tool,
+        "tool_input": input, "tool_response": response,
+    })
+    .to_string()
+    .into_bytes()
+}
+
+/// An edit of a part of a file, with the whole file in the response.
+pub fn edit(path: &str, original: &str, old: &str, new: &str) -> Vec<u8> {
+    assert!(original.contains(old), "{old} is not in {original}");
+    let input = json!({"file_path": path, "old_string": old, "new_string": new});
+    posted("Edit", &input, Some(original))
+}
+
+pub fn write(path: &str, original: Option<&str>, content: &str) -> Vec<u8> {
+    posted(
+        "Write",
+        &json!({"file_path": path, "content": content}),
+        original,
+    )
+}
+
+/// Makes a Stop as Claude Code sends it, with these fields added or replaced.
+pub fn stop(fields: &Value) -> Vec<u8> {
+    let mut event = json!({
+        "hook_event_name": "Stop", "session_id": "85d6d150-187f-464e-b9d0-1f5d4639bdac",
+        "stop_hook_active": false, "last_assistant_message": "Done.", "background_tasks": [],
+    });
+    for (name, value) in fields.as_object().into_iter().flatten() {
+        event[name] = value.clone();
+    }
+    event.to_string().into_bytes()
 }

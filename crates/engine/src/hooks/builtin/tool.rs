@@ -1,15 +1,17 @@
 //! Finds the tool that a project uses: the project's own first, then the one on PATH.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::language::{CheckKind, Language, Sign, Tool, ToolProgram};
+use serde_json::Value;
+
+use super::language::{CheckKind, Language, Sign, Tool};
+use super::memory::read_text;
 use crate::program;
 
 /// The folders in which a project keeps programs of its own.
 const FOLDERS: &[&str] = &["node_modules/.bin", ".venv/bin", "venv/bin"];
-/// The size of the largest file that is searched for a sign.
-const MOST: u64 = 1 << 20;
+/// The extensions of JavaScript config files.
+const CONFIG_ENDINGS: [&str; 6] = ["js", "mjs", "cjs", "ts", "mts", "cts"];
 /// The file of yarn's Plug'n'Play. A project with it has no `node_modules`: only yarn finds the tools.
 const PLUG_AND_PLAY: &str = ".pnp.cjs";
 
@@ -26,12 +28,6 @@ pub struct FoundTool {
     pub by: String,
 }
 
-/// A tool that a project uses, but that is not installed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MissingTool {
-    pub why: String,
-}
-
 /// The folders in which tools are searched.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolSearch<'a> {
@@ -43,124 +39,106 @@ pub struct ToolSearch<'a> {
 
 impl ToolSearch<'_> {
     /// Finds the tool for a purpose, for the folder `from`. Only tools that `suits` accepts are used. Returns none if
-    /// no tool applies.
+    /// no tool applies, and an error if the project uses a tool that is not installed.
     pub fn find(
         &self,
         language: &'static Language,
         kind: CheckKind,
         from: &Path,
         suits: impl Fn(&Tool) -> bool,
-    ) -> Option<Result<FoundTool, MissingTool>> {
-        let candidates: Vec<(&'static Tool, &Path)> = language
+    ) -> Option<Result<FoundTool, String>> {
+        let (signed, mut others): (Vec<_>, Vec<_>) = language
             .tools_for(kind)
             .filter(|tool| suits(tool))
             .filter_map(|tool| Some((tool, self.nearest(from, tool.roots(language))?)))
-            .collect();
-        let (signed, others): (Vec<_>, Vec<_>) = candidates
-            .into_iter()
             .partition(|(tool, folder)| tool.signs.iter().any(|sign| self.shows(sign, folder)));
-        for (tool, folder) in &signed {
-            let program = self.locate(language, tool, folder);
-            if let Some(found) = program {
-                return Some(Ok(found));
-            }
-        }
+        let locate = |(tool, folder): &(&'static Tool, &Path)| self.locate(language, tool, folder);
         if let Some((tool, folder)) = signed.first() {
-            let why = self.missing(language, tool, folder);
-            return Some(Err(MissingTool { why }));
+            let found = signed.iter().find_map(locate);
+            return Some(found.ok_or_else(|| self.missing(language, tool, folder)));
         }
         // Without a sign, the project's own tools come first, then all others.
-        let free = others.iter().filter(|(tool, _)| !tool.needs_sign);
-        let own = free
-            .clone()
+        others.retain(|(tool, _)| tool.works_without_sign);
+        let own = others
+            .iter()
             .find_map(|(tool, folder)| self.own(tool, folder));
-        let mut all = free;
-        own.or_else(|| all.find_map(|(tool, folder)| self.locate(language, tool, folder)))
-            .map(Ok)
+        own.or_else(|| others.iter().find_map(locate)).map(Ok)
     }
 
     /// Returns the nearest folder, from `from` up to the project, that has one of these files.
-    pub fn nearest<'p>(&self, from: &'p Path, names: &[&str]) -> Option<&'p Path> {
+    pub fn nearest<'p>(&self, from: &'p Path, names: &[impl AsRef<Path>]) -> Option<&'p Path> {
         self.upwards(from)
             .find(|folder| names.iter().any(|name| folder.join(name).is_file()))
     }
 
     fn upwards<'p>(&self, from: &'p Path) -> impl Iterator<Item = &'p Path> {
-        let project = self.project.to_path_buf();
         from.ancestors()
-            .take_while(move |folder| folder.starts_with(&project))
+            .take_while(|folder| folder.starts_with(self.project))
     }
 
     fn shows(&self, sign: &Sign, folder: &Path) -> bool {
-        let mut upwards = self.upwards(folder);
-        match *sign {
-            Sign::File(name) => upwards.any(|folder| folder.join(name).is_file()),
-            Sign::Text(name, text) => upwards.any(|folder| contains(&folder.join(name), text)),
-            Sign::Here(name, text) => contains(&folder.join(name), text),
-            Sign::Script(name) => has_script(&folder.join("package.json"), name),
+        match sign {
+            Sign::File(name) => self.nearest(folder, &[name]).is_some(),
+            Sign::Config(name) => {
+                let names = CONFIG_ENDINGS.map(|ending| format!("{name}.{ending}"));
+                self.nearest(folder, &names).is_some()
+            }
+            Sign::Text(name, text) => self
+                .upwards(folder)
+                .any(|folder| contains(folder, name, text)),
+            Sign::Here(name, text) => contains(folder, name, text),
+            Sign::Script(name) => has_script(folder, name),
         }
     }
 
-    fn locate(&self, language: &Language, tool: &'static Tool, folder: &Path) -> Option<FoundTool> {
-        let (program, before, by) = match tool.program {
-            ToolProgram::Manager => {
+    fn locate(
+        &self,
+        language: &'static Language,
+        tool: &'static Tool,
+        folder: &Path,
+    ) -> Option<FoundTool> {
+        if let Some(own) = self.own(tool, folder) {
+            return Some(own);
+        }
+        let has_plug_and_play = || self.nearest(folder, &[PLUG_AND_PLAY]).is_some();
+        let (program, before, by) = match &tool.program {
+            None => {
                 let manager = self.manager(language, folder)?;
-                let by = format!("{}, by {manager}", tool.name);
-                (self.on_path(manager)?, Vec::new(), by)
+                (manager, Vec::new(), format!("by {manager}"))
             }
-            ToolProgram::Own(name) => {
-                if let Some(own) = self.own(tool, folder) {
-                    return Some(own);
-                }
-                if !language.managers.is_empty() && self.nearest(folder, &[PLUG_AND_PLAY]).is_some()
-                {
-                    let by = format!("{}, by yarn", tool.name);
-                    (self.on_path("yarn")?, vec!["run", name], by)
-                } else {
-                    let by = format!("{}, from PATH", tool.name);
-                    (self.on_path(name)?, Vec::new(), by)
-                }
+            Some(name) if !language.managers.is_empty() && has_plug_and_play() => {
+                ("yarn", vec!["run", name], "by yarn".to_owned())
             }
+            Some(name) => (&**name, Vec::new(), "from PATH".to_owned()),
         };
         Some(FoundTool {
             tool,
             folder: folder.to_path_buf(),
-            program,
+            program: program::find(program, self.path)?,
             before,
-            by,
+            by: format!("{}, {by}", tool.name),
         })
     }
 
     /// Finds a tool that the project itself has installed.
     fn own(&self, tool: &'static Tool, folder: &Path) -> Option<FoundTool> {
-        let ToolProgram::Own(name) = tool.program else {
-            return None;
-        };
-        let mut places = self.upwards(folder).flat_map(|above| {
-            FOLDERS
-                .iter()
-                .map(move |folder| above.join(folder).join(name))
-        });
+        let name = tool.program.as_ref()?;
+        let mut places = self
+            .upwards(folder)
+            .flat_map(|above| FOLDERS.iter().map(move |it| above.join(it).join(name)));
         let program = places.find(|program| program::is_executable(program))?;
-        let shown = program
-            .strip_prefix(self.project)
-            .unwrap_or(&program)
-            .display();
+        let shown = program.strip_prefix(self.project).unwrap_or(&program);
         Some(FoundTool {
             tool,
             folder: folder.to_path_buf(),
-            by: format!("{}, from {shown}", tool.name),
+            by: format!("{}, from {}", tool.name, shown.display()),
             before: Vec::new(),
             program,
         })
     }
 
-    fn on_path(&self, name: &str) -> Option<PathBuf> {
-        program::find(name, self.path)
-    }
-
     /// Returns the package manager of a folder: the nearest lock file tells it.
-    fn manager(&self, language: &Language, folder: &Path) -> Option<&'static str> {
+    fn manager<'l>(&self, language: &'l Language, folder: &Path) -> Option<&'l str> {
         let locked = self.upwards(folder).find_map(|folder| {
             let mut managers = language.managers.iter();
             managers.find(|(lock, _)| folder.join(lock).is_file())
@@ -170,35 +148,28 @@ impl ToolSearch<'_> {
     }
 
     fn missing(&self, language: &Language, tool: &Tool, folder: &Path) -> String {
-        let folder = folder.display();
-        match (
-            tool.program,
-            self.manager(language, Path::new(&folder.to_string())),
-        ) {
-            (ToolProgram::Manager, Some(manager)) => {
+        let manager = self.manager(language, folder);
+        let (name, folder) = (&tool.name, folder.display());
+        match manager {
+            Some(manager) if tool.program.is_none() => {
                 format!("{manager} is not on PATH; {folder} uses it")
             }
-            (_, Some(manager)) => format!(
-                "{} is not installed; {folder} uses it, so run `{manager} install` there",
-                tool.name
+            Some(manager) => format!(
+                "{name} is not installed; {folder} uses it, so run `{manager} install` there"
             ),
-            (_, None) => format!("{} is neither in {folder} nor on PATH", tool.name),
+            None => format!("{name} is neither in {folder} nor on PATH"),
         }
     }
 }
 
-fn read(path: &Path) -> Option<String> {
-    let is_fit = fs::metadata(path).is_ok_and(|data| data.is_file() && data.len() <= MOST);
-    is_fit.then(|| fs::read_to_string(path).ok())?
+fn contains(folder: &Path, name: &str, text: &str) -> bool {
+    read_text(folder, name).is_some_and(|content| content.contains(text))
 }
 
-fn contains(path: &Path, text: &str) -> bool {
-    read(path).is_some_and(|content| content.contains(text))
-}
-
-fn has_script(path: &Path, name: &str) -> bool {
-    let package = read(path).and_then(|text| serde_json::from_str(&text).ok());
-    let package: serde_json::Value = package.unwrap_or_default();
+fn has_script(folder: &Path, name: &str) -> bool {
+    let package = read_text(folder, "package.json");
+    let package = package.and_then(|text| serde_json::from_str(&text).ok());
+    let package: Value = package.unwrap_or_default();
     let script = package["scripts"][name].as_str();
     // `npm init` writes such a script.
     script.is_some_and(|script| !script.contains("no test specified"))
@@ -206,6 +177,7 @@ fn has_script(path: &Path, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
@@ -252,7 +224,7 @@ mod tests {
                 Ok(found) => (found.by.clone(), near(&found.folder)),
                 Err(missing) => {
                     let root = self.folder.path().display().to_string();
-                    (missing.why.replace(&root, ""), "missing".to_owned())
+                    (missing.replace(&root, ""), "missing".to_owned())
                 }
             })
         }

@@ -127,22 +127,11 @@ fn ends_with_question(message: &str) -> bool {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use serde_json::{Value, json};
 
+    use super::super::tests::stop;
     use super::*;
-
-    /// Makes a Stop as Claude Code sends it, with these fields added or replaced.
-    pub fn stop(fields: &Value) -> Vec<u8> {
-        let mut event = json!({
-            "hook_event_name": "Stop", "session_id": "85d6d150-187f-464e-b9d0-1f5d4639bdac",
-            "stop_hook_active": false, "last_assistant_message": "Done.", "background_tasks": [],
-        });
-        for (name, value) in fields.as_object().into_iter().flatten() {
-            event[name] = value.clone();
-        }
-        event.to_string().into_bytes()
-    }
 
     #[test]
     fn what_claude_code_really_sent() {

@@ -9,10 +9,44 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
+use crate::config::{Level, Origin};
 use crate::hooks::builtin::BuiltIn;
+use crate::matcher::{Matcher, Paths};
 use crate::trust::{Approved, pins_of};
 
 const PROJECT: &str = "CLAUDE_PROJECT_DIR";
+
+impl Hook {
+    /// Makes a hook of the user's that runs this line of shell on the events that tests use.
+    pub(crate) fn of_test(name: &str, run: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            description: String::new(),
+            on: vec![EventName::PreToolUse, EventName::SessionEnd],
+            tools: Matcher::default(),
+            paths: Paths::default(),
+            skip_agents: Vec::new(),
+            action: Action::Run(Program::Shell(run.to_owned())),
+            timeout: Duration::from_secs(60),
+            rewrites: false,
+            is_async: false,
+            fails_closed: false,
+            declared: Origin {
+                level: Level::User,
+                file: Some("/home/user/.becket/config.toml".into()),
+                line: Some(3),
+                variable: None,
+                last_good: false,
+            },
+            off: None,
+            untrusted: false,
+            changed: false,
+            managed: false,
+            approved: None,
+            untrusted_project: None,
+        }
+    }
+}
 
 /// A project to run hooks in.
 struct Yard(TempDir);
@@ -279,7 +313,7 @@ fn what_hooks_make_of_an_input_is_judged_again() {
         if let Some(opinion) = opinion {
             answer.give(opinion).unwrap();
         }
-        verdict.merged(answer, Some(by.to_owned()))
+        verdict.merged(answer, Some(by.to_owned().into()))
     };
     let run = |own: Verdict, hooks: Vec<Hook>| {
         let plan = yard.plan(&EventName::PreToolUse, hooks);
@@ -302,7 +336,7 @@ fn what_hooks_make_of_an_input_is_judged_again() {
     };
     let words = |answer: &str, by: &str, asked: &[&str]| {
         let asked: Vec<String> = asked.iter().map(ToString::to_string).collect();
-        (answer.to_owned(), Some(by.to_owned()), asked)
+        (answer.into(), Some(by.to_owned().into()), asked)
     };
     let silent = || said(None, "becket");
     let last = run(silent(), vec![rewrite("a", "ls -l"), rewrite("b", "rm")]);

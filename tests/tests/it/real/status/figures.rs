@@ -131,7 +131,7 @@ fn show_lists_the_turns_of_a_session_with_cost_and_tokens() {
         assert_eq!(turns[0]["output_tokens"], 500);
         assert_eq!(turns[1]["input_tokens"], 50_000);
 
-        let sums = story.becket().run(&["sessions", "--stats", "--json"]);
+        let sums = story.becket().run(&["stats", "--by", "project", "--json"]);
         let sums: Value = serde_json::from_str(&sums).expect("JSON");
         assert!(is(&sums[0], after), "{sums}");
         assert_eq!(sums[0]["turns"], 2);
@@ -224,7 +224,7 @@ fn the_cost_of_a_session_never_falls() {
         println!("{one}, {two}, {three}");
         assert!(three < two + 1.5 * one, "{one}, {two}, {three}");
         let sums = || -> Value {
-            let sums = story.becket().run(&["sessions", "--stats", "--json"]);
+            let sums = story.becket().run(&["stats", "--by", "project", "--json"]);
             serde_json::from_str(&sums).expect("JSON")
         };
         let added_up = wait::until(PATIENCE, || {

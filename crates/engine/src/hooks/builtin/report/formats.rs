@@ -1,18 +1,55 @@
 //! Readers of what tools print: lines, JSON, and the output of test runners.
 
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
 use serde_json::Value;
 
 use super::{Problem, Severity};
 
-/// Reads `file:line:column: text`, where the column may be missing.
+/// `file:line:column: text`, where the column may be missing. go vet prints `vet: ` before code that does not compile.
+static COLONS: LazyLock<Regex> = LazyLock::new(|| {
+    let pattern =
+        r"^(?:vet: )?(?<file>[^ \t].*?):(?<line>[0-9]+):(?:(?<column>[0-9]+):)? (?<text>.*)";
+    Regex::new(pattern).expect("a valid pattern")
+});
+
+/// `file(line,column): text`
+static PARENS: LazyLock<Regex> = LazyLock::new(|| {
+    let pattern = r"^(?<file>[^ \t(][^(]*)\((?<line>[0-9]+),(?<column>[0-9]+)\): (?<text>.*)";
+    Regex::new(pattern).expect("a valid pattern")
+});
+
+/// `::error file=…,line=…,col=…::text`
+static GITHUB: LazyLock<Regex> = LazyLock::new(|| {
+    let pattern = r"^::(?<level>error|warning|notice) (?<fields>.*?)::(?<text>.*)";
+    Regex::new(pattern).expect("a valid pattern")
+});
+
+/// Reads `file:line:column: text`.
 pub(super) fn colons(text: &str) -> Vec<Problem> {
-    let problems = text.lines().filter_map(colon_line);
-    problems.collect()
+    text.lines().filter_map(colon_line).collect()
 }
 
 /// Reads `file(line,column): text`, with indented lines that belong to it.
 pub(super) fn parens(text: &str) -> Vec<Problem> {
-    going_on(text, paren_line)
+    let mut problems: Vec<Problem> = Vec::new();
+    let mut open = false;
+    for line in text.lines() {
+        if let Some(problem) = paren_line(line) {
+            problems.push(problem);
+            open = true;
+        } else if open
+            && line.starts_with("  ")
+            && let Some(last) = problems.last_mut()
+        {
+            last.text.push('\n');
+            last.text.push_str(line.trim());
+        } else {
+            open = false;
+        }
+    }
+    problems
 }
 
 /// Reads `::error file=…,line=…,col=…::text`.
@@ -30,83 +67,48 @@ pub(super) fn any(text: &str) -> Vec<Problem> {
     problems.collect()
 }
 
-fn going_on(text: &str, read: fn(&str) -> Option<Problem>) -> Vec<Problem> {
-    let mut problems: Vec<Problem> = Vec::new();
-    let mut open = false;
-    for line in text.lines() {
-        if let Some(problem) = read(line) {
-            problems.push(problem);
-            open = true;
-        } else if open && line.starts_with("  ") {
-            if let Some(last) = problems.last_mut() {
-                last.text.push('\n');
-                last.text.push_str(line.trim());
-            }
-        } else {
-            open = false;
-        }
-    }
-    problems
-}
-
-pub(super) fn colon_line(line: &str) -> Option<Problem> {
-    // go vet prints this before code that does not compile.
-    let line = line.strip_prefix("vet: ").unwrap_or(line);
-    if line.starts_with(char::is_whitespace) {
-        return None;
-    }
-    line.match_indices(':').find_map(|(at, _)| {
-        let (file, rest) = (&line[..at], &line[at + 1..]);
-        let (row, rest) = number(rest)?;
-        let rest = rest.strip_prefix(':')?;
-        let (column, rest) = match number(rest) {
-            Some((column, more)) if more.starts_with(':') => (column, &more[1..]),
-            _ => (0, rest),
-        };
-        let text = rest.strip_prefix(' ')?;
-        is_file(file).then(|| problem(file, row, column, text))
-    })
+fn colon_line(line: &str) -> Option<Problem> {
+    from_captures(&COLONS.captures(line)?)
 }
 
 fn paren_line(line: &str) -> Option<Problem> {
-    let (file, rest) = line.split_once('(')?;
-    let (row, rest) = number(rest)?;
-    let (column, rest) = number(rest.strip_prefix(',')?)?;
-    let text = rest.strip_prefix("): ")?;
-    (is_file(file) && !file.starts_with(char::is_whitespace))
-        .then(|| problem(file, row, column, text))
+    from_captures(&PARENS.captures(line)?)
+}
+
+fn from_captures(line: &Captures) -> Option<Problem> {
+    let file = &line["file"];
+    if !is_file(file) {
+        return None;
+    }
+    let column = match line.name("column") {
+        Some(column) => column.as_str().parse().ok()?,
+        None => 0,
+    };
+    Some(problem(
+        file,
+        line["line"].parse().ok()?,
+        column,
+        &line["text"],
+    ))
 }
 
 fn github_line(line: &str) -> Option<Problem> {
-    let (level, rest) = line.strip_prefix("::")?.split_once(' ')?;
-    let severity = match level {
-        "error" => Severity::Error,
-        "warning" => Severity::Warning,
-        "notice" => Severity::Note,
-        _ => return None,
+    let line = GITHUB.captures(line)?;
+    let field = |name: &str| {
+        let mut fields = line["fields"]
+            .split(',')
+            .filter_map(|it| it.split_once('='));
+        fields
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| unescape(value))
     };
-    let (fields, text) = rest.split_once("::")?;
-    let title = github_field(fields, "title")
-        .map(|title| format!("{title}: "))
-        .unwrap_or_default();
+    let number = |name: &str| field(name).and_then(|text| text.parse().ok()).unwrap_or(0);
+    let title = field("title").map(|title| format!("{title}: "));
+    let text = title.unwrap_or_default() + &unescape(&line["text"]);
     Some(Problem {
-        file: Some(github_field(fields, "file")?.into()),
-        line: github_number(fields, "line"),
-        column: github_number(fields, "col"),
-        severity,
-        text: format!("{title}{}", unescape(text)),
+        severity: severity(&line["level"]),
+        ..problem(&field("file")?, number("line"), number("col"), &text)
     })
-}
-
-fn github_field(fields: &str, name: &str) -> Option<String> {
-    let mut fields = fields.split(',').filter_map(|field| field.split_once('='));
-    let (_, value) = fields.find(|(key, _)| *key == name)?;
-    Some(unescape(value))
-}
-
-fn github_number(fields: &str, name: &str) -> u32 {
-    let text = github_field(fields, name).unwrap_or_default();
-    text.parse().unwrap_or(0)
 }
 
 /// Resolves the escapes of GitHub's workflow commands.
@@ -117,6 +119,7 @@ fn unescape(text: &str) -> String {
         .replace("%25", "%")
 }
 
+/// Makes a problem with the severity at the beginning of its text.
 fn problem(file: &str, line: u32, column: u32, text: &str) -> Problem {
     Problem {
         file: Some(file.into()),
@@ -132,7 +135,7 @@ fn severity(text: &str) -> Severity {
     let word = text.split([':', ' ', '[']).next().unwrap_or_default();
     match word {
         "warning" => Severity::Warning,
-        "note" | "info" | "help" => Severity::Note,
+        "note" | "notice" | "info" | "information" | "help" => Severity::Note,
         _ => Severity::Error,
     }
 }
@@ -146,13 +149,6 @@ fn is_file(text: &str) -> bool {
         && !text.ends_with(' ')
 }
 
-fn number(text: &str) -> Option<(u32, &str)> {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    Some((text[..end].parse().ok()?, &text[end..]))
-}
-
 /// Reads the output of `eslint --format json`.
 pub(super) fn eslint(text: &str) -> Vec<Problem> {
     let files = parse(text, Value::is_array);
@@ -163,27 +159,14 @@ pub(super) fn eslint(text: &str) -> Vec<Problem> {
             let Some(line) = integer(&message["line"]) else {
                 continue;
             };
-            let rule = message["ruleId"].as_str();
-            let severity = match message["severity"].as_u64() {
-                Some(1) => Severity::Warning,
-                _ => Severity::Error,
-            };
-            let word = if severity == Severity::Error {
-                "error"
-            } else {
+            let word = if message["severity"] == 1 {
                 "warning"
+            } else {
+                "error"
             };
-            let text = text_of(&message["message"]);
-            problems.push(Problem {
-                file: path(&file["filePath"]),
-                line,
-                column: integer(&message["column"]).unwrap_or(0),
-                severity,
-                text: match rule {
-                    Some(rule) => format!("{word}: {text} ({rule})"),
-                    None => format!("{word}: {text}"),
-                },
-            });
+            let column = integer(&message["column"]).unwrap_or(0);
+            let text = text_with_rule(word, &message["message"], &message["ruleId"]);
+            problems.push(problem(text_of(&file["filePath"]), line, column, &text));
         }
     }
     problems
@@ -194,26 +177,26 @@ pub(super) fn pyright(text: &str) -> Vec<Problem> {
     let report = parse(text, |value| value["generalDiagnostics"].is_array());
     let problems = list(&report["generalDiagnostics"]).iter().map(|found| {
         let start = &found["range"]["start"];
-        let word = text_of(&found["severity"]);
-        let rule = found["rule"].as_str();
-        let rule = rule.map(|rule| format!(" ({rule})")).unwrap_or_default();
-        Problem {
-            file: path(&found["file"]),
-            line: counted_from_one(&start["line"]),
-            column: counted_from_one(&start["character"]),
-            severity: match &*word {
-                "error" => Severity::Error,
-                "warning" => Severity::Warning,
-                _ => Severity::Note,
-            },
-            text: format!("{word}: {}{rule}", text_of(&found["message"])),
-        }
+        let line = integer(&start["line"]).map_or(0, |line| line + 1);
+        let column = integer(&start["character"]).map_or(0, |column| column + 1);
+        let text = text_with_rule(
+            text_of(&found["severity"]),
+            &found["message"],
+            &found["rule"],
+        );
+        problem(text_of(&found["file"]), line, column, &text)
     });
     problems.collect()
 }
 
-fn counted_from_one(value: &Value) -> u32 {
-    integer(value).map_or(0, |number| number + 1)
+/// Formats a message as `error: message (rule)`; not every message has a rule.
+fn text_with_rule(severity: &str, message: &Value, rule: &Value) -> String {
+    let rule = rule.as_str().map(|rule| format!(" ({rule})"));
+    format!(
+        "{severity}: {}{}",
+        text_of(message),
+        rule.unwrap_or_default()
+    )
 }
 
 /// Reads the failed tests in the output of `jest --json` and `vitest --reporter=json`.
@@ -228,41 +211,31 @@ pub(super) fn jest(text: &str) -> Vec<Problem> {
         if problems.len() == before && suite["status"] == "failed" {
             let output = text_of(&suite["message"]);
             // jest prints a page of advice before the error.
-            let output = output
-                .split_once("Details:")
-                .map_or(&*output, |(_, output)| output);
-            let output = first_lines(output);
-            problems.push(at(
-                suite,
-                format!("the file could not be run: {output}"),
-                0,
-                0,
-            ));
+            let output = output.split_once("Details:").map_or(output, |(_, it)| it);
+            let text = format!("the file could not be run: {}", first_lines(output));
+            problems.push(Problem {
+                file: Some(text_of(&suite["name"]).into()),
+                ..Problem::error(text)
+            });
         }
     }
     problems
 }
 
 fn failed_test(suite: &Value, test: &Value) -> Problem {
-    let output = list(&test["failureMessages"]);
-    let output = output.first().map(text_of).unwrap_or_default();
-    let name = text_of(&test["fullName"]);
+    let output = list(&test["failureMessages"]).first();
+    let output = output.map(text_of).unwrap_or_default();
     let file = text_of(&suite["name"]);
-    let (line, column) = place_in(&output, &file).unwrap_or_default();
-    at(
-        suite,
-        format!("{name}: {}", first_lines(&output)),
-        line,
-        column,
-    )
-}
-
-fn at(suite: &Value, text: String, line: u32, column: u32) -> Problem {
+    let (line, column) = place_in(output, file).unwrap_or_default();
     Problem {
-        file: path(&suite["name"]),
+        file: Some(file.into()),
         line,
         column,
-        ..Problem::error(text)
+        ..Problem::error(format!(
+            "{}: {}",
+            text_of(&test["fullName"]),
+            first_lines(output)
+        ))
     }
 }
 
@@ -300,41 +273,43 @@ fn integer(value: &Value) -> Option<u32> {
     u32::try_from(value.as_u64()?).ok()
 }
 
-fn text_of(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
-}
-
-fn path(value: &Value) -> Option<std::path::PathBuf> {
-    value.as_str().map(Into::into)
+fn text_of(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
 }
 
 /// The number of lines that are kept of one failure.
 const LINES: usize = 8;
 
+/// Splits an output into sections: the titles that `title_of` finds, each with the lines after it.
+fn sections<'a>(
+    text: &'a str,
+    title_of: impl Fn(&'a str) -> Option<&'a str>,
+) -> Vec<(&'a str, Vec<&'a str>)> {
+    let mut sections: Vec<(&str, Vec<&str>)> = Vec::new();
+    for line in text.lines() {
+        if let Some(title) = title_of(line) {
+            sections.push((title, Vec::new()));
+        } else if let Some((_, lines)) = sections.last_mut() {
+            lines.push(line);
+        }
+    }
+    sections
+}
+
 /// Reads the output of `cargo test -q`: compiler errors are on stderr, tests on stdout.
 pub(super) fn cargo(stdout: &str, stderr: &str) -> Vec<Problem> {
     let mut problems = colons(stderr);
     problems.retain(|problem| problem.severity == Severity::Error);
-    let mut lines = stdout.lines().peekable();
-    while let Some(line) = lines.next() {
-        let name = line
-            .strip_prefix("---- ")
-            .and_then(|rest| rest.strip_suffix(" stdout ----"));
-        let Some(name) = name else {
-            continue;
-        };
-        let mut output = Vec::new();
-        while let Some(line) =
-            lines.next_if(|line| !line.starts_with("---- ") && *line != "failures:")
-        {
-            output.push(line);
-        }
-        problems.push(cargo_test(name, &output));
-    }
+    let tests = sections(stdout, |line| {
+        line.strip_prefix("---- ")?.strip_suffix(" stdout ----")
+    });
+    problems.extend(tests.iter().map(|(name, output)| cargo_test(name, output)));
     problems
 }
 
 fn cargo_test(name: &str, output: &[&str]) -> Problem {
+    let mut sections = output.split(|line| line.starts_with("---- ") || *line == "failures:");
+    let output = sections.next().unwrap_or_default();
     // "thread 'x' (123) panicked at src/price.rs:12:9:"
     let panicked = output
         .iter()
@@ -343,8 +318,7 @@ fn cargo_test(name: &str, output: &[&str]) -> Problem {
         let (_, place) = output[at].split_once(" panicked at ")?;
         colon_line(&format!("{place} "))
     });
-    let from = panicked.map_or(0, |at| at + 1);
-    let output = output[from..].iter().copied();
+    let output = output[panicked.map_or(0, |at| at + 1)..].iter().copied();
     let output: Vec<_> = output
         .filter(|line| !line.trim().is_empty() && !line.starts_with("note: "))
         .take(LINES)
@@ -357,100 +331,88 @@ fn cargo_test(name: &str, output: &[&str]) -> Problem {
 
 /// Reads the output of `pytest -q --tb=short`.
 pub(super) fn pytest(stdout: &str) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    let lines: Vec<_> = stdout.lines().collect();
-    let summary = lines
-        .iter()
-        .position(|line| line.contains("short test summary info"));
-    let (bodies, summary) = lines.split_at(summary.unwrap_or(lines.len()));
-    for line in summary {
-        let failure = line
-            .strip_prefix("FAILED ")
-            .or_else(|| line.strip_prefix("ERROR "));
-        let Some(failure) = failure else {
-            continue;
-        };
-        let id = failure.split(" - ").next().unwrap_or(failure);
-        let (file, test) = id.split_once("::").unwrap_or((id, ""));
-        let body = body_of(bodies, file, test);
-        let prefix = format!("{file}:");
-        let place = body
-            .iter()
-            .filter(|line| line.starts_with(&prefix))
-            .filter_map(|line| colon_line(line))
-            .next_back();
-        let errors = body.iter().filter_map(|line| line.strip_prefix("E "));
-        let output: Vec<_> = errors.map(str::trim).take(LINES).collect();
-        let output = match failure.split_once(" - ") {
-            Some((_, short)) if output.is_empty() => short.to_owned(),
-            _ => output.join("\n"),
-        };
-        let name = if test.is_empty() {
-            "the file could not be read"
-        } else {
-            test
-        };
-        problems.push(Problem {
-            file: Some(file.into()),
-            line: place.as_ref().map_or(0, |place| place.line),
-            ..Problem::error(format!("{name}: {output}"))
-        });
-    }
-    problems
-}
-
-/// Returns the lines under the heading of one test.
-fn body_of<'a>(lines: &'a [&'a str], file: &str, test: &str) -> &'a [&'a str] {
-    // The heading of a method is the names of class and method, with a full stop between.
-    let name = test.replace("::", ".");
-    let start = lines.iter().position(|line| {
-        let title = line.trim_matches('_').trim();
-        let is_own = if name.is_empty() {
-            title.ends_with(file)
-        } else {
-            title == name || title.ends_with(&format!(" of {name}"))
-        };
-        is_heading(line) && is_own
+    let (bodies, summary) = stdout
+        .split_once("short test summary info")
+        .unwrap_or((stdout, ""));
+    let bodies = sections(bodies, pytest_title);
+    let failures = summary.lines().filter_map(|line| {
+        line.strip_prefix("FAILED ")
+            .or_else(|| line.strip_prefix("ERROR "))
     });
-    let Some(start) = start else {
-        return &[];
-    };
-    let rest = &lines[start + 1..];
-    let end = rest
-        .iter()
-        .position(|line| is_heading(line) || line.starts_with("==="));
-    &rest[..end.unwrap_or(rest.len())]
+    failures
+        .map(|failure| pytest_failure(failure, &bodies))
+        .collect()
 }
 
-fn is_heading(line: &str) -> bool {
-    line.starts_with("___") && line.ends_with("___")
+fn pytest_title(line: &str) -> Option<&str> {
+    let is_title = line.starts_with("___") && line.ends_with("___");
+    // A line of `=` ends the sections of one kind.
+    (is_title || line.starts_with("===")).then(|| line.trim_matches(['_', '=']).trim())
+}
+
+/// Makes a problem of a row of the summary, `file::test - message`, and the section about that test.
+fn pytest_failure(failure: &str, bodies: &[(&str, Vec<&str>)]) -> Problem {
+    let (id, short) = failure.split_once(" - ").unwrap_or((failure, ""));
+    let (file, test) = id.split_once("::").unwrap_or((id, ""));
+    // The title of a method is the names of class and method, with a full stop between.
+    let title = test.replace("::", ".");
+    let body = bodies.iter().find(|(found, _)| match &*title {
+        "" => found.ends_with(file),
+        title => *found == title || found.ends_with(&format!(" of {title}")),
+    });
+    let body = body.map_or(&[][..], |(_, lines)| lines);
+    let prefix = format!("{file}:");
+    let own_lines = body.iter().filter(|line| line.starts_with(&prefix));
+    let place = own_lines.filter_map(|line| colon_line(line)).next_back();
+    let errors = body.iter().filter_map(|line| line.strip_prefix("E "));
+    let errors: Vec<_> = errors.map(str::trim).take(LINES).collect();
+    let output = if errors.is_empty() {
+        short.to_owned()
+    } else {
+        errors.join("\n")
+    };
+    let name = if test.is_empty() {
+        "the file could not be read"
+    } else {
+        test
+    };
+    Problem {
+        file: Some(file.into()),
+        line: place.map_or(0, |place| place.line),
+        ..Problem::error(format!("{name}: {output}"))
+    }
 }
 
 /// Reads the output of `go test`: compiler errors are on stderr, tests on stdout.
 pub(super) fn go(stdout: &str, stderr: &str) -> Vec<Problem> {
     let mut problems = colons(stderr);
-    let mut lines = stdout.lines().peekable();
-    while let Some(line) = lines.next() {
-        if let Some(panic) = line.strip_prefix("panic: ") {
-            problems.push(Problem::error(format!("panic: {panic}")));
+    let mut tests = sections(stdout, go_title).into_iter().peekable();
+    while let Some((title, output)) = tests.next() {
+        if title.starts_with(PANIC) {
+            problems.push(Problem::error(title.to_owned()));
             continue;
-        }
-        let Some(name) = line.trim_start().strip_prefix("--- FAIL: ") else {
-            continue;
-        };
-        let name = name.split(" (").next().unwrap_or(name);
-        let mut output = Vec::new();
-        while let Some(line) =
-            lines.next_if(|line| line.starts_with(' ') && !line.contains("--- FAIL: "))
-        {
-            output.push(line.trim());
         }
         // A test may fail only because a test inside it did.
-        if output.is_empty() && lines.peek().is_some_and(|line| line.contains("--- FAIL: ")) {
+        if output.is_empty()
+            && tests
+                .peek()
+                .is_some_and(|(title, _)| !title.starts_with(PANIC))
+        {
             continue;
         }
-        let output: Vec<_> = output.into_iter().take(LINES).collect();
+        let name = title.split(" (").next().unwrap_or(title);
+        let output = output.into_iter().take_while(|line| line.starts_with(' '));
+        let output: Vec<_> = output.map(str::trim).take(LINES).collect();
         problems.push(Problem::error(format!("{name}: {}", output.join("\n"))));
     }
     problems
+}
+
+const PANIC: &str = "panic: ";
+
+fn go_title(line: &str) -> Option<&str> {
+    if line.starts_with(PANIC) {
+        return Some(line);
+    }
+    line.trim_start().strip_prefix("--- FAIL: ")
 }

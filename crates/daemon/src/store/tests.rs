@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use becket_engine::config::Config;
 use becket_engine::mask::Masker;
 use becket_wire::hook_run::{RunOutcome, RunRow};
 use becket_wire::rpc::{Envelope, EventQuery, EventRow, Source};
@@ -46,7 +47,9 @@ impl Home {
 }
 
 pub(super) fn masker() -> Masker {
-    Masker::new([7; 32], &[]).unwrap()
+    let mut config = Config::default();
+    config.mask.enabled = true;
+    Masker::from_config([7; 32], &config)
 }
 
 pub(crate) fn id(number: u32) -> EventId {
@@ -90,8 +93,8 @@ pub(super) fn record_of(seq: i64, envelope: Envelope, payload: &[u8]) -> EventRe
 
 pub(crate) fn decision(answer: &str) -> Decision {
     Decision {
-        answer: answer.to_owned(),
-        by: Some("no-prod".to_owned()),
+        answer: answer.into(),
+        by: Some(becket_wire::Actor::Hooks("no-prod".to_owned())),
         reason: None,
         exit: 0,
         stdout: "{}".to_owned(),

@@ -1,4 +1,4 @@
-//! `becket adopt`: turns hooks of Claude Code's settings into named hooks of becket.
+//! `becket hooks adopt`: turns hooks of Claude Code's settings into named hooks of becket.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ use crate::{tui, ui};
 /// those that you choose. From then on each has a name, a switch for every session, times and a
 /// history. `--undo` gives them all back.
 #[derive(Debug, clap::Args)]
-pub struct AdoptArgs {
+pub struct HooksAdopt {
     /// Move every hook that can be moved
     #[arg(long, conflicts_with_all = ["only", "undo"])]
     all: bool,
@@ -46,7 +46,7 @@ pub struct AdoptArgs {
     json: bool,
 }
 
-impl AdoptArgs {
+impl HooksAdopt {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         if self.undo {
             return self.give_back(world);
@@ -69,7 +69,7 @@ impl AdoptArgs {
             names
         };
         if !self.dry_run {
-            world.refuse_inside_claude("adopt")?;
+            world.refuse_inside_claude("hooks adopt")?;
         }
         must_be_registered(&found, &names)?;
         if self.built_in || (!is_chosen && wants_built_ins(&found, &names)?) {
@@ -125,16 +125,16 @@ impl AdoptArgs {
             _ => None,
         });
         match unregistered {
-            Some(why) => anstream::println!("{WARN}{why}{WARN:#}: run `becket init` first"),
+            Some(why) => anstream::println!("{WARN}{why}{WARN:#}: run `becket up` first"),
             None if nothing_to_choose(found) || tui::suits_terminal() => {}
             None => anstream::println!(
-                "next: `becket adopt --all` moves them, `becket adopt --only NAME` some of them"
+                "next: `becket hooks adopt --all` moves them, `becket hooks adopt --only NAME` some of them"
             ),
         }
         let built_ins = found.built_ins(found.hooks.iter().filter(|hook| !hook.is_unsupported()));
         if !built_ins.is_empty() {
             anstream::println!(
-                "becket has these built in: {built_ins}. `becket adopt --all --built-in` takes its own in their place"
+                "becket has these built in: {built_ins}. `becket hooks adopt --all --built-in` takes its own in their place"
             );
         }
     }
@@ -149,7 +149,7 @@ impl AdoptArgs {
             let Some(hook) = found.hooks.iter().find(|hook| hook.name == *name) else {
                 let what = format!("no hook in the list is called `{}`", one_line(name));
                 let failure = Failure::new(Code::Missing, what);
-                return Err(failure.hint("`becket adopt` lists the names").into());
+                return Err(failure.hint("`becket hooks adopt` lists the names").into());
             };
             if let Some(Obstacle::Unsupported(why)) = &hook.obstacle {
                 let what = format!("{name} cannot be adopted: {why}");
@@ -270,7 +270,7 @@ fn must_be_registered(found: &ForeignHooks, names: &BTreeSet<String>) -> Result<
     };
     let what = format!("{} would not run: {why}", hook.name);
     Err(Failure::new(Code::Failed, what)
-        .hint("`becket init` registers it")
+        .hint("`becket up` registers it")
         .into())
 }
 
@@ -337,7 +337,7 @@ fn tell_next(moved: &[Adoption]) {
         anstream::println!("next: `becket trust` lets this project's hooks run");
     }
     if !moved.is_empty() {
-        anstream::println!("`becket adopt --undo` gives everything back");
+        anstream::println!("`becket hooks adopt --undo` gives everything back");
     }
 }
 

@@ -1,4 +1,4 @@
-//! `becket try`: runs one hook on one event, and shows its answer.
+//! `becket hooks try`: runs one hook on one event, and shows its answer.
 
 use std::process::ExitCode;
 
@@ -11,19 +11,19 @@ use crate::world::World;
 
 /// Run one hook on one event, and show its answer
 #[derive(Debug, clap::Args)]
-pub struct TryArgs {
+pub struct HooksTry {
     /// The hook: its name, or a part that only it has
     #[arg(value_name = "NAME")]
     hook: String,
     /// The event: a file, or the id of a recorded one (default: the newest that the hook wants)
-    #[arg(long, value_name = "EVENT")]
+    #[arg(long, value_name = "EVENT", value_hint = clap::ValueHint::AnyPath)]
     event: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-impl TryArgs {
+impl HooksTry {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         let bench = TrialSetup::new(world)?;
         let hook = bench.named(&self.hook)?;

@@ -1,4 +1,4 @@
-//! `becket profile`: measures the run times of this project's hooks.
+//! `becket hooks profile`: measures the run times of this project's hooks.
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ const BAR_WIDTH: usize = 24;
 
 /// Run this project's hooks a few times and show how long they take
 #[derive(Debug, clap::Args)]
-pub struct ProfileArgs {
+pub struct HooksProfile {
     /// Only this hook: its name, or a part that only it has (default: all that are on)
     #[arg(value_name = "NAME")]
     hook: Option<String>,
@@ -30,7 +30,7 @@ pub struct ProfileArgs {
     json: bool,
 }
 
-impl ProfileArgs {
+impl HooksProfile {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         let bench = TrialSetup::new(world)?;
         let hooks: Vec<Arc<Hook>> = match &self.hook {
@@ -59,7 +59,7 @@ impl ProfileArgs {
             println!("{}", crate::ui::text::json(&measured)?);
         } else if measured.is_empty() {
             println!(
-                "No hook of this project is on: `becket hooks` lists them, `becket adopt` takes over those of Claude Code's settings files."
+                "No hook of this project is on: `becket hooks` lists them, `becket hooks adopt` takes over those of Claude Code's settings files."
             );
         } else {
             anstream::print!("{}", report::profile(&measured, &Look::of_stdout()));

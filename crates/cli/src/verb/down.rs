@@ -1,4 +1,4 @@
-//! `becket uninit`: removes becket from Claude Code's settings.
+//! `becket down`: removes becket from Claude Code's settings.
 
 use std::collections::BTreeSet;
 
@@ -27,12 +27,12 @@ use crate::{adopt, client};
 /// Take becket out of Claude Code's settings
 ///
 /// Removes becket's own entries from a settings file and leaves the rest as it is. If nothing else
-/// was changed since `becket init`, the file is again what it was before, byte for byte. The slash
+/// was changed since `becket up`, the file is again what it was before, byte for byte. The slash
 /// commands that it wrote go too, unless you changed them, and the lines that
-/// `becket init --tmux --write` added. When no settings file names becket any more, the daemon ends, and
+/// `becket up --tmux --write` added. When no settings file names becket any more, the daemon ends, and
 /// tmux shows nothing of becket.
 #[derive(Debug, clap::Args)]
-pub struct UninitArgs {
+pub struct DownArgs {
     #[command(flatten)]
     scope: ScopeArgs,
     /// Print what would change, and change nothing
@@ -43,10 +43,10 @@ pub struct UninitArgs {
     json: bool,
 }
 
-impl UninitArgs {
+impl DownArgs {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         if !self.dry_run {
-            world.refuse_inside_claude("uninit")?;
+            world.refuse_inside_claude("down")?;
         }
         let scope = self.scope.scope();
         // A dry run first: a settings file that cannot be read is an error before anything is removed.
@@ -84,7 +84,7 @@ impl UninitArgs {
             && adopt::is_any_adopted(&world.place, &outcome.change.file)
         {
             anstream::eprintln!(
-                "{WARN}warning:{WARN:#} hooks that were adopted from {} do not run without becket: `becket adopt --undo` gives them back",
+                "{WARN}warning:{WARN:#} hooks that were adopted from {} do not run without becket: `becket hooks adopt --undo` gives them back",
                 visible(&outcome.change.file.to_string_lossy())
             );
         }

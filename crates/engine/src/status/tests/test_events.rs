@@ -7,7 +7,7 @@ use becket_wire::session::Status;
 use becket_wire::{EventId, Head, Version};
 use serde_json::{Map, Value};
 
-use super::SessionEvent;
+use crate::status::SessionEvent;
 
 /// A test event: payload and envelope.
 #[derive(Debug, Clone)]

@@ -1,4 +1,4 @@
-//! `becket coverage`: shows the tool calls that no guard saw.
+//! `becket guard coverage`: shows the tool calls that no guard saw.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,7 +25,7 @@ use crate::world::World;
 /// Compares the tool calls in Claude Code's transcripts, those of subagents too, with the PreToolUse
 /// events that arrived. Sessions whose hooks are switched off are found as well.
 #[derive(Debug, clap::Args)]
-pub struct CoverageArgs {
+pub struct GuardCoverage {
     /// All calls of this session (any unique beginning of its id)
     #[arg(long, value_name = "ID", conflicts_with = "since")]
     session: Option<String>,
@@ -37,7 +37,7 @@ pub struct CoverageArgs {
     json: bool,
 }
 
-impl CoverageArgs {
+impl GuardCoverage {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         let scope = match &self.session {
             Some(session) => CoverageScope::Session(session),

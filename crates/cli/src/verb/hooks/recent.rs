@@ -1,4 +1,4 @@
-//! `becket recent`: lists the running hooks and the last runs.
+//! `becket hooks recent`: lists the running hooks and the last runs.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use crate::world::{World, denied_calls};
 
 /// Show the last runs of hooks, the newest first
 #[derive(Debug, clap::Args)]
-pub struct RecentArgs {
+pub struct HooksRecent {
     /// The number of runs
     #[arg(value_name = "N", default_value_t = 20)]
     limit: u32,
@@ -30,7 +30,7 @@ pub struct RecentArgs {
     json: bool,
 }
 
-impl RecentArgs {
+impl HooksRecent {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         let runs = Runs::open(world)?;
         let query = RunQuery {
@@ -75,7 +75,7 @@ fn denied_table(calls: &[Denied], look: &Look) -> String {
             Cell::new(&denied.rule, BOLD),
             Cell::new(&denied.tool, BAD),
             Cell::plain(short(Some(&denied.session_id))),
-            Cell::new(format!("becket guard allow-once {}", denied.code), DIM),
+            Cell::new(format!("becket allow {}", denied.code), DIM),
         ]
     });
     format!("\n{}", grid(DENIED, &rows.collect::<Vec<_>>(), look))
@@ -87,7 +87,7 @@ pub fn nothing(has_filter: bool, config: &Path) -> String {
         "No run matches.".to_owned()
     } else {
         format!(
-            "No hook has run yet. Add one to {}, or to a project's .becket/config.toml; `becket hooks --all` lists the built-in ones, `becket adopt` takes over those of Claude Code's settings files.",
+            "No hook has run yet. Add one to {}, or to a project's .becket/config.toml; `becket hooks --all` lists the built-in ones, `becket hooks adopt` takes over those of Claude Code's settings files.",
             config.display()
         )
     }
