@@ -93,9 +93,9 @@ pub fn examine(world: &World) -> Vec<DoctorCheck> {
     // Without an answer each of these would wait for the daemon again.
     if answers || world.no_daemon {
         checks.extend(failing_hooks(world));
+        checks.extend(leftovers(world));
     }
     checks.extend(settings_checks::settings(world, answers));
-    checks.extend(leftovers(world));
     checks.extend(mod_checks::mods(world));
     // After doctor's own event: calls before the first event do not count.
     if answers || world.no_daemon {

@@ -216,7 +216,7 @@ impl Core {
                 self.answer(event, &verdict);
             }
             Message::HooksDone(done) => self.hooks_done(*done),
-            Message::HooksFailed(seq) => self.hooks.give_up(seq),
+            Message::HooksFailed(seq) => self.hooks.abandon_decision(seq),
             Message::HookEnded(runs) => self.runs.extend(runs),
             Message::Registry(mut request) => {
                 self.commit();
@@ -450,7 +450,7 @@ impl Core {
 
     /// Sets a switch in another thread: that waits for a lock and writes a file.
     fn set_switch(&mut self, open: OpenEvent, verdict: Verdict) {
-        (self.hooks).expect(open.record.seq, FIRST_RESPONSE, Cancel::new());
+        (self.hooks).open_decision(open.record.seq, FIRST_RESPONSE, Cancel::new());
         let (messages, place) = (self.messages.clone(), self.place.clone());
         tokio::task::spawn_blocking(move || {
             let verdict = switch(&open.event, verdict, &place);
@@ -475,7 +475,7 @@ impl Core {
                 }
             }
         };
-        let doubles = (self.hooks).close(open.record.seq, || verdict.repeated());
+        let doubles = (self.hooks).close_decision(open.record.seq, || verdict.repeated());
         open.set_decision(verdict, &output);
         self.run_notice(verdict.notice.as_ref());
         self.record_effort(&open, verdict);

@@ -145,8 +145,8 @@ async fn serve_connection(stream: UnixStream, server: Arc<Server>) {
     match peer {
         Ok(peer) if peer.uid() == server.uid && others < MAX_CONNECTIONS => {
             // The check runs once, and early: the shim still reads its event.
-            let foreign = server.namespaces.is_foreign(peer.pid());
-            while serve_request(&mut connection, foreign, &server).await {}
+            let is_in_other_namespace = server.namespaces.is_foreign(peer.pid());
+            while serve_request(&mut connection, is_in_other_namespace, &server).await {}
         }
         Ok(peer) if peer.uid() == server.uid => {
             server.counters.count(|counts| counts.busy += 1);
@@ -158,7 +158,11 @@ async fn serve_connection(stream: UnixStream, server: Arc<Server>) {
 }
 
 /// Serves one request. Returns false if the connection is to be closed.
-async fn serve_request(connection: &mut Connection, foreign: bool, server: &Arc<Server>) -> bool {
+async fn serve_request(
+    connection: &mut Connection,
+    is_in_other_namespace: bool,
+    server: &Arc<Server>,
+) -> bool {
     let frame = match timeout(FRAME_TIME, connection.read(&server.budget)).await {
         Ok(Ok(frame)) => frame,
         Ok(Err(ReadError::Closed)) | Err(_) => return false,
@@ -173,7 +177,7 @@ async fn serve_request(connection: &mut Connection, foreign: bool, server: &Arc<
         }
     };
     server.requests.fetch_add(1, Ordering::Relaxed);
-    if (frame.protocol != PROTOCOL || foreign) && frame.kind != FrameKind::YIELD {
+    if (frame.protocol != PROTOCOL || is_in_other_namespace) && frame.kind != FrameKind::YIELD {
         server.counters.count(|counts| counts.refused += 1);
         let version = server.version;
         connection.respond(&Response::Refused { version }).await;
@@ -183,7 +187,7 @@ async fn serve_request(connection: &mut Connection, foreign: bool, server: &Arc<
         Ok(Request::Event(event)) => serve_event(connection, event, true, server).await,
         Ok(Request::StatusLine(line)) => serve_event(connection, line, false, server).await,
         Ok(Request::Yield { protocol, version }) => {
-            make_way(connection, protocol, version, server).await
+            handle_yield(connection, protocol, version, server).await
         }
         Ok(Request::Ask(ask)) => answer(connection, ask, server).await,
         Ok(Request::Environment(_)) | Err(_) => {
@@ -194,7 +198,7 @@ async fn serve_request(connection: &mut Connection, foreign: bool, server: &Arc<
 }
 
 /// Ends this daemon if the one that asks is newer.
-async fn make_way(
+async fn handle_yield(
     connection: &Connection,
     protocol: u8,
     version: Version,
@@ -339,11 +343,11 @@ async fn answer(connection: &Connection, ask: Ask, server: &Server) -> bool {
                 title,
                 done,
             });
-            named.await.unwrap_or_else(ending)
+            named.await.unwrap_or_else(daemon_ending_reply)
         }
         Ask::Seen(at) => {
             let seen = server.ask_registry(|done| RegistryRequest::Seen(at, done));
-            seen.await.unwrap_or_else(ending)
+            seen.await.unwrap_or_else(daemon_ending_reply)
         }
         Ask::Paint { tmux_socket, on } => session_feed::paint(server, tmux_socket, on).await,
         Ask::Effort(ask) => crate::effort::answer(*ask, server).await,
@@ -357,7 +361,7 @@ async fn answer(connection: &Connection, ask: Ask, server: &Server) -> bool {
 }
 
 /// Makes the answer to a question that the core does not answer any more.
-pub(crate) fn ending() -> AskReply {
+pub(crate) fn daemon_ending_reply() -> AskReply {
     AskReply::No("the daemon ends".to_owned())
 }
 

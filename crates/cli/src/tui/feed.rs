@@ -260,7 +260,7 @@ fn receive_events(
             Response::Row(row) => {
                 let mut line = EventLine::new(&row);
                 if let Some(code) = allow_once(world, &row) {
-                    line.about += &format!("  (once: becket allow {code})");
+                    line.about += &format!("  (let it pass: becket allow {code})");
                 }
                 to.send(Message::Event {
                     session: session.to_owned(),

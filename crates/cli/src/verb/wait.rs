@@ -93,7 +93,7 @@ impl Goal {
             Self::Failed => "failed",
             Self::Seen => "seen",
             Self::Working => "working",
-            Self::Ended => "at its end",
+            Self::Ended => "ended",
         }
     }
 

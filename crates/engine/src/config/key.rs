@@ -169,7 +169,7 @@ impl Key {
             Value::String(_) => self.has_type("string"),
             Value::Array(values) => {
                 self.has_type("array")
-                    && values.len() <= MOST_WORDS
+                    && (self.is_program() || values.len() <= MOST_WORDS)
                     && values.iter().all(Value::is_str)
             }
             _ => false,
