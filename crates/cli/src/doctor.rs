@@ -377,7 +377,9 @@ fn database(world: &World) -> Vec<DoctorCheck> {
     for entry in entries.flatten() {
         let file_name = entry.file_name().to_string_lossy().into_owned();
         // The files `-wal` and `-shm` belong to the database beside them.
-        if file_name.starts_with("becket.db.damaged-") && !file_name.ends_with(['l', 'm']) {
+        if file_name.starts_with("becket.db.damaged-")
+            && !["-wal", "-shm"].iter().any(|end| file_name.ends_with(end))
+        {
             let file = entry.path();
             let what = format!("a damaged database was set aside as {}", file.display());
             let fix = format!("rm {}* once you do not need it", file.display());

@@ -271,7 +271,7 @@ async fn take_steps(
             step = steps.recv() => step,
             () = connection.until_hang_up(), if waiting.is_some() => {
                 if let Some(clients) = waiting.take() {
-                    clients.remove();
+                    clients.leave();
                 }
                 continue;
             }
@@ -286,7 +286,7 @@ async fn take_steps(
                 if hold(connection, &unsent, hooks, server).await {
                     waiting = Some(clients);
                 } else {
-                    clients.remove();
+                    clients.leave();
                 }
             }
             None => return connection.respond(&Response::Busy).await,
@@ -362,7 +362,7 @@ async fn answer(connection: &Connection, ask: Ask, server: &Server) -> bool {
 
 /// Makes the answer to a question that the core does not answer any more.
 pub(crate) fn daemon_ending_reply() -> AskReply {
-    AskReply::No("the daemon ends".to_owned())
+    AskReply::Refused("the daemon ends".to_owned())
 }
 
 /// Lets the core take in the spool. Returns the numbers of the events whose hooks still run.

@@ -54,7 +54,7 @@ pub(crate) async fn paint(server: &Server, tmux_socket: String, on: bool) -> Ask
     drop(server.tmux.send(request).await);
     match painted.await {
         Ok(Ok(())) => AskReply::Done,
-        Ok(Err(why)) => AskReply::No(why.to_string()),
+        Ok(Err(why)) => AskReply::Refused(why.to_string()),
         Err(_) => daemon_ending_reply(),
     }
 }

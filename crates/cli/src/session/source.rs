@@ -71,7 +71,7 @@ fn again<T>(
 ) -> Result<T> {
     match ask(client) {
         Err(error) if client::is_unreachable(&error) => {
-            *client = Client::next_daemon(world)?.ok_or(error)?;
+            *client = Client::reconnect_with_retries(world)?.ok_or(error)?;
             ask(client)
         }
         answer => answer,

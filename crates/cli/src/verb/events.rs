@@ -163,7 +163,7 @@ fn through_daemon(world: &World, mut query: EventQuery, output: &mut EventOutput
         }
         query.limit = None;
         query.after = Some(shown.after());
-        client = Client::wait_for_next_daemon(world, None)?;
+        client = Client::reconnect_or_wait(world, None)?;
     }
 }
 

@@ -98,7 +98,7 @@ impl HookRunner {
     ) -> (u32, Arc<PendingClients>) {
         let within = within + COMMIT_MARGIN;
         let for_ms = u32::try_from(within.as_millis()).unwrap_or(u32::MAX);
-        let clients = PendingClients::one(cancel);
+        let clients = PendingClients::new(cancel);
         let decision = OpenDecision {
             for_ms,
             clients: Arc::clone(&clients),
@@ -188,7 +188,7 @@ impl Core {
         });
         self.group.push((
             record,
-            Box::new(move || WaitingShim::hold_for(hooks, hold, clients)),
+            Box::new(move || WaitingShim::hold_and_queue_hooks(hooks, hold, clients)),
         ));
     }
 
@@ -248,7 +248,7 @@ impl Core {
         let Ok(hold) = hold_frame(for_ms, false) else {
             return;
         };
-        shim.hold_for_double(hold, decision.clients.add());
+        shim.hold_for_double(hold, decision.clients.join());
         decision.doubles.push(shim);
         self.group.push((record, Box::new(|| ())));
     }

@@ -24,7 +24,7 @@ pub struct Key {
 }
 
 /// Sections whose tables are kept as written. The modules `hook`, `guard` and `skill` read their keys.
-pub const RAW: [&str; 3] = ["hooks", "guards", "skills"];
+pub const TABLE_SECTIONS: [&str; 3] = ["hooks", "guards", "skills"];
 
 pub static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
     let mut keys = Vec::new();
@@ -138,7 +138,7 @@ impl Key {
         }
         let mut parts: Vec<&str> = self.path.split('.').collect();
         let section = parts[0];
-        if RAW.contains(&section) {
+        if TABLE_SECTIONS.contains(&section) {
             parts.drain(..2);
         }
         let mut table = Table::new();
@@ -251,7 +251,7 @@ pub fn nearest(path: &str) -> Option<&'static str> {
     let sections = KEYS
         .iter()
         .filter_map(|key| key.path.rsplit_once('.').map(|(section, _)| section))
-        .chain(RAW)
+        .chain(TABLE_SECTIONS)
         .filter(|_| !path.contains('.'));
     keys.chain(sections)
         .filter(|known| !known.contains('*'))
