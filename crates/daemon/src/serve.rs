@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use becket_engine::config::ConfigCache;
 use becket_engine::pipeline::prepare;
 use becket_wire::frame::FrameKind;
+use becket_wire::question::{AnsweredIn, PersonAnswer};
 use becket_wire::rpc::{Ask, AskReply, Counts, DaemonStatus, EventRequest, Request, Response};
 use becket_wire::{PROTOCOL, Place, Version};
 use tokio::net::{UnixListener, UnixStream};
@@ -16,7 +17,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{error, warn};
 
 use crate::connection::{Budget, Connection, Namespaces, ReadError};
-use crate::core::{Arrival, Message, QueuedHooks};
+use crate::core::{Arrival, Message, QuestionRequest, QueuedHooks};
 use crate::counters::Counters;
 use crate::registry::RegistryRequest;
 use crate::store::{self, EventRecord, Feed};
@@ -259,7 +260,7 @@ async fn take_steps(
             step = steps.recv() => step,
             () = connection.until_hang_up(), if waiting.is_some() => {
                 if let Some(clients) = waiting.take() {
-                    clients.remove();
+                    clients.remove().await;
                 }
                 continue;
             }
@@ -274,7 +275,7 @@ async fn take_steps(
                 if hold(connection, &unsent, hooks, server).await {
                     waiting = Some(clients);
                 } else {
-                    clients.remove();
+                    clients.remove().await;
                 }
             }
             None => return connection.respond(&Response::Busy).await,
@@ -345,6 +346,33 @@ async fn answer(connection: &Connection, ask: Ask, server: &Server) -> bool {
         }
     };
     connection.reply(reply).await
+}
+
+/// Passes a person's answer on to the core. A session must not answer its own question, so a process below one of
+/// its Claude Codes is refused.
+async fn answer_question(
+    connection: &Connection,
+    id: i64,
+    answer: PersonAnswer,
+    via: AnsweredIn,
+    server: &Server,
+) -> AskReply {
+    let (peer, database) = (connection.peer_pid(), server.place.database());
+    let above = tokio::task::spawn_blocking(move || store::claude_above(&database, peer?));
+    if let Ok(Some(claude)) = above.await {
+        let why = format!("only a person may answer, and this comes from Claude Code ({claude})");
+        return AskReply::No(why);
+    }
+    let (done, reply) = oneshot::channel();
+    let request = QuestionRequest::Answer {
+        id,
+        answer,
+        via,
+        done,
+    };
+    drop(server.core.send(Message::Question(request)).await);
+    let ending = AskReply::No("the daemon ends".to_owned());
+    reply.await.unwrap_or(ending)
 }
 
 /// Lets the core take in the spool. Returns the numbers of the events whose hooks still run.

@@ -3,6 +3,7 @@
 
 use becket_wire::answer::{Answer, Opinion};
 use becket_wire::event::EventName;
+use becket_wire::question::AnsweredIn;
 use becket_wire::rpc::DecisionRow;
 use becket_wire::{Account, Actor, Head, Output, Place};
 
@@ -27,6 +28,8 @@ pub struct Verdict {
     pub notice: Option<Notice>,
     /// The judgement of the session's effort.
     pub effort: Option<Box<EffortSaid>>,
+    /// The reason of the guard that has Claude Code ask the user.
+    pub asked: Option<String>,
     /// The call that guards judge.
     key: Option<Key>,
     /// The passes and first tries that the verdict uses up.
@@ -41,6 +44,7 @@ impl Verdict {
             told: None,
             notice: None,
             effort: None,
+            asked: None,
             key: None,
             spends: Vec::new(),
         }
@@ -146,6 +150,11 @@ impl Verdict {
             by: by.or(self.by),
             ..self
         }
+    }
+
+    /// Replaces the answer by that of a person.
+    pub fn answered(self, answer: Answer, place: AnsweredIn) -> Self {
+        self.merged(answer, Some(Actor::Person(place)))
     }
 
     /// Replaces the answer by that to a switch of the user.
@@ -283,7 +292,9 @@ fn answer(found: &Found, event: &PreparedEvent, verdict: &mut Verdict) {
             verdict.give(Opinion::Ask { reason }, by);
         }
         // Claude Code's own dialog asks.
-        (Say::Ask, EventName::PermissionRequest) if event.envelope.attended() => {}
+        (Say::Ask, EventName::PermissionRequest) if event.envelope.attended() => {
+            verdict.asked = Some(found.reason.clone());
+        }
         _ => verdict.refuse(&found.reason, by),
     }
 }

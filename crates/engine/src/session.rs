@@ -425,6 +425,16 @@ impl Child {
 }
 
 impl Session {
+    /// Returns true if this question of an agent (none: the main one) waits for the user.
+    pub fn asks(&self, agent: Option<&str>, question: &Question) -> bool {
+        let agent = match agent {
+            None => Some(&self.main),
+            Some(id) => self.children.get(id).map(|child| &child.agent),
+        };
+        let is_open = |agent: &Agent| agent.pending().iter().any(|one| one.question == *question);
+        self.ended_at.is_none() && agent.is_some_and(is_open)
+    }
+
     /// Returns the subagents that have not ended.
     pub fn live_children(&self) -> impl Iterator<Item = (&str, &Child)> {
         let children = self.children.iter();

@@ -11,6 +11,7 @@ use crate::answer::Output;
 use crate::effort::{EffortAsk, EffortTold};
 use crate::frame::{self, Frame, FrameError, FrameHead, FrameKind, HEAD};
 pub use crate::log::{AnswerWord, DecisionRow, EventQuery, EventRow, FollowCursor, Source};
+use crate::question::{AnsweredIn, PersonAnswer, QuestionRow};
 use crate::session::{SessionQuery, SessionRow};
 use crate::{EventId, PROTOCOL, Version};
 
@@ -104,6 +105,14 @@ pub enum Ask {
     Seen(SeenAt),
     /// Colour the panes of a tmux server (its socket) by display state, or stop.
     Paint { tmux_socket: String, on: bool },
+    /// The questions that wait for a person, oldest first.
+    Questions,
+    /// The answer of a person to the question with this number.
+    Answer {
+        id: i64,
+        answer: PersonAnswer,
+        via: AnsweredIn,
+    },
     /// Tasks, efforts, logs.
     Effort(Box<EffortAsk>),
     /// End after the running hooks have ended.
@@ -181,6 +190,7 @@ pub enum AskReply {
     Sessions(Vec<SessionRow>),
     /// A new or changed session. One with `ended_at` is no longer live.
     Changed(Box<SessionRow>),
+    Questions(Vec<QuestionRow>),
     Effort(Box<EffortTold>),
     /// The request is done, or a stream of rows has reached the present.
     Done,

@@ -142,6 +142,16 @@ pub enum Question {
     },
 }
 
+impl Question {
+    /// Makes the question that a permission request for this call is.
+    pub fn of_call(head: &Head<'_>) -> Self {
+        Self::Tool {
+            tool: head.tool.as_deref().unwrap_or("a tool").to_owned(),
+            input: hash(head),
+        }
+    }
+}
+
 /// One open question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingQuestion {
