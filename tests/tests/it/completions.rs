@@ -32,10 +32,10 @@ const OFFERS: &str = r#"
 
 const WORDS_OF_HOOKS: &str = r#"
     offers becket disable lint
-    offers becket --home "$BECKET_HOME" try ''
+    offers becket --home "$BECKET_HOME" hooks try ''
     offers becket hooks recent --hook sp
     offers becket disable --sl
-    offers becket dow
+    offers becket unin
     offers becket disable nothing
     offers becket hook
     offers becket --
@@ -142,7 +142,7 @@ fn bash_completes_names_of_hooks() {
         "lint-css lint-sql speak",
         "speak",
         "--slash",
-        "down",
+        "uninit",
         "",
         // Without the words that are not meant to be typed.
         "hooks",
@@ -152,7 +152,7 @@ fn bash_completes_names_of_hooks() {
         "nospace",
         "store.keep_days=",
         "nospace",
-        "store.keep_days= store.keep_bytes=",
+        "store.keep_bytes= store.keep_days=",
         // The variable alone, which a project may set for its hooks, changes no command.
         "speak",
     ];
@@ -251,7 +251,7 @@ fn fish_completes_hooks_and_sessions() {
     assert_eq!(offers("becket name a1b2c3d4 a"), [""; 0]);
     // Without the words that are not meant to be typed.
     assert_eq!(offers("becket hook"), ["hooks"]);
-    assert_eq!(offers("becket dow"), ["down"]);
+    assert_eq!(offers("becket unin"), ["uninit"]);
 }
 
 /// Starts a shell in a terminal, with the programs of this world.

@@ -85,7 +85,9 @@ fn name(file: &SettingsFile) -> String {
 fn init_command(scope: SettingsScope) -> String {
     match scope {
         SettingsScope::User | SettingsScope::Managed => "becket up".to_owned(),
-        SettingsScope::Project | SettingsScope::Local => format!("becket up --only-register --{scope}"),
+        SettingsScope::Project | SettingsScope::Local => {
+            format!("becket up --only-register --{scope}")
+        }
     }
 }
 

@@ -183,7 +183,6 @@ impl Names {
 /// Returns the keys of the configuration. A value follows each.
 fn keys() -> Vec<CompletionCandidate> {
     let keys = KEYS.iter().filter(|key| !key.path.contains('*'));
-    let keys = keys.map(|key| (format!("{}=", key.path), key.about()));
-    keys.map(|(key, about)| CompletionCandidate::new(key).help(Some(about.into())))
+    keys.map(|key| CompletionCandidate::new(format!("{}=", key.path)))
         .collect()
 }

@@ -209,13 +209,7 @@ fn values(snapshot: &Snapshot, room: usize) -> String {
     let rows: Vec<[String; 3]> = snapshot
         .settings
         .iter()
-        .map(|(path, setting)| {
-            [
-                path.clone(),
-                setting.text(),
-                setting.origin.to_string(),
-            ]
-        })
+        .map(|(path, setting)| [path.clone(), setting.text(), setting.origin.to_string()])
         .collect();
     columns(&rows, room)
 }

@@ -81,7 +81,9 @@ pub fn summary(world: &World) -> Result<Option<String>> {
     for leftover in &leftovers {
         *counts.entry(leftover.kind.description()).or_default() += 1;
     }
-    let kinds = counts.iter().map(|(kind, count)| format!("{count} × {kind}"));
+    let kinds = counts
+        .iter()
+        .map(|(kind, count)| format!("{count} × {kind}"));
     let kinds = kinds.collect::<Vec<_>>().join(", ");
     Ok((!leftovers.is_empty()).then(|| format!("{kinds}: `becket gc` deletes them")))
 }

@@ -184,7 +184,11 @@ mod tests {
         let rule = &implement.rules["tests-first"];
         assert_eq!(
             (&*rule.phase, rule.context, rule.answer),
-            (&["build".to_owned()][..], Some(40.0), crate::effort::skill::RuleAnswer::Once)
+            (
+                &["build".to_owned()][..],
+                Some(40.0),
+                crate::effort::skill::RuleAnswer::Once
+            )
         );
         assert_eq!(read.skills["release"].phases, ["tag", "publish"]);
         assert!(read.skills.contains_key("fix"));

@@ -538,6 +538,8 @@ fn no_line_and_no_number_of_mistakes_makes_it_long() {
     let text = format!("[hooks.x]\nrun = \"x\"\non = [{events}]\n");
     assert_eq!(
         told(&text),
-        ["/user.toml:3:6: hooks.x.on: expected a text, or a list of texts, found a list of more than 100"]
+        [
+            "/user.toml:3:6: hooks.x.on: expected a text, or a list of texts, found a list of more than 100"
+        ]
     );
 }
