@@ -412,6 +412,12 @@ impl Registry {
         live.is_some_and(|live| live.session.asks(agent, question))
     }
 
+    /// Removes a question of an agent, which a person has answered.
+    pub(crate) fn end_question(&mut self, id: &str, agent: Option<&str>, question: &Question) {
+        let now = now_ms();
+        self.update_session(id, |session| session.end_question(agent, question, now));
+    }
+
     /// Sets the number of the session's oldest question that can be answered through becket.
     pub(crate) fn set_question(&mut self, id: &str, question: Option<i64>) {
         if let Some(live) = self.sessions.get_mut(id)

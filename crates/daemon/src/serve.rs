@@ -337,6 +337,15 @@ async fn answer(connection: &Connection, ask: Ask, server: &Server) -> bool {
         Ask::Seen(at) => {
             session_feed::ask_registry(server, |done| RegistryRequest::Seen(at, done)).await
         }
+        Ask::Questions => {
+            let (reply, questions) = oneshot::channel();
+            let request = QuestionRequest::List(reply);
+            drop(server.core.send(Message::Question(request)).await);
+            AskReply::Questions(questions.await.unwrap_or_default())
+        }
+        Ask::Answer { id, answer, via } => {
+            answer_question(connection, id, answer, via, server).await
+        }
         Ask::Paint { tmux_socket, on } => session_feed::paint(server, tmux_socket, on).await,
         Ask::Effort(ask) => crate::effort::answer(*ask, server).await,
         Ask::Stop => {

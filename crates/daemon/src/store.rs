@@ -32,7 +32,7 @@ pub use record::{Decision, EventRecord, not_whole};
 pub use retention::Limits;
 pub(crate) use sessions::StoredSession;
 pub use sessions::{
-    SessionFacts, SessionFilter, has_ended, knows_process, session_facts, sessions,
+    SessionFacts, SessionFilter, has_ended, claude_above, session_facts, sessions,
 };
 pub use write::Feed;
 pub(crate) use write::{Batch, IntakeProgress, Reply, Store};

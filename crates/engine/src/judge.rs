@@ -152,6 +152,12 @@ impl Verdict {
         }
     }
 
+    /// Takes out the notice for the terminal, which got it already.
+    pub fn without_notice(mut self) -> Self {
+        self.answer.clear_terminal();
+        self
+    }
+
     /// Replaces the answer by that of a person.
     pub fn answered(self, answer: Answer, place: AnsweredIn) -> Self {
         self.merged(answer, Some(Actor::Person(place)))

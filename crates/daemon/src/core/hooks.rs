@@ -46,6 +46,8 @@ pub(crate) struct HookRunner {
     /// True if the daemon is about to end and starts no hooks any more.
     pub(super) draining: bool,
     pub(super) running: Arc<RunningHooks>,
+    /// The queue of the core.
+    messages: mpsc::WeakSender<Message>,
     setup: HookSetup,
     slots: Arc<HookSlots>,
     /// The decisions that are still open, by the number of their event.
@@ -74,8 +76,9 @@ pub(super) enum EarlierDecision {
 }
 
 impl HookRunner {
-    pub(crate) fn new(place: &Place, becket: PathBuf) -> Self {
+    pub(crate) fn new(place: &Place, becket: PathBuf, messages: mpsc::WeakSender<Message>) -> Self {
         Self {
+            messages,
             draining: false,
             running: Arc::default(),
             setup: HookSetup {
@@ -98,7 +101,7 @@ impl HookRunner {
     ) -> (u32, Arc<PendingClients>) {
         let within = within + MARGIN;
         let for_ms = u32::try_from(within.as_millis()).unwrap_or(u32::MAX);
-        let clients = PendingClients::one(cancel);
+        let clients = PendingClients::one(cancel, seq, self.messages.clone());
         let decision = OpenDecision {
             for_ms,
             until: Instant::now() + within + SLOT_WAIT,
@@ -106,6 +109,17 @@ impl HookRunner {
             doubles: Vec::new(),
         };
         self.open.insert(seq, decision);
+        (for_ms, clients)
+    }
+
+    /// Has the shims of an event wait for a person, also those that waited for its hooks.
+    pub(super) fn expect_person(&mut self, seq: i64, within: Duration) -> (u32, Arc<PendingClients>) {
+        let earlier = self.open.remove(&seq);
+        let (for_ms, mut clients) = self.expect(seq, within, Cancel::new());
+        if let (Some(earlier), Some(decision)) = (earlier, self.open.get_mut(&seq)) {
+            clients = Arc::clone(&earlier.clients);
+            (decision.clients, decision.doubles) = (earlier.clients, earlier.doubles);
+        }
         (for_ms, clients)
     }
 
@@ -200,6 +214,13 @@ impl Core {
             .map(|run| &*run.hook)
             .collect();
         let is_answer = ended.is_empty() || verdict.refuses();
+        if ended.is_empty()
+            && let Some(question) = self.question(&open, &verdict)
+        {
+            self.runs.extend(runs);
+            self.run_notice(verdict.notice.as_ref());
+            return self.hold_question(question, open, verdict);
+        }
         let output = if is_answer {
             verdict.output()
         } else {
@@ -247,7 +268,7 @@ impl Core {
         let Ok(hold) = hold_frame(for_ms, false) else {
             return;
         };
-        shim.hold_for_double(hold, decision.clients.add());
+        shim.hold(hold, decision.clients.add());
         decision.doubles.push(shim);
         self.group.push((record, Box::new(|| ())));
     }
@@ -272,7 +293,7 @@ impl Core {
     }
 }
 
-fn hold_frame(for_ms: u32, need_env: bool) -> Result<Vec<u8>, RpcError> {
+pub(super) fn hold_frame(for_ms: u32, need_env: bool) -> Result<Vec<u8>, RpcError> {
     Response::Hold { for_ms, need_env }.to_frame()
 }
 

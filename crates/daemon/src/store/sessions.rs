@@ -1,9 +1,14 @@
 //! Sessions in the database. Each one is stored whole, in the transaction of its event.
 
+use std::path::Path;
+
 use becket_engine::session::Session;
+use becket_wire::process::parent_and_start;
 use rusqlite::{Connection, params};
 use serde::Deserialize;
 use tracing::warn;
+
+use super::open_to_read;
 
 /// A row of the table `sessions`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,7 +114,7 @@ pub fn sessions(
 
 /// Returns true if a session of this Claude Code process is in the database. The start time tells the process
 /// from a later one with the same pid.
-pub fn knows_process(connection: &Connection, pid: u32, pid_start: u64) -> rusqlite::Result<bool> {
+fn knows_process(connection: &Connection, pid: u32, pid_start: u64) -> rusqlite::Result<bool> {
     connection
         .prepare("SELECT 1 FROM sessions WHERE pid = ?1 AND pid_start = ?2 LIMIT 1")?
         .exists(params![pid, pid_start as i64])
@@ -184,7 +189,7 @@ pub fn session_facts(connection: &Connection) -> rusqlite::Result<Vec<SessionFac
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::Home;
+use super::super::tests::Home;
     use super::*;
 
     fn state(id: &str, at: i64, change: impl FnOnce(&mut Session)) -> StoredSession {

@@ -389,6 +389,11 @@ impl Questions {
         }
     }
 
+    pub(super) fn end(&mut self, question: &Question) -> bool {
+        let found = self.0.iter().position(|one| one.question == *question);
+        found.map(|nth| self.0.remove(nth)).is_some()
+    }
+
     /// Removes the question about that call, or all of this agent's own questions up to `at`.
     pub(super) fn answered(&mut self, call: Option<&str>, at: i64) -> bool {
         let before = self.0.len();
