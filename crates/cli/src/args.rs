@@ -145,11 +145,16 @@ fn command() -> Command {
 }
 
 /// Words that people try first, and the command that they look for.
-const GUESSES: [(&str, &str); 5] = [
+const GUESSES: [(&str, &str); 10] = [
+    ("adopt", "becket hooks adopt"),
+    ("coverage", "becket guard coverage"),
     ("list", "becket sessions"),
     ("ls", "becket sessions"),
+    ("profile", "becket hooks profile"),
+    ("recent", "becket hooks recent"),
     ("search", "becket events --grep TEXT"),
     ("status", "becket sessions"),
+    ("try", "becket hooks try"),
     ("version", "becket --version"),
 ];
 
@@ -164,7 +169,7 @@ pub fn explain(error: &clap::Error, words: &[String]) -> Option<Failure> {
         (ErrorKind::UnknownArgument, [guard, test, command @ ..])
             if guard == "guard" && test == "test" && command.len() > 1 =>
         {
-            let failure = Failure::new(Code::Usage, "the command has to be quoted");
+            let failure = Failure::new(Code::Usage, "quote the command");
             Some(failure.hint(format!("becket guard test '{}'", command.join(" "))))
         }
         _ => None,

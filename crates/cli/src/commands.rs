@@ -5,8 +5,7 @@ use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
-use becket_engine::replace::{Attempt, Snapshot, make_folder};
+use anyhow::Result;
 use becket_wire::place::fnv1a;
 
 use crate::settings::{self, FileChange, SettingsScope};
@@ -14,7 +13,6 @@ use crate::world::{World, project_of};
 
 /// The folder of the commands that switch hooks: `/hook:disable`.
 const HOOK: &str = "hook";
-const LARGEST: u64 = 1 << 20;
 
 /// The file of a slash command before and after `init` or `uninit`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,7 +119,7 @@ fn is_needed(world: &World, scope: SettingsScope) -> bool {
 fn stamps(folder: &Path) -> Vec<Stamp> {
     let mut stamps = Vec::new();
     for (name, _) in TEMPLATES {
-        if let Ok(file) = Snapshot::read(&folder.join(name), LARGEST)
+        if let Ok(file) = settings::snapshot(&folder.join(name))
             && let Ok(text) = str::from_utf8(file.bytes().unwrap_or_default())
         {
             stamps.extend(Stamp::read(text));
@@ -145,13 +143,12 @@ fn edit(
     dry_run: bool,
     plan: impl Fn(Option<&str>) -> Option<Option<String>>,
 ) -> Result<CommandFile> {
-    let failed = || format!("could not write {}", path.display());
     settings::retry(path, || {
-        let snapshot = Snapshot::read(path, LARGEST).with_context(failed)?;
+        let snapshot = settings::snapshot(path)?;
         let bytes = snapshot.bytes();
         let before = bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned());
         let planned = plan(before.as_deref());
-        let command = CommandFile {
+        let mut command = CommandFile {
             name,
             left_alone: planned.is_none() && before.is_some(),
             change: FileChange {
@@ -161,14 +158,8 @@ fn edit(
                 backup: None,
             },
         };
-        if dry_run || !command.change.changed() {
-            return Ok(Some(command));
-        }
-        let (folder_mode, mode) = scope.modes();
-        make_folder(snapshot.folder(), folder_mode).with_context(failed)?;
-        let after = command.change.after.as_deref().map(str::as_bytes);
-        let attempt = snapshot.replace_or_remove(after, mode);
-        Ok((attempt.with_context(failed)? == Attempt::Done).then_some(command))
+        let is_written = dry_run || command.change.write(&snapshot, scope, false)?;
+        Ok(is_written.then_some(command))
     })
 }
 

@@ -219,8 +219,8 @@ pub fn picture() -> Result<String> {
     let script = day()?;
     let now = PICTURE_START + PICTURE_SECONDS * 1_000;
     let (events, rows) = apply_script(&script, now)?;
-    let is_waiting = |row: &&SessionRow| row.title.as_deref() == Some("Idempotent checkout");
-    let waiting = rows.iter().find(is_waiting);
+    let title = Some("Idempotent checkout");
+    let waiting = rows.iter().find(|row| row.title.as_deref() == title);
     let selected = waiting.map_or_else(String::new, |row| row.session_id.clone());
     let buffer = render_snapshot(ViewSnapshot {
         rows,

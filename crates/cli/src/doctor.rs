@@ -273,13 +273,13 @@ fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<DoctorCheck>) {
     };
     let since = timestamp(status.started_at);
     let what = format!("{}, pid {}, since {since}", status.version, status.pid);
-    let mut checks = vec![if status.version < Version::current() {
+    let running = if status.version < Version::current() {
         let what = format!("{what}; older than this becket");
         DoctorCheck::warning("daemon", what, RESTART)
     } else {
         DoctorCheck::good("daemon", what)
-    }];
-    checks.push(DoctorCheck::good("socket", status.socket));
+    };
+    let mut checks = vec![running, DoctorCheck::good("socket", status.socket)];
     let known: Vec<String> = config.problems.iter().map(ToString::to_string).collect();
     for trouble in status.troubles {
         if !known.contains(&trouble) {
@@ -373,11 +373,8 @@ fn database(world: &World) -> Vec<DoctorCheck> {
         let fix = "becket events --limit 500 shows it";
         checks.push(DoctorCheck::warning("events", what, fix));
     }
-    for entry in fs::read_dir(world.place.home())
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
+    let entries = fs::read_dir(world.place.home()).into_iter().flatten();
+    for entry in entries.flatten() {
         let file_name = entry.file_name().to_string_lossy().into_owned();
         // The files `-wal` and `-shm` belong to the database beside them.
         if file_name.starts_with("becket.db.damaged-") && !file_name.ends_with(['l', 'm']) {

@@ -140,17 +140,11 @@ struct EventJson<'a> {
 }
 
 fn json(row: &EventRow) -> EventJson<'_> {
-    let text = row.payload.as_deref().map(std::str::from_utf8);
-    let payload = text.and_then(Result::ok).and_then(one_line);
-    let (mut raw, mut raw_hex) = (None, None);
-    match (&payload, text) {
-        (None, Some(Ok(text))) => raw = Some(text),
-        (None, Some(Err(_))) => {
-            let bytes = row.payload.as_deref().unwrap_or_default();
-            raw_hex = Some(hex(bytes));
-        }
-        _ => {}
-    }
+    let bytes = row.payload.as_deref();
+    let text = bytes.and_then(|bytes| std::str::from_utf8(bytes).ok());
+    let payload = text.and_then(one_line);
+    let raw = text.filter(|_| payload.is_none());
+    let raw_hex = bytes.filter(|_| text.is_none()).map(hex);
     EventJson {
         seq: row.seq,
         id: row.id.to_string(),
@@ -202,14 +196,13 @@ pub fn person(row: &EventRow, now: &jiff::Zoned, width: usize) -> String {
     let tool = visible(row.tool.as_deref().unwrap_or_default(), NAME);
     // Event and tool share a column: 80 characters leave no room for two.
     let rest = EVENT_AND_TOOL.saturating_sub(event.chars().count() + 1);
-    let plain = format!("{at}  {id}  {session:8}  {event} {tool:rest$} ");
     let mut line =
         format!("{DIM}{at}  {id}{DIM:#}  {session:8}  {BOLD}{event}{BOLD:#} {tool:rest$} ");
-    let mut room = width.saturating_sub(plain.chars().count());
     for (style, note) in notes(row) {
         line += &format!("{style}{note}{style:#} ");
-        room = room.saturating_sub(note.chars().count() + 1);
     }
+    let plain = anstream::adapter::strip_str(&line).to_string();
+    let room = width.saturating_sub(plain.chars().count());
     let about: String = about(row).chars().take(room).collect();
     if !about.is_empty() {
         line += &format!("{DIM}{about}{DIM:#}");

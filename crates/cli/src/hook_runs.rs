@@ -161,6 +161,15 @@ pub fn note(found: &LoggedRun, now_ms: i64) -> String {
     }
 }
 
+/// Formats a name, `width` cells wide, and a value in as many lines as it takes.
+pub fn labelled(name: &str, width: usize, value: &[String], style: Style) -> String {
+    let names = std::iter::once(name).chain(std::iter::repeat(""));
+    let lines = names.zip(value);
+    lines
+        .map(|(name, line)| format!("  {DIM}{name:width$}{DIM:#}  {style}{line}{style:#}\n"))
+        .collect()
+}
+
 /// Formats the outcome of a run, with the exit code of a failed one.
 pub fn outcome(run: &RunRow) -> String {
     match run.exit {

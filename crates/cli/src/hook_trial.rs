@@ -181,7 +181,7 @@ impl TrialResult {
             hook: self.row.hook.clone(),
             answer: answer.clone(),
         });
-        merge(&sample.event, silent, said.as_slice())
+        merge(&sample.event, &silent, said.as_slice())
             .answer
             .render()
     }

@@ -32,7 +32,7 @@ pub struct SwitchArgs {
     /// All hooks of this project
     #[arg(long, short, conflicts_with = "hook")]
     all: bool,
-    /// The session: any unique beginning of its id, or its title (inside Claude Code: its own; else the
+    /// The session: the first characters of its id, or its title (inside Claude Code: its own; else the
     /// one that lives in this project)
     #[arg(long, value_name = "ID")]
     session: Option<String>,

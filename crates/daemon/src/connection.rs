@@ -9,7 +9,6 @@ use std::sync::Arc;
 use becket_wire::frame::{Frame, FrameHead, HEAD};
 use becket_wire::rpc::{AskReply, Response};
 use rustix::net::RecvFlags;
-use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::warn;
@@ -64,7 +63,7 @@ impl Connection {
     pub(crate) fn new(stream: UnixStream) -> Self {
         Self {
             stream: Arc::new(stream),
-            ahead: Vec::with_capacity(READ),
+            ahead: Vec::new(),
         }
     }
 
@@ -86,16 +85,9 @@ impl Connection {
         })
     }
 
-    /// Takes the body of the first frame. An ordinary body is copied, so that the buffer stays and no event
-    /// keeps more memory than its length.
+    /// Takes the body of the first frame.
     fn take(&mut self, len: usize) -> Vec<u8> {
-        let end = HEAD + len;
-        if end <= READ {
-            let body = self.ahead[HEAD..end].to_vec();
-            self.ahead.drain(..end);
-            return body;
-        }
-        let rest = self.ahead.split_off(end);
+        let rest = self.ahead.split_off(HEAD + len);
         let mut body = std::mem::replace(&mut self.ahead, rest);
         body.drain(..HEAD);
         body
@@ -110,32 +102,13 @@ impl Connection {
                 .readable()
                 .await
                 .map_err(|_| ReadError::Closed)?;
-            match self.read_now() {
-                Ok(Some(0)) | Err(_) => return Err(ReadError::Closed),
-                Ok(_) => {}
+            match self.stream.try_read_buf(&mut self.ahead) {
+                Ok(1..) => {}
+                Err(why) if why.kind() == io::ErrorKind::WouldBlock => {}
+                Ok(0) | Err(_) => return Err(ReadError::Closed),
             }
         }
         Ok(())
-    }
-
-    /// Reads the bytes that have arrived. Returns their number, or none if there were none. A read that does
-    /// not fill the buffer took everything; tokio then waits for more without a read in vain.
-    fn read_now(&mut self) -> io::Result<Option<usize>> {
-        let mut read = None;
-        let tried = self.stream.try_io(Interest::READABLE, || {
-            let room = self.ahead.capacity() - self.ahead.len();
-            let into = rustix::buffer::spare_capacity(&mut self.ahead);
-            let (got, _) = rustix::net::recv(&*self.stream, into, RecvFlags::DONTWAIT)?;
-            read = Some(got);
-            if got > 0 && got < room {
-                return Err(io::ErrorKind::WouldBlock.into());
-            }
-            Ok(())
-        });
-        match tried {
-            Err(why) if why.kind() != io::ErrorKind::WouldBlock => Err(why),
-            _ => Ok(read),
-        }
     }
 
     /// Sends one response. Returns false if the client has hung up.

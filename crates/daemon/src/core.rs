@@ -315,7 +315,6 @@ impl Core {
         let ended = self.registry.take_newly_ended();
         self.registry.drop_ended(now);
         self.registry.forget_looks(now);
-        self.hooks.tick();
         let (config, _) = self.configs.current(None);
         let limits = Limits {
             days: config.config.store.keep_days,

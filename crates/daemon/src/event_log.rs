@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use becket_wire::rpc::{AskReply, EventQuery, EventRow, FollowCursor, Response, complete_session};
-use rusqlite::Connection as Database;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
@@ -109,8 +108,8 @@ async fn send_past(
                 let mut text = format!("could not read the log: {why}");
                 if store::is_damage(&why) {
                     let why = why.to_string();
-                    let report = |done| Message::DatabaseDamaged { inode, why, done };
-                    server.ask(report).await;
+                    let replaced = server.ask(|done| Message::DatabaseDamaged { inode, why, done });
+                    replaced.await;
                     text.push_str("; it was set aside, and a new one begun");
                 }
                 connection.reply(AskReply::No(text)).await;
@@ -124,7 +123,8 @@ async fn send_past(
 /// Completes the beginning of an id to the id of a session.
 async fn complete_id(server: &Server, prefix: String) -> Result<String, AskReply> {
     let wanted = prefix.clone();
-    let read = move |reader: &Database| store::sessions_like(reader, &wanted);
-    let found = server.read(read).await;
+    let found = server
+        .read(move |reader| store::sessions_like(reader, &wanted))
+        .await;
     complete_session(&prefix, found.iter().map(String::as_str))
 }

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use becket_engine::effort::{EXHAUSTED, is_exhausted};
 use becket_engine::session::Inference;
@@ -20,6 +20,7 @@ use crate::core::Message;
 use crate::lifecycle::now_ms;
 use crate::registry::RegistryRequest;
 use crate::serve::Server;
+use crate::transcript_calls::modified_ms;
 use followed::FollowedTranscript;
 
 /// The time between two looks.
@@ -74,8 +75,7 @@ pub(crate) async fn run(server: Arc<Server>) {
     let mut transcripts = Transcripts::default();
     loop {
         tokio::time::sleep(INTERVAL).await;
-        let list = |reply| Message::Registry(RegistryRequest::Active(reply));
-        let Some(active) = server.ask(list).await else {
+        let Some(active) = server.ask_registry(RegistryRequest::Active).await else {
             return;
         };
         if active.is_empty() && transcripts.0.is_empty() {
@@ -134,8 +134,8 @@ impl SessionInferences {
             .iter()
             .any(|finding| matches!(finding.fact, TranscriptFact::Usage))
         {
-            self.figures = one.whole.then(|| followed.figures());
-            self.tokens = one.prompted_at.map(|_| followed.turn());
+            self.figures = one.whole.then(|| followed.tail.figures());
+            self.tokens = one.prompted_at.map(|_| followed.tail.turn());
         }
         if one.idle_since.is_some() {
             return;
@@ -180,7 +180,9 @@ fn infer_from_finding(finding: TranscriptFinding) -> Option<(Inference, Option<i
 /// the one before.
 fn infer_from_session_file(one: &ActiveSession, now: i64) -> Option<(Inference, Option<i64>)> {
     let path = session_file::path_of(&one.transcript, one.pid?)?;
-    if one.idle_since.is_some_and(|idle| !is_newer(&path, idle)) {
+    if let Some(idle) = one.idle_since
+        && modified_ms(std::fs::metadata(&path)).is_none_or(|written| written <= idle)
+    {
         return None;
     }
     let file = session_file::read(&read_bounded(&path).ok()?)?;
@@ -198,15 +200,6 @@ fn infer_from_session_file(one: &ActiveSession, now: i64) -> Option<(Inference, 
         }
         _ => None,
     }
-}
-
-/// Returns true if the file was written after a time.
-fn is_newer(path: &Path, than: i64) -> bool {
-    let written = std::fs::metadata(path).and_then(|file| file.modified());
-    let written = written
-        .ok()
-        .and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-    written.is_some_and(|at| at.as_millis() > u128::from(than.unsigned_abs()))
 }
 
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {

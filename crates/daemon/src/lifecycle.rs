@@ -35,7 +35,7 @@ use crate::serve::{self, Server, StopReason};
 use crate::store::{self, OpenError, Store};
 use crate::transcript_calls::{self, EndedSession};
 use crate::{session_feed, tmux};
-use setup::{inode, listen, make_folder, open_own, private};
+use setup::{listen, make_folder, open_own, private};
 
 /// The time between two ticks, in which the daemon takes in the spool and keeps itself in order.
 const TICK: Duration = Duration::from_secs(2);
@@ -57,20 +57,27 @@ pub struct Options {
 pub enum StartError {
     #[error("another daemon, of version {0}, serves this home")]
     Running(Version),
-    #[error("could not make the folder {path}: {why}")]
-    Folder { path: PathBuf, why: io::Error },
-    #[error("could not take the lock {path}: {why}")]
-    Lock { path: PathBuf, why: io::Error },
+    #[error("could not {doing} {path}: {why}")]
+    Path {
+        doing: &'static str,
+        path: PathBuf,
+        why: io::Error,
+    },
     #[error("another daemon holds the lock {0} and does not answer")]
     Hung(PathBuf),
     #[error(transparent)]
     Store(#[from] OpenError),
-    #[error("could not listen on {path}: {why}")]
-    Listen { path: PathBuf, why: io::Error },
     #[error("could not read or make the key of masked secrets: {0}")]
     Key(io::Error),
     #[error("could not start: {0}")]
     Start(#[from] io::Error),
+}
+
+impl StartError {
+    fn at(doing: &'static str, path: &Path, why: io::Error) -> Self {
+        let path = path.to_owned();
+        Self::Path { doing, path, why }
+    }
 }
 
 /// Returns the time in milliseconds since 1970.
@@ -222,7 +229,7 @@ impl ReadyDaemon {
     /// Serves until the daemon ends.
     fn serve(self) {
         let (server, options) = (self.server, self.options);
-        let inode = inode(&self.socket);
+        let inode = store::inode(&self.socket);
         let hooks = self.core.running_hooks();
         let handle = self.runtime.handle().clone();
         let core_thread = std::thread::Builder::new()
@@ -250,7 +257,7 @@ impl ReadyDaemon {
             drain(&server, &hooks, options.drain, &mut signals).await;
             server.closing.send_replace(true);
             mark_stopped(&options.place, end);
-            if self::inode(&self.socket) == inode {
+            if store::inode(&self.socket) == inode {
                 drop(fs::remove_file(&self.socket));
             }
             accepting.abort();
@@ -323,7 +330,7 @@ async fn supervise(server: &Server, options: &Options, ours: Option<u64>) -> Sto
         compare_calls(server, ticked.ended);
         end_orphans(server, &mut orphans).await;
         sleep(TICK).await;
-        if inode(Path::new(&server.socket)) != ours || !options.place.home().exists() {
+        if store::inode(Path::new(&server.socket)) != ours || !options.place.home().exists() {
             return StopReason::HomeGone;
         }
         let now = server.requests.load(Ordering::Relaxed);

@@ -88,18 +88,13 @@ impl Drop for Notices {
 }
 
 fn make_command(program: &Program) -> Option<Command> {
-    let mut command;
-    match program {
-        Program::Shell(line) => {
-            command = Command::new("/bin/sh");
-            command.args(["-c", line]);
-        }
-        Program::List(words) => {
-            let (program, args) = words.split_first()?;
-            command = Command::new(program);
-            command.args(args);
-        }
-    }
+    let words = match program {
+        Program::Shell(line) => vec!["/bin/sh", "-c", line],
+        Program::List(words) => words.iter().map(String::as_str).collect(),
+    };
+    let (program, args) = words.split_first()?;
+    let mut command = Command::new(program);
+    command.args(args);
     Some(command)
 }
 

@@ -65,7 +65,6 @@ pub(crate) struct Registry {
     room: usize,
     /// The figures of turns that are not written yet.
     ended_turns: Vec<TurnFigures>,
-    figures_due: bool,
     efforts: Efforts,
 }
 
@@ -140,7 +139,6 @@ impl Registry {
             changed: HashSet::new(),
             room: MAX_SESSIONS,
             ended_turns: Vec::new(),
-            figures_due: false,
             efforts: Efforts::open(database),
         }
     }
@@ -163,8 +161,6 @@ impl Registry {
             return None;
         }
         let name = EventName::from(name);
-        // An event of unknown name makes no session.
-        let may_create = !matches!(name, EventName::Other(_) | EventName::SessionEnd);
         let happened = EventTime {
             at: envelope.at,
             id: envelope.id,
@@ -180,7 +176,7 @@ impl Registry {
             project,
         };
         if !self.sessions.contains_key(id) {
-            self.add_session(database, id, &event, may_create)?;
+            self.add_session(database, id, &event)?;
         }
         let mut chained = self.chain(database, id, &event);
         if event.name == EventName::UserPromptSubmit {
@@ -291,16 +287,11 @@ impl Registry {
         let live = self.sessions.values_mut();
         self.ended_turns
             .extend(live.filter_map(LiveSession::unwritten_figures));
-        self.figures_due = true;
     }
 
     /// Takes the figures of turns to write.
     pub(crate) fn take_figures(&mut self) -> Vec<TurnFigures> {
-        if std::mem::take(&mut self.figures_due) {
-            std::mem::take(&mut self.ended_turns)
-        } else {
-            Vec::new()
-        }
+        std::mem::take(&mut self.ended_turns)
     }
 
     /// Sends views the sessions that changed since the last time.
@@ -480,12 +471,12 @@ impl Registry {
         database: &Connection,
         id: &str,
         event: &SessionEvent<'_>,
-        may_create: bool,
     ) -> Option<()> {
-        let session = match load_session(database, id) {
-            Some(session) => session,
-            None if may_create => Session::new(id, event.at),
-            None => return None,
+        let session = match (load_session(database, id), &event.name) {
+            (Some(session), _) => session,
+            // An event of unknown name makes no session.
+            (None, EventName::Other(_) | EventName::SessionEnd) => return None,
+            (None, _) => Session::new(id, event.at),
         };
         if self.sessions.len() >= self.room {
             self.make_room()?;

@@ -89,6 +89,14 @@ impl Server {
         answer.await.ok()
     }
 
+    /// Sends the registry a request, and waits for its reply. Returns none if the daemon ends.
+    pub(crate) async fn ask_registry<T>(
+        &self,
+        request: impl FnOnce(oneshot::Sender<T>) -> RegistryRequest,
+    ) -> Option<T> {
+        self.ask(|reply| Message::Registry(request(reply))).await
+    }
+
     /// Reads the database beside the core. Returns nothing if it cannot be read.
     pub(crate) async fn read<T: Default + Send + 'static>(
         &self,
@@ -327,20 +335,19 @@ async fn answer(connection: &Connection, ask: Ask, server: &Server) -> bool {
         }
         Ask::Watch => return session_feed::send_changes(connection, server).await,
         Ask::Name { session, title } => {
-            let name = |done| RegistryRequest::Name {
+            let named = server.ask_registry(|done| RegistryRequest::Name {
                 session,
                 title,
                 done,
-            };
-            session_feed::ask_registry(server, name).await
+            });
+            named.await.unwrap_or_else(ending)
         }
         Ask::Seen(at) => {
-            session_feed::ask_registry(server, |done| RegistryRequest::Seen(at, done)).await
+            let seen = server.ask_registry(|done| RegistryRequest::Seen(at, done));
+            seen.await.unwrap_or_else(ending)
         }
         Ask::Questions => {
-            let (reply, questions) = oneshot::channel();
-            let request = QuestionRequest::List(reply);
-            drop(server.core.send(Message::Question(request)).await);
+            let questions = server.ask(|reply| Message::Question(QuestionRequest::List(reply)));
             AskReply::Questions(questions.await.unwrap_or_default())
         }
         Ask::Answer { id, answer, via } => {
@@ -372,16 +379,20 @@ async fn answer_question(
         let why = format!("only a person may answer, and this comes from Claude Code ({claude})");
         return AskReply::No(why);
     }
-    let (done, reply) = oneshot::channel();
-    let request = QuestionRequest::Answer {
-        id,
-        answer,
-        via,
-        done,
+    let request = |done| {
+        Message::Question(QuestionRequest::Answer {
+            id,
+            answer,
+            via,
+            done,
+        })
     };
-    drop(server.core.send(Message::Question(request)).await);
-    let ending = AskReply::No("the daemon ends".to_owned());
-    reply.await.unwrap_or(ending)
+    server.ask(request).await.unwrap_or_else(ending)
+}
+
+/// Makes the answer to a question that the core does not answer any more.
+pub(crate) fn ending() -> AskReply {
+    AskReply::No("the daemon ends".to_owned())
 }
 
 /// Lets the core take in the spool. Returns the numbers of the events whose hooks still run.

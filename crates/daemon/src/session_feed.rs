@@ -10,10 +10,9 @@ use tokio::sync::{broadcast, oneshot};
 use tracing::warn;
 
 use crate::connection::Connection;
-use crate::core::Message;
 use crate::lifecycle::{now_ms, until_closing};
 use crate::registry::RegistryRequest;
-use crate::serve::{Server, take_in};
+use crate::serve::{Server, ending, take_in};
 use crate::store::{self, SessionFilter};
 use crate::tmux::TmuxRequest;
 
@@ -41,8 +40,7 @@ type Subscription = (Vec<SessionRow>, broadcast::Receiver<Arc<SessionRow>>);
 
 /// Gets the live sessions, and a subscription to every change from then on.
 async fn subscribe(server: &Server) -> Option<Subscription> {
-    let watch = |reply| Message::Registry(RegistryRequest::Watch(reply));
-    server.ask(watch).await
+    server.ask_registry(RegistryRequest::Watch).await
 }
 
 /// Turns the colours of a tmux server's panes on or off.
@@ -57,23 +55,14 @@ pub(crate) async fn paint(server: &Server, tmux_socket: String, on: bool) -> Ask
     match painted.await {
         Ok(Ok(())) => AskReply::Done,
         Ok(Err(why)) => AskReply::No(why.to_string()),
-        Err(_) => AskReply::No("the daemon ends".to_owned()),
+        Err(_) => ending(),
     }
-}
-
-/// Sends the registry a request. Every request gets an answer, unless the daemon ends.
-pub(crate) async fn ask_registry(
-    server: &Server,
-    request: impl FnOnce(oneshot::Sender<AskReply>) -> RegistryRequest,
-) -> AskReply {
-    let answer = server.ask(|reply| Message::Registry(request(reply))).await;
-    answer.unwrap_or_else(|| AskReply::No("the daemon ends".to_owned()))
 }
 
 /// Gets the live sessions, the most urgent first.
 pub(crate) async fn live_sessions(server: &Server) -> Vec<SessionRow> {
-    let list = |reply| Message::Registry(RegistryRequest::Live(reply));
-    server.ask(list).await.unwrap_or_default()
+    let live = server.ask_registry(RegistryRequest::Live).await;
+    live.unwrap_or_default()
 }
 
 /// Sends the sessions that match a query. Returns false if the connection is to be closed.
@@ -89,8 +78,8 @@ pub(crate) async fn send_sessions(
         Some(prefix) => find_one(server, prefix.clone(), live).await,
         None if query.all => {
             let limit = query.limit.unwrap_or(ENDED);
-            let read = move |reader: &_| store::sessions(reader, SessionFilter::Ended(limit));
-            let ended = server.read(read);
+            let ended =
+                server.read(move |reader| store::sessions(reader, SessionFilter::Ended(limit)));
             AskReply::Sessions(with_ended(live, &ended.await))
         }
         None => AskReply::Sessions(live),
@@ -131,8 +120,9 @@ fn to_frame(mut rows: Vec<SessionRow>) -> Option<Vec<u8>> {
 /// Finds the session whose id begins with `prefix`, live or ended.
 async fn find_one(server: &Server, prefix: String, live: Vec<SessionRow>) -> AskReply {
     let wanted = prefix.clone();
-    let read = move |reader: &_| store::sessions(reader, SessionFilter::Like(&wanted));
-    let known = server.read(read).await;
+    let known = server
+        .read(move |reader| store::sessions(reader, SessionFilter::Like(&wanted)))
+        .await;
     let mut found = with_ended(live, &known);
     match complete_session(&prefix, found.iter().map(|row| &*row.session_id)) {
         Ok(id) => {

@@ -134,7 +134,7 @@ pub fn transcripts_since(claude_home: &Path, since: i64) -> Vec<PathBuf> {
         for entry in entries(&project.path()) {
             let path = entry.path();
             let is_transcript = path.extension() == Some(OsStr::new("jsonl"));
-            if is_transcript && modified_ms(&entry).is_some_and(|at| at >= since) {
+            if is_transcript && modified_ms(entry.metadata()).is_some_and(|at| at >= since) {
                 found.push(path);
             }
         }
@@ -147,8 +147,9 @@ fn entries(folder: &Path) -> impl Iterator<Item = fs::DirEntry> + use<> {
     fs::read_dir(folder).into_iter().flatten().flatten()
 }
 
-fn modified_ms(entry: &fs::DirEntry) -> Option<i64> {
-    let modified = entry.metadata().and_then(|meta| meta.modified()).ok()?;
+/// Returns the time when a file was last written, in milliseconds since 1970.
+pub(crate) fn modified_ms(file: io::Result<fs::Metadata>) -> Option<i64> {
+    let modified = file.and_then(|file| file.modified()).ok()?;
     let since = modified.duration_since(std::time::UNIX_EPOCH).ok()?;
     i64::try_from(since.as_millis()).ok()
 }

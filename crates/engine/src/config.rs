@@ -123,14 +123,14 @@ pub struct AnswerSection {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct StatusLine {
-    /// What the status line shows; the text before an empty part is left out
+    /// The parts of the status line; the text before an empty part is left out
     #[serde(deserialize_with = "template")]
     #[schemars(with = "String")]
     pub template: Template,
-    /// How many columns the status line's bar has
+    /// The number of columns of the status line's bar
     #[schemars(range(min = 1, max = 60))]
     pub bar_width: usize,
-    /// How often Claude Code draws the status line again by itself; `becket up` registers it
+    /// The interval at which Claude Code draws the status line again by itself; `becket up` registers it
     #[serde(deserialize_with = "time::<1000, _>")]
     #[schemars(schema_with = "time_schema::<1000>")]
     pub refresh: Option<Duration>,
@@ -156,11 +156,11 @@ struct EffortSection {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(remote = "NoticeSettings", default, deny_unknown_fields)]
 struct NoticeSection {
-    /// What you are notified of: `off`, `attention`, `done` (long work and failures), or `all`
+    /// The events that you are notified of: `off`, `attention`, `done` (long work and failures), or `all`
     #[serde(deserialize_with = "notice_filter")]
     #[schemars(with = "String")]
     on: NoticeFilter,
-    /// How the terminal notifies you: `bell`, `osc9`, `osc777`; or always by `command`
+    /// The signal of the terminal: `bell`, `osc9`, `osc777`; or `command`, to run that always
     #[serde(deserialize_with = "notice_channel")]
     #[schemars(with = "String")]
     how: NoticeChannel,

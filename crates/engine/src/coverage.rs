@@ -17,23 +17,14 @@ pub struct ToolCall {
     pub at: Option<i64>,
     /// True if its PreToolUse event is in the log.
     pub seen: bool,
-    result: CallResult,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum CallResult {
-    /// The call is under way, or was cut off.
-    #[default]
-    Missing,
-    /// Claude Code refused the call before any hook, so it never ran.
-    Refused,
-    Present,
+    /// False for a call that is under way, was cut off, or was refused by Claude Code before any hook.
+    has_run: bool,
 }
 
 impl ToolCall {
     /// Returns true if the call bypassed the guards. A call without a result may still reach them.
     pub fn is_unseen(&self) -> bool {
-        !self.seen && self.result == CallResult::Present
+        !self.seen && self.has_run
     }
 }
 
@@ -57,14 +48,9 @@ impl ToolCalls {
                 TranscriptFact::ToolResult {
                     tool_use_id,
                     refused,
-                    ..
                 } => {
                     if let Some(call) = self.0.get_mut(&tool_use_id) {
-                        call.result = if refused {
-                            CallResult::Refused
-                        } else {
-                            CallResult::Present
-                        };
+                        call.has_run = !refused;
                     }
                 }
                 _ => {}

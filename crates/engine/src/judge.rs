@@ -163,11 +163,6 @@ impl Verdict {
         self.merged(answer, Some(Actor::Person(place)))
     }
 
-    /// Replaces the answer by that to a switch of the user.
-    pub fn switched(self, answer: Answer) -> Self {
-        self.merged(answer, Some(Actor::Becket(Account::Switch)))
-    }
-
     /// Returns true if becket itself refuses, so that no hook needs to run.
     pub fn refuses(&self) -> bool {
         let refused = matches!(
@@ -181,12 +176,8 @@ impl Verdict {
     pub fn blocks_prompt(&self) -> bool {
         let blocks = self.answer.stopped().is_some()
             || matches!(self.answer.opinion(), Some(Opinion::Block { .. }));
-        let event = self.answer.event();
-        blocks
-            && matches!(
-                event,
-                EventName::UserPromptSubmit | EventName::UserPromptExpansion
-            )
+        let prompts = [EventName::UserPromptSubmit, EventName::UserPromptExpansion];
+        blocks && prompts.contains(self.event())
     }
 
     /// Returns true if an agent that wanted to stop has to go on.

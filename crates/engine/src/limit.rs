@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use jiff::civil::{Date, DateTime, Time};
+use jiff::fmt::strtime::BrokenDownTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use regex::{Captures, Regex};
@@ -118,12 +119,9 @@ fn time_of_day(named: &Captures<'_>) -> Option<Time> {
     Time::new(hour, minute.unwrap_or(0), 0, 0).ok()
 }
 
+/// Reads the name of a month, by its first three letters.
 fn month_number(name: &str) -> Option<i8> {
-    const MONTHS: [&str; 12] = [
-        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-    ];
-    let found = MONTHS.iter().position(|month| name.starts_with(month))?;
-    i8::try_from(found + 1).ok()
+    BrokenDownTime::parse("%b", &name[..3]).ok()?.month()
 }
 
 fn number<T: std::str::FromStr>(named: &Captures<'_>, group: &str) -> Option<T> {

@@ -15,11 +15,11 @@ use memchr::memmem;
 use regex::bytes::{Regex, RegexBuilder};
 use secret_kind::{HIDING, KINDS, PRIVATE_KEY, SecretKind};
 use serde::de::IgnoredAny;
-use sha2::{Digest, Sha256};
 use text::{Text, strings, whole_characters};
 use thiserror::Error;
 
 use crate::config::Config;
+use crate::trust::hash_of;
 
 /// The number of passes over a text. A pattern may match anew once its first matches are masked (`\b[0-9]{4}` in
 /// a long number), so masking goes on until nothing matches, up to this bound.
@@ -221,14 +221,7 @@ impl Masker {
     }
 
     fn hash(&self, secret: &[u8]) -> String {
-        let digest = Sha256::new()
-            .chain_update(self.key)
-            .chain_update(secret)
-            .finalize();
-        digest[..4]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        hash_of(&[&self.key, secret].concat())[..8].to_owned()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
 use becket_wire::event::EventName;
@@ -188,11 +189,8 @@ struct PathRule {
 
 impl Paths {
     pub fn parse(globs: &[String]) -> Result<Self, String> {
-        globs
-            .iter()
-            .map(|glob| rule(glob))
-            .collect::<Result<_, _>>()
-            .map(Self)
+        let rules: Result<_, _> = globs.iter().map(|glob| rule(glob)).collect();
+        rules.map(Self)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -272,7 +270,6 @@ pub struct Subject<'a> {
     event: &'a EventName,
     head: &'a Head<'a>,
     payload: &'a [u8],
-    word: OnceCell<Option<Cow<'a, str>>>,
     files: OnceCell<Vec<PathBuf>>,
     calls: OnceCell<Vec<BatchCall>>,
 }
@@ -290,7 +287,6 @@ impl<'a> Subject<'a> {
             event,
             head,
             payload,
-            word: OnceCell::new(),
             files: OnceCell::new(),
             calls: OnceCell::new(),
         }
@@ -312,7 +308,7 @@ impl<'a> Subject<'a> {
             });
         }
         let has_matcher = !hook.tools.is_all() && self.event.has_matcher();
-        if has_matcher && !self.word().is_some_and(|word| hook.tools.matches(word)) {
+        if has_matcher && !self.word().is_some_and(|word| hook.tools.matches(&word)) {
             return false;
         }
         hook.paths.is_empty() || names_file(hook, self.files(), project)
@@ -337,35 +333,28 @@ impl<'a> Subject<'a> {
     }
 
     /// Returns the word that Claude Code compares with matchers.
-    fn word(&self) -> Option<&str> {
-        let word = self.word.get_or_init(|| {
-            let field = self.event.matcher_field()?;
-            let head = self.head;
-            let known = match field {
-                "tool_name" => &head.tool,
-                "source" => &head.source,
-                "reason" => &head.reason,
-                "notification_type" => &head.notification_type,
-                "trigger" => &head.trigger,
-                "error" => &head.error,
-                "agent_type" => &head.agent_type,
-                "mcp_server_name" => &head.mcp_server_name,
-                "to_model" => &head.to_model,
-                _ => {
-                    return self
-                        .top()
-                        .get(field)
-                        .and_then(|value| text(value))
-                        .map(Cow::Owned);
-                }
-            };
-            known.as_deref().map(Cow::Borrowed)
-        });
-        let word = word.as_deref()?;
-        match self.event {
-            EventName::FileChanged => Path::new(word).file_name()?.to_str(),
-            _ => Some(word),
-        }
+    fn word(&self) -> Option<Cow<'_, str>> {
+        let head = self.head;
+        let known = match self.event.matcher_field()? {
+            "tool_name" => &head.tool,
+            "source" => &head.source,
+            "reason" => &head.reason,
+            "notification_type" => &head.notification_type,
+            "trigger" => &head.trigger,
+            "error" => &head.error,
+            "agent_type" => &head.agent_type,
+            "mcp_server_name" => &head.mcp_server_name,
+            "to_model" => &head.to_model,
+            field => {
+                let word = text(self.top().get(field)?)?;
+                let file = Path::new(&word).file_name().and_then(OsStr::to_str);
+                return match self.event {
+                    EventName::FileChanged => Some(Cow::Owned(file?.to_owned())),
+                    _ => Some(Cow::Owned(word)),
+                };
+            }
+        };
+        known.as_deref().map(Cow::Borrowed)
     }
 
     fn calls(&self) -> &[BatchCall] {
@@ -375,10 +364,8 @@ impl<'a> Subject<'a> {
             let calls: Vec<&RawValue> = calls
                 .and_then(|calls| serde_json::from_str(calls).ok())
                 .unwrap_or_default();
-            calls
-                .into_iter()
-                .filter_map(|call| self.call(call))
-                .collect()
+            let calls = calls.into_iter();
+            calls.filter_map(|call| self.call(call)).collect()
         })
     }
 

@@ -30,15 +30,9 @@ type Voice<'a> = (Option<&'a str>, &'a Answer);
 /// agree are quoted. Of several changes the one that is declared last is used, and becket's own after all
 /// others; but paths to watch are added up, and a flag that one hook sets stays set. Where an agent may not stop,
 /// only the answers that stop it reach the terminal. Changes that the event does not take are dropped.
-pub fn merge(event: &EventName, own: Answer, answers: &[HookAnswer]) -> MergedAnswer {
-    if answers.is_empty() && own.event() == event {
-        return MergedAnswer {
-            answer: own,
-            by: None,
-        };
-    }
+pub fn merge(event: &EventName, own: &Answer, answers: &[HookAnswer]) -> MergedAnswer {
     let hooks = answers.iter().map(|one| (Some(&*one.hook), &one.answer));
-    let voices: Vec<Voice<'_>> = std::iter::once((None, &own))
+    let voices: Vec<Voice<'_>> = std::iter::once((None, own))
         .chain(hooks)
         .filter(|(_, answer)| answer.event() == event)
         .collect();
@@ -96,14 +90,14 @@ fn opinion(voices: &[Voice<'_>]) -> Option<Opinion> {
     let opinions = voices.iter().filter_map(|(_, answer)| answer.opinion());
     let strongest = opinions.max_by_key(|opinion| weight(opinion))?;
     let reasons: Vec<_> = (voices.iter())
-        .filter(|(_, answer)| agrees(answer, strongest))
+        .filter(|(_, answer)| opinion_name(answer) == Some(strongest.name()))
         .map(|(hook, answer)| (*hook, answer.opinion().and_then(Opinion::reason)))
         .collect();
     Some(strongest.clone().with_reason(joined(&reasons)))
 }
 
-fn agrees(answer: &Answer, opinion: &Opinion) -> bool {
-    answer.opinion().map(Opinion::name) == Some(opinion.name())
+fn opinion_name(answer: &Answer) -> Option<&'static str> {
+    answer.opinion().map(Opinion::name)
 }
 
 fn change(merged: &mut Answer, voices: &[Voice<'_>]) {
@@ -114,8 +108,7 @@ fn change(merged: &mut Answer, voices: &[Voice<'_>]) {
     );
     let (own, hooks): (Vec<_>, Vec<_>) = voices.iter().partition(|(hook, _)| hook.is_none());
     for (_, answer) in hooks.into_iter().chain(own) {
-        let lost = answer.opinion().map(Opinion::name) != merged.opinion().map(Opinion::name);
-        if bound && lost {
+        if bound && opinion_name(answer) != opinion_name(merged) {
             continue;
         }
         for change in answer.changes() {
@@ -156,7 +149,7 @@ fn by(merged: &Answer, voices: &[Voice<'_>]) -> Option<String> {
         "context" => !answer.contexts().is_empty(),
         "message" => !answer.messages().is_empty(),
         "terminal" => !answer.terminal().is_empty(),
-        _ => answer.opinion().map(Opinion::name) == Some(decision),
+        _ => opinion_name(answer) == Some(decision),
     };
     let hooks: Option<Vec<&str>> = voices
         .iter()

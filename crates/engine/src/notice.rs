@@ -120,10 +120,8 @@ impl DisplayChange {
 
     /// Returns the subject of the notice for this change, if it deserves one.
     fn kind(&self, settings: &NoticeSettings) -> Option<NoticeKind> {
-        let lasted = self.lasted().unwrap_or(-1);
-        let long = settings
-            .after
-            .is_some_and(|after| lasted > i64::try_from(after.as_millis()).unwrap_or(i64::MAX));
+        let lasted = self.lasted().zip(settings.after);
+        let long = lasted.is_some_and(|(lasted, after)| lasted > after.as_millis() as i64);
         match (self.before, self.after) {
             _ if !self.attended => None,
             (before, Display::Attention) if before != Display::Attention => {

@@ -11,7 +11,7 @@ use std::time::Instant;
 use becket_wire::event::EventName;
 use becket_wire::hook_run::RunRow;
 use becket_wire::rpc::{Envelope, EventRequest};
-use becket_wire::{Head, Place};
+use becket_wire::{Account, Actor, Head, Place};
 
 use crate::config::{ConfigCache, Snapshot};
 use crate::effort::{EffortContext, directive, skill};
@@ -205,7 +205,7 @@ pub fn switch(event: &PreparedEvent, verdict: Verdict, place: &Place) -> Verdict
     };
     let reply = slash::act(slash.verb, &slash.argument, &context);
     let answer = slash::answer(verdict.event().clone(), &reply.lines);
-    verdict.switched(answer)
+    verdict.merged(answer, Some(Actor::Becket(Account::Switch)))
 }
 
 /// Merges the hooks' answers into the verdict. If they changed the input, the result is judged too, and the

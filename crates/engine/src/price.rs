@@ -22,41 +22,40 @@ impl Tokens {
     }
 }
 
-/// Dollars per million tokens of input; output costs five times that with every model so far.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Price {
-    input: f64,
-    /// The price of reading from the cache, as a fraction of `input`.
-    cache_read: f64,
-    /// The length in tokens from which a prompt is long, and its price in place of `input`.
-    long: Option<(u64, f64)>,
-}
-
+/// The price of output, as a multiple of the price of input: the same with every model so far.
 const OUTPUT: f64 = 5.0;
+/// The prices of writing to the cache.
 const CACHE_5M: f64 = 1.25;
 const CACHE_1H: f64 = 2.0;
 
 const SMALL_WINDOW: u64 = 200_000;
 const LARGE_WINDOW: u64 = 1_000_000;
 
-fn plain(input: f64) -> Price {
-    Price {
-        input,
-        cache_read: 0.1,
-        long: None,
-    }
-}
-
 /// Returns the cost of these tokens with this model, in dollars.
 pub fn cost(model: &str, tokens: &Tokens) -> Option<f64> {
-    let price = price(&Model::parse(model)?)?;
-    let input = match price.long {
-        Some((bound, long)) if tokens.context() > bound => long,
-        _ => price.input,
+    let (family, version) = family_and_version(model)?;
+    // Dollars per million tokens.
+    let input = match (family, version) {
+        ("opus", (3, 0) | (4, 0 | 1)) => 15.0,
+        ("opus", (4, 5..=8) | (5, 0)) => 5.0,
+        ("opus", (5, 5)) => 4.0,
+        ("sonnet", (3, 0 | 5 | 7) | (4, 0 | 5 | 6)) => 3.0,
+        ("sonnet", (5, 0 | 5)) => 2.0,
+        ("haiku", (3, 0)) => 0.25,
+        ("haiku", (3, 5)) => 0.8,
+        ("haiku", (4, 5)) => 1.0,
+        ("haiku", (5, 5)) if tokens.context() > 100_000 => 0.5,
+        ("haiku", (5, 5)) => 0.1,
+        ("fable", (5, 0)) => 10.0,
+        _ => return None,
+    };
+    let cache_read = match (family, version) {
+        ("opus" | "sonnet", (5, 5)) => 0.05,
+        _ => 0.1,
     };
     let parts = [
         (tokens.input, 1.0),
-        (tokens.cache_read, price.cache_read),
+        (tokens.cache_read, cache_read),
         (tokens.cache_5m, CACHE_5M),
         (tokens.cache_1h, CACHE_1H),
         (tokens.output, OUTPUT),
@@ -67,12 +66,9 @@ pub fn cost(model: &str, tokens: &Tokens) -> Option<f64> {
 
 /// Returns the size of this model's window, in tokens.
 pub fn window(model: &str) -> u64 {
-    let large = match Model::parse(model) {
-        Some(Model { version, family }) => {
-            version >= (5, 0) || (family == "opus" && version >= (4, 7))
-        }
-        None => false,
-    };
+    let large = family_and_version(model).is_some_and(|(family, version)| {
+        version >= (5, 0) || (family == "opus" && version >= (4, 7))
+    });
     if large || model.ends_with("[1m]") {
         LARGE_WINDOW
     } else {
@@ -80,58 +76,23 @@ pub fn window(model: &str) -> u64 {
     }
 }
 
-fn price(model: &Model<'_>) -> Option<Price> {
-    Some(match (model.family, model.version) {
-        ("opus", (3, 0) | (4, 0 | 1)) => plain(15.0),
-        ("opus", (4, 5..=8) | (5, 0)) => plain(5.0),
-        ("opus", (5, 5)) => Price {
-            cache_read: 0.05,
-            ..plain(4.0)
-        },
-        ("sonnet", (3, 0 | 5 | 7) | (4, 0 | 5 | 6)) => plain(3.0),
-        ("sonnet", (5, 0)) => plain(2.0),
-        ("sonnet", (5, 5)) => Price {
-            cache_read: 0.05,
-            ..plain(2.0)
-        },
-        ("haiku", (3, 0)) => plain(0.25),
-        ("haiku", (3, 5)) => plain(0.8),
-        ("haiku", (4, 5)) => plain(1.0),
-        ("haiku", (5, 5)) => Price {
-            long: Some((100_000, 0.5)),
-            ..plain(0.1)
-        },
-        ("fable", (5, 0)) => plain(10.0),
-        _ => return None,
-    })
-}
-
-struct Model<'a> {
-    family: &'a str,
-    version: (u32, u32),
-}
-
-impl<'a> Model<'a> {
-    /// Reads a model id: `claude-opus-4-5-20251101`, `claude-3-5-haiku-latest`,
-    /// `us.anthropic.claude-sonnet-5-v1:0`, `claude-sonnet-4-5[1m]`.
-    fn parse(id: &'a str) -> Option<Self> {
-        let name = &id[id.find("claude-")?..];
-        let name = name.split(['[', '@', ':']).next().unwrap_or_default();
-        let mut family = None;
-        let mut numbers = Vec::new();
-        for word in name.split('-').skip(1) {
-            match word {
-                "opus" | "sonnet" | "haiku" | "fable" => family = Some(word),
-                // A date has eight digits.
-                _ if word.len() <= 2 => numbers.extend(word.parse::<u32>().ok()),
-                _ => {}
-            }
+/// Reads a model id: `claude-opus-4-5-20251101`, `claude-3-5-haiku-latest`,
+/// `us.anthropic.claude-sonnet-5-v1:0`, `claude-sonnet-4-5[1m]`.
+fn family_and_version(id: &str) -> Option<(&str, (u32, u32))> {
+    let name = &id[id.find("claude-")?..];
+    let name = name.split(['[', '@', ':']).next().unwrap_or_default();
+    let mut family = None;
+    let mut numbers = Vec::new();
+    for word in name.split('-').skip(1) {
+        match word {
+            "opus" | "sonnet" | "haiku" | "fable" => family = Some(word),
+            // A date has eight digits.
+            _ if word.len() <= 2 => numbers.extend(word.parse::<u32>().ok()),
+            _ => {}
         }
-        Some(Self {
-            family: family?,
-            version: (*numbers.first()?, numbers.get(1).copied().unwrap_or(0)),
-        })
     }
+    let minor = numbers.get(1).copied().unwrap_or(0);
+    Some((family?, (*numbers.first()?, minor)))
 }
 
 #[cfg(test)]

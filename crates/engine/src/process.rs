@@ -41,11 +41,9 @@ impl Program {
         let Self::List(words) = self else {
             return None;
         };
-        let mut words = words
-            .iter()
-            .take_while(|word| !takes_a_command_line(word.as_str()));
-        let word = words.find(|word| *word == "~" || word.starts_with("~/"))?;
-        Some(word)
+        let words = words.iter().map(String::as_str);
+        let mut words = words.take_while(|word| !takes_a_command_line(word));
+        words.find(|word| *word == "~" || word.starts_with("~/"))
     }
 }
 

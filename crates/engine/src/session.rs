@@ -24,7 +24,7 @@ use crate::coverage::Coverage;
 use crate::effort::Work;
 use crate::hooks::slash;
 use crate::is_default;
-use crate::status::{Agent, Question, repeats_an_event};
+use crate::status::{Agent, Question, is_machine_made, repeats_an_event};
 
 /// The longest prompt that is kept, in characters.
 const MAX_PROMPT: usize = 500;
@@ -261,7 +261,7 @@ impl Session {
 
     fn learn_prompt(&mut self, event: &SessionEvent<'_>) -> bool {
         let late = self.prompted_at.is_some_and(|last| event.at < last);
-        if late || event.is_machine_made() {
+        if late || is_machine_made(event.head) {
             return false;
         }
         self.prompted_at = Some(event.at);
@@ -281,11 +281,10 @@ impl Session {
     /// Takes over figures: those of a status line with the process of its Claude Code. Returns true if the user
     /// can see a difference.
     pub fn figure(&mut self, figures: &Figures, process: Process) -> bool {
-        let known = &self.figures;
-        let better = *known != Figures::default() && !known.from_transcript;
-        if figures.from_transcript && better {
+        if figures.from_transcript && !self.lacks_status_line() {
             return false;
         }
+        let known = &self.figures;
         let mut figures = figures.clone();
         let costs = self.costs.clone();
         let before = known.cost_usd.unwrap_or(0.0);
@@ -416,11 +415,9 @@ impl Child {
     }
 
     fn end(&mut self, at: i64) -> bool {
-        if self.ended_at.is_some() {
-            return false;
-        }
-        self.ended_at = Some(at);
-        true
+        let is_live = self.is_live();
+        self.ended_at.get_or_insert(at);
+        is_live
     }
 }
 
@@ -446,10 +443,8 @@ impl Session {
 
     /// Returns the subagents that have not ended.
     pub fn live_children(&self) -> impl Iterator<Item = (&str, &Child)> {
-        let children = self.children.iter();
-        children
-            .filter(|(_, child)| child.is_live())
-            .map(|(id, child)| (&**id, child))
+        let children = self.children.iter().map(|(id, child)| (&**id, child));
+        children.filter(|(_, child)| child.is_live())
     }
 
     pub(super) fn move_agents(&mut self, event: &SessionEvent<'_>) -> bool {
@@ -463,17 +458,12 @@ impl Session {
             // The notification names no agent, and the subagent's own event says more.
             (EventName::Notification, None)
                 if repeats_an_event(event.head.notification_type.as_deref())
-                    && self.child_needs_user() =>
+                    && self.live_children().any(|(_, it)| it.agent.needs_user()) =>
             {
                 false
             }
             (_, None) => self.move_main(event),
         }
-    }
-
-    fn child_needs_user(&self) -> bool {
-        self.live_children()
-            .any(|(_, child)| child.agent.needs_user())
     }
 
     fn move_main(&mut self, event: &SessionEvent<'_>) -> bool {

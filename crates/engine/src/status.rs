@@ -179,11 +179,8 @@ impl Agent {
     /// Returns the reason why the last turn failed, in words.
     pub fn failed(&self) -> Option<String> {
         let error = self.error.as_deref()?;
-        Some(
-            self.failure
-                .clone()
-                .unwrap_or_else(|| words::failure(error, None)),
-        )
+        let known = self.failure.clone();
+        Some(known.unwrap_or_else(|| words::failure(error, None)))
     }
 
     /// Applies the row of the table for the event. Returns false if the event has no row: it does not count as
@@ -237,7 +234,8 @@ impl Agent {
         let tool = event.tool();
         self.calls.begin(event);
         if INTERACTIVE.contains(&tool) {
-            self.ask(PendingQuestion::interactive(event));
+            let call = event.tool_use_id().map(str::to_owned);
+            self.ask(PendingQuestion::permission(event, call));
         }
         self.start_work(Some(tool));
     }
@@ -328,7 +326,7 @@ impl Agent {
 
     fn apply_prompt(&mut self, event: &SessionEvent<'_>) {
         // A user who writes a prompt sees no dialog; a generated prompt proves nothing.
-        if !event.is_machine_made() {
+        if !is_machine_made(event.head) {
             self.end_everything();
         }
         self.error = None;
@@ -402,20 +400,23 @@ impl Agent {
 
     /// Ends the turn. The questions of other agents stay open, since these go on.
     fn end_turn(&mut self) {
-        let of_others = self.questions.of_other_agents();
-        self.end_everything();
-        self.questions = of_others;
+        self.end_work();
+        self.questions.end_own();
     }
 
     /// Ends the turn, with all open calls and questions.
     fn end_everything(&mut self) {
+        self.end_work();
+        self.questions.clear();
+    }
+
+    fn end_work(&mut self) {
         self.activity = Status::Idle;
         self.turn_ended = true;
         self.judged = None;
         self.before_compact = None;
         self.calls.clear();
         self.failures.clear();
-        self.questions.clear();
     }
 
     fn start_work(&mut self, detail: Option<&str>) {
@@ -507,9 +508,7 @@ impl Agent {
 
     /// Lets the agent stop. All open questions are newer, because the stop itself had ended all others.
     pub fn let_stop(&mut self, at: i64) -> bool {
-        let questions = std::mem::take(&mut self.questions);
-        self.end_everything();
-        self.questions = questions;
+        self.end_work();
         self.update_without_event(at, false)
     }
 

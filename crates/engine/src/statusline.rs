@@ -128,11 +128,10 @@ impl Part {
         let shown = match self {
             Self::Project => line.project.as_deref().map(brief),
             Self::Effort => line.effort.as_deref().map(brief),
-            Self::Model => figures
-                .model_name
-                .as_deref()
-                .or(figures.model_id.as_deref())
-                .map(brief),
+            Self::Model => {
+                let name = figures.model_name.as_deref();
+                name.or(figures.model_id.as_deref()).map(brief)
+            }
             Self::Bar => figures.context_pct.map(|used| bar(used, bar_width)),
             Self::Context => figures.context_pct.map(|used| format!("{used:.0}%")),
             Self::Cost => figures.cost_usd.and_then(cost),

@@ -84,20 +84,11 @@ impl Tail {
     pub fn push(&mut self, mut bytes: &[u8]) -> Vec<TranscriptFinding> {
         let mut found = Vec::new();
         while let Some(end) = memchr::memchr(b'\n', bytes) {
-            let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
-            bytes = rest;
-            if std::mem::take(&mut self.skipping) {
-                continue;
-            }
-            if self.part.len() + line.len() > LONGEST_LINE {
-                self.part = Vec::new();
-                self.unread.too_long += 1;
-            } else if self.part.is_empty() {
-                self.read(line, &mut found);
-            } else {
-                let mut whole = std::mem::take(&mut self.part);
-                whole.extend_from_slice(line);
-                self.read(&whole, &mut found);
+            self.keep(&bytes[..end]);
+            bytes = &bytes[end + 1..];
+            let line = std::mem::take(&mut self.part);
+            if !std::mem::take(&mut self.skipping) {
+                self.read(&line, &mut found);
             }
         }
         self.keep(bytes);
@@ -129,6 +120,7 @@ impl Tail {
         self.unread
     }
 
+    /// Keeps a part of a line. One that is too long is dropped.
     fn keep(&mut self, bytes: &[u8]) {
         if self.skipping {
             return;

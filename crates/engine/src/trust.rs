@@ -33,7 +33,7 @@ pub enum Trust {
 }
 
 /// The project that a config is for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Project {
     pub folder: PathBuf,
     pub trust: Trust,
@@ -68,10 +68,8 @@ impl Project {
         if self.changes.is_empty() {
             return String::new();
         }
-        let names = self
-            .changes
-            .iter()
-            .map(|path| path.escape_debug().to_string());
+        let names = self.changes.iter();
+        let names = names.map(|path| path.escape_debug().to_string());
         format!(" ({} changed)", join_first(names, NAMED))
     }
 
@@ -145,10 +143,7 @@ impl Watch {
             approved: None,
             state: Project {
                 folder: project.to_path_buf(),
-                trust: Trust::No,
-                holds: false,
-                has_git: false,
-                changes: Vec::new(),
+                ..Project::default()
             },
         }
     }

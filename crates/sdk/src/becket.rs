@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::hooks::registry::{BECKET_ID, Registry};
-use crate::hooks::{CallbackResult, Context, Hook, Matcher, OnFailure};
+use crate::hooks::{CallbackFailure, CallbackResult, Context, Hook, Matcher, OnFailure};
 use crate::options::{Environment, Options};
 use crate::process::{find_on_path, terminate};
 use crate::{Builder, Error};
@@ -134,37 +134,31 @@ pub(crate) struct BecketHook {
 /// becket's answer, or the error of `becket-hook`.
 type Verdict = Result<Answer, String>;
 
-/// The decision of becket for a callback.
-pub(crate) enum Gate {
-    /// becket has refused the event.
-    Refused,
-    /// The callback gets this input: the original, or the one that becket has rewritten.
-    Passed(Arc<str>),
-    /// The call was cancelled.
-    Cancelled,
-}
-
 impl BecketHook {
-    /// Waits for becket's verdict, until the context's deadline. If becket fails or is late, the event
-    /// passes: becket's own callback reports the failure.
+    /// Waits for becket's verdict, until the context's deadline. Returns the callback's input, which becket may
+    /// have rewritten, or `None` if becket has refused the event. If becket fails or is late, the event passes:
+    /// becket's own callback reports the failure.
     pub(crate) async fn gate(
         self: &Arc<Self>,
         event: &EventName,
         input: Arc<str>,
         context: &Context,
         cancelled: &CancellationToken,
-    ) -> Gate {
+    ) -> Result<Option<Arc<str>>, CallbackFailure> {
         let verdict = tokio::select! {
             biased;
-            () = cancelled.cancelled() => return Gate::Cancelled,
+            () = cancelled.cancelled() => {
+                let id = context.callback_id.clone();
+                return Err(CallbackFailure::Cancelled { id });
+            }
             verdict = self.verdict(event, Arc::clone(&input), context, false) => verdict,
-            () = sleep_until(context.deadline) => return Gate::Passed(input),
+            () = sleep_until(context.deadline) => return Ok(Some(input)),
         };
-        match verdict {
-            Ok(answer) if refuses(&answer) => Gate::Refused,
-            Ok(answer) => Gate::Passed(rewritten(&answer, &input).unwrap_or(input)),
-            Err(_) => Gate::Passed(input),
-        }
+        Ok(match verdict {
+            Ok(answer) if refuses(&answer) => None,
+            Ok(answer) => Some(rewritten(&answer, &input).unwrap_or(input)),
+            Err(_) => Some(input),
+        })
     }
 
     /// Returns the answer of becket's own callback.

@@ -1,5 +1,6 @@
 //! The builder of a client: registers the callbacks, then starts Claude Code.
 
+use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use crate::{Claude, Error, TurnResult};
 
 /// The builder of a client. See [`Claude::builder`].
 #[must_use = "a builder does nothing until `start`"]
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Builder {
     pub(crate) options: Options,
     hooks: Vec<Hook>,
@@ -29,6 +30,12 @@ pub struct Builder {
     timeout: Option<Duration>,
     on_failure: Option<FailureFunction>,
     pub(crate) becket: Option<BecketOptions>,
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder").finish_non_exhaustive()
+    }
 }
 
 impl Builder {
@@ -80,10 +87,10 @@ impl Builder {
     {
         self.options.asks_permission = true;
         let function = Arc::new(function);
-        self.permission = Some(PermissionFunction(Arc::new(move |request, context| {
+        self.permission = Some(Arc::new(move |request, context| {
             let function = Arc::clone(&function);
             Box::pin(async move { function(request, context).await })
-        })));
+        }));
         self
     }
 
@@ -102,7 +109,7 @@ impl Builder {
     where
         F: Fn(&Context, &CallbackFailure) + Send + Sync + 'static,
     {
-        self.on_failure = Some(FailureFunction(Arc::new(function)));
+        self.on_failure = Some(Arc::new(function));
         self
     }
 

@@ -59,7 +59,11 @@ impl Claude {
     ///
     /// A turn that was dropped before its end was interrupted; this first waits until it has ended.
     pub fn ask(&mut self, prompt: impl Into<String>) -> Ask<'_> {
-        Ask::new(self, prompt.into())
+        Ask {
+            claude: self,
+            prompt: prompt.into(),
+            deadline: None,
+        }
     }
 
     /// Returns the stream of messages that belong to no turn: those of turns that Claude Code begins by
@@ -83,7 +87,7 @@ impl Claude {
     ///
     /// The newest 4 MiB are kept until they are read; see [`dropped_events`](Self::dropped_events).
     pub fn events(&mut self) -> Events<'_> {
-        Events::new(self)
+        Events(self)
     }
 
     /// Returns the number of events that were dropped because they were not read.
@@ -99,7 +103,7 @@ impl Claude {
 
     /// Returns a handle for requests that can be made at any time, from anywhere.
     pub fn control(&self) -> Control {
-        Control::new(Arc::clone(&self.connection))
+        Control(Arc::clone(&self.connection))
     }
 
     /// Interrupts Claude Code's work.
@@ -222,10 +226,6 @@ impl fmt::Debug for Claude {
 pub struct Control(Arc<Connection>);
 
 impl Control {
-    pub(crate) fn new(connection: Arc<Connection>) -> Self {
-        Self(connection)
-    }
-
     /// Interrupts Claude Code's work. The turn's stream then ends with its result.
     pub async fn interrupt(&self) -> Result<(), Error> {
         self.0.early_interrupt.interrupted();

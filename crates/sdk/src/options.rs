@@ -28,7 +28,6 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 const BACKGROUND_WAIT: Duration = Duration::from_secs(10 * 60);
 
 /// The options that Claude Code is started with.
-#[derive(Debug)]
 pub(crate) struct Options {
     program: Option<PathBuf>,
     pub(crate) environment: Environment,
@@ -150,7 +149,7 @@ impl Builder {
     /// Calls this function for each line that Claude Code writes to stderr. It must not block. With or
     /// without it, the errors about the end of Claude Code contain the last text of stderr.
     pub fn stderr(mut self, function: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.options.stderr = Some(StderrFunction(Arc::new(function)));
+        self.options.stderr = Some(Arc::new(function));
         self
     }
 

@@ -1,6 +1,5 @@
 //! The permission callback, which Claude Code asks when a tool call needs the user's permission.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -129,16 +128,8 @@ pub(crate) struct PermissionCallback {
     pub(crate) timeout: Option<Duration>,
 }
 
-#[derive(Clone)]
-pub(crate) struct PermissionFunction(pub(crate) OnToolRequest);
-
-type OnToolRequest = Arc<dyn Fn(ToolRequest, Context) -> BoxFuture<PermissionResult> + Send + Sync>;
-
-impl fmt::Debug for PermissionFunction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PermissionFunction")
-    }
-}
+pub(crate) type PermissionFunction =
+    Arc<dyn Fn(ToolRequest, Context) -> BoxFuture<PermissionResult> + Send + Sync>;
 
 impl Service {
     /// Answers one `can_use_tool` request. A callback that fails denies.
@@ -154,7 +145,7 @@ impl Service {
         let original = request.input.clone();
         let (function, context) = (permission.function.clone(), call.context.clone());
         let answer = call
-            .run(async move { (function.0)(request, context).await })
+            .run(async move { function(request, context).await })
             .await;
         let answer = answer.unwrap_or_else(|failure| {
             self.report(&call.context, &failure);

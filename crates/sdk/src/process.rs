@@ -4,7 +4,6 @@ mod lines;
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -132,33 +131,24 @@ pub(crate) async fn terminate(child: &mut Child) -> std::io::Result<ExitStatus> 
 }
 
 /// The user's function that gets each line of stderr.
-#[derive(Clone)]
-pub(crate) struct StderrFunction(pub(crate) Arc<dyn Fn(&str) + Send + Sync>);
+pub(crate) type StderrFunction = Arc<dyn Fn(&str) + Send + Sync>;
 
-impl StderrFunction {
-    /// Adds bytes to the current line, and calls the function for each line that has ended. A line that
-    /// is too long is passed on in pieces.
-    fn feed(&self, line: &mut Vec<u8>, bytes: &[u8]) {
-        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
-            line.extend_from_slice(part);
-            if part.ends_with(b"\n") || line.len() > MAX_STDERR {
-                self.call(&std::mem::take(line));
-            }
-        }
-    }
-
-    fn call(&self, line: &[u8]) {
-        let text = String::from_utf8_lossy(line);
-        if !line.is_empty() {
-            // Reading goes on if the function panics: otherwise Claude Code would wait for a reader.
-            let _ = catch_unwind(AssertUnwindSafe(|| (self.0)(text.trim_end_matches('\n'))));
+/// Adds bytes to the current line, and calls the function for each line that has ended. A line that is too long
+/// is passed on in pieces.
+fn feed(function: &StderrFunction, line: &mut Vec<u8>, bytes: &[u8]) {
+    for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+        line.extend_from_slice(part);
+        if part.ends_with(b"\n") || line.len() > MAX_STDERR {
+            call(function, &std::mem::take(line));
         }
     }
 }
 
-impl fmt::Debug for StderrFunction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("StderrFunction")
+fn call(function: &StderrFunction, line: &[u8]) {
+    let text = String::from_utf8_lossy(line);
+    if !line.is_empty() {
+        // Reading goes on if the function panics: otherwise Claude Code would wait for a reader.
+        let _ = catch_unwind(AssertUnwindSafe(|| function(text.trim_end_matches('\n'))));
     }
 }
 
@@ -185,11 +175,11 @@ impl StderrTail {
         while let Ok(read @ 1..) = stream.read(&mut buffer).await {
             self.push(&buffer[..read]);
             if let Some(function) = &on_line {
-                function.feed(&mut line, &buffer[..read]);
+                feed(function, &mut line, &buffer[..read]);
             }
         }
         if let Some(function) = &on_line {
-            function.call(&line);
+            call(function, &line);
         }
         self.ended.cancel();
     }

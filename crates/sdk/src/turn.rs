@@ -23,20 +23,12 @@ const INTERRUPT_WAIT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 #[must_use = "a prompt is not sent until this is awaited"]
 pub struct Ask<'a> {
-    claude: &'a mut Claude,
-    prompt: String,
-    deadline: Option<Duration>,
+    pub(crate) claude: &'a mut Claude,
+    pub(crate) prompt: String,
+    pub(crate) deadline: Option<Duration>,
 }
 
 impl<'a> Ask<'a> {
-    pub(crate) fn new(claude: &'a mut Claude, prompt: String) -> Self {
-        Self {
-            claude,
-            prompt,
-            deadline: None,
-        }
-    }
-
     /// Sets the deadline of the callbacks of this turn, counted from the prompt. It replaces the default
     /// timeout of 30 seconds, and may be longer. It shortens a timeout of the
     /// [client](crate::Builder::timeout) or of the [hook](crate::Hook::timeout) that ends later. A call
@@ -59,7 +51,11 @@ impl<'a> Ask<'a> {
         };
         let uuid = new_uuid();
         connection.begin_turn(&self.prompt, Prompt::new(uuid.clone(), limits));
-        Ok(Turn::new(claude, uuid))
+        let connection = Arc::clone(connection);
+        Ok(Turn {
+            claude,
+            _abandon: AbandonOnDrop { connection, uuid },
+        })
     }
 }
 
@@ -103,16 +99,7 @@ pub struct Turn<'a> {
     _abandon: AbandonOnDrop,
 }
 
-impl<'a> Turn<'a> {
-    /// Makes the stream for the turn of the prompt with this uuid.
-    fn new(claude: &'a mut Claude, uuid: String) -> Self {
-        let connection = Arc::clone(&claude.connection);
-        Self {
-            claude,
-            _abandon: AbandonOnDrop { connection, uuid },
-        }
-    }
-
+impl Turn<'_> {
     /// Waits for the next message; `None` after the result, or after Claude Code has ended.
     ///
     /// An error is about one message, and the stream goes on, unless it is [`Error::Ended`]. It is safe
@@ -162,13 +149,9 @@ impl Drop for AbandonOnDrop {
 }
 
 /// The stream of messages that belong to no turn. See [`Claude::events`].
-pub struct Events<'a>(&'a mut Claude);
+pub struct Events<'a>(pub(crate) &'a mut Claude);
 
-impl<'a> Events<'a> {
-    pub(crate) fn new(claude: &'a mut Claude) -> Self {
-        Self(claude)
-    }
-
+impl Events<'_> {
     /// Waits for the next message; `None` after Claude Code has ended.
     ///
     /// An error is about one message, as in a turn. It is safe to drop the returned future: no message

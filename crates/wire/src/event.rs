@@ -3,7 +3,6 @@
 
 mod define;
 mod table;
-mod words;
 
 use std::time::Duration;
 
@@ -14,7 +13,6 @@ use thiserror::Error;
 use crate::json::{self, SyntaxError};
 pub(crate) use define::words;
 pub use table::*;
-pub use words::*;
 
 /// The field with the name of the event.
 const NAME: &str = "hook_event_name";
@@ -53,6 +51,18 @@ impl Slot for String {
 impl Slot for Value {
     fn take(object: &mut Rest, key: &'static str) -> Result<Self, Missing> {
         take(object, key).ok_or(Missing(key))
+    }
+}
+
+words! {
+    /// The permission mode: how much Claude Code may do without asking.
+    PermissionMode {
+        Default = "default",
+        AcceptEdits = "acceptEdits",
+        Plan = "plan",
+        BypassPermissions = "bypassPermissions",
+        DontAsk = "dontAsk",
+        Auto = "auto",
     }
 }
 

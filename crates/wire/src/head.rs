@@ -117,6 +117,12 @@ pub enum HeadError {
     NotAnObject,
 }
 
+impl From<serde_json::Error> for HeadError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::NotJson(SyntaxError::from(&error))
+    }
+}
+
 impl<'a> Head<'a> {
     /// Reads the head. The whole payload must be JSON, at any depth.
     pub fn read(payload: &'a [u8]) -> Result<Self, HeadError> {
@@ -126,14 +132,15 @@ impl<'a> Head<'a> {
         match text.trim_ascii_start().as_bytes().first() {
             None => return Err(HeadError::Empty),
             Some(b'{') => {}
-            Some(_) => return Err(not_an_object(text)),
+            Some(_) => {
+                serde_json::from_str::<IgnoredAny>(text)?;
+                return Err(HeadError::NotAnObject);
+            }
         }
         let mut json = serde_json::Deserializer::from_str(text);
         // Values are skipped or taken raw; serde_json does both without recursion.
-        let head = json
-            .deserialize_map(HeadVisitor)
-            .map_err(|error| not_json(&error))?;
-        json.end().map_err(|error| not_json(&error))?;
+        let head = json.deserialize_map(HeadVisitor)?;
+        json.end()?;
         Ok(head)
     }
 
@@ -204,17 +211,6 @@ impl<'a> Head<'a> {
         };
         Some(Field::Text(text))
     }
-}
-
-fn not_an_object(text: &str) -> HeadError {
-    match serde_json::from_str::<IgnoredAny>(text) {
-        Ok(_) => HeadError::NotAnObject,
-        Err(error) => not_json(&error),
-    }
-}
-
-fn not_json(error: &serde_json::Error) -> HeadError {
-    HeadError::NotJson(SyntaxError::from(error))
 }
 
 struct HeadVisitor;

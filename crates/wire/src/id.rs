@@ -65,34 +65,26 @@ impl EventId {
     }
 }
 
-/// The text of an id. It is written by hand, because `format!` took a twentieth of the daemon's time for an
-/// event.
-struct Text([u8; 36]);
-
-impl Text {
-    fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.0).unwrap_or_default()
-    }
-}
-
 impl EventId {
-    fn text(&self) -> Text {
+    /// Returns the text of the id. It is written by hand, because `format!` took a twentieth of the daemon's time
+    /// for an event.
+    fn text(&self) -> String {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut text = [b'-'; 36];
-        let mut place = 0;
+        let mut text = String::with_capacity(36);
         for (i, byte) in self.0.into_iter().enumerate() {
-            place += usize::from(matches!(i, 4 | 6 | 8 | 10));
-            text[place] = DIGITS[usize::from(byte >> 4)];
-            text[place + 1] = DIGITS[usize::from(byte & 15)];
-            place += 2;
+            if matches!(i, 4 | 6 | 8 | 10) {
+                text.push('-');
+            }
+            text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+            text.push(char::from(DIGITS[usize::from(byte & 15)]));
         }
-        Text(text)
+        text
     }
 }
 
 impl fmt::Display for EventId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text().as_str())
+        f.write_str(&self.text())
     }
 }
 
@@ -135,7 +127,7 @@ fn hex(digit: u8) -> Option<u8> {
 
 impl Serialize for EventId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.text().as_str())
+        serializer.serialize_str(&self.text())
     }
 }
 

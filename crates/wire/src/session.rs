@@ -82,34 +82,26 @@ impl Display {
 
     /// Returns the word for `--json` and `--for`.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Attention => "attention",
-            Self::Working => "working",
-            Self::Checked => "checked",
-            Self::Done => "done",
-        }
+        self.names().0
     }
 
     /// Returns the word that people read, everywhere.
     pub fn label(self) -> &'static str {
-        match self {
-            Self::Error => "failed",
-            Self::Attention => "waiting",
-            Self::Working => "working",
-            Self::Checked => "seen",
-            Self::Done => "done",
-        }
+        self.names().1
     }
 
     /// Returns the symbol that people see, everywhere.
     pub fn symbol(self) -> &'static str {
+        self.names().2
+    }
+
+    fn names(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Self::Error => "✗",
-            Self::Attention => "◆",
-            Self::Working => "●",
-            Self::Checked => "◇",
-            Self::Done => "○",
+            Self::Error => ("error", "failed", "✗"),
+            Self::Attention => ("attention", "waiting", "◆"),
+            Self::Checked => ("checked", "seen", "◇"),
+            Self::Working => ("working", "working", "●"),
+            Self::Done => ("done", "done", "○"),
         }
     }
 }

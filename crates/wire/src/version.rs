@@ -11,7 +11,9 @@ use thiserror::Error;
 pub const PROTOCOL: u8 = 1;
 
 /// A version with its build: `0.1.0+42`. A higher one takes over from a lower one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(try_from = "String", into = "String")]
 pub struct Version {
     pub major: u16,
@@ -29,17 +31,10 @@ impl Version {
             Some(build) => build,
             None => "0",
         };
-        let mut version: Self = TEXT.parse().unwrap_or(Self::ZERO);
+        let mut version: Self = TEXT.parse().unwrap_or_default();
         version.build = BUILD.parse().unwrap_or(0);
         version
     }
-
-    const ZERO: Self = Self {
-        major: 0,
-        minor: 0,
-        patch: 0,
-        build: 0,
-    };
 
     /// Encodes the version as one number, for the head of an answer.
     pub fn to_bits(self) -> u64 {

@@ -240,13 +240,13 @@ fn fish_completes_hooks_and_sessions() {
     assert_eq!(sorted("becket name "), all);
     assert_eq!(offers("becket wait F"), ["Fix the login"]);
     assert_eq!(offers("becket disable --session D"), ["Docs: all"]);
-    // These options take an id only.
     assert_eq!(sorted("becket hooks recent --session "), all);
-    assert_eq!(offers("becket hooks recent --session F"), [""; 0]);
+    assert_eq!(offers("becket hooks recent --session F"), ["Fix the login"]);
     assert_eq!(
         offers("becket hooks recent --session=b2c3d"),
         ["--session=b2c3d4e5"]
     );
+    // This takes an id only.
     assert_eq!(offers("becket tmux jump a"), ["a1b2c3d4"]);
     assert_eq!(offers("becket name a1b2c3d4 a"), [""; 0]);
     // Without the words that are not meant to be typed.

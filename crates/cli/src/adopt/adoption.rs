@@ -19,9 +19,6 @@ use crate::settings::{
 };
 use crate::world::World;
 
-/// The size limit of a config file.
-pub const MAX_CONFIG: u64 = 1 << 20;
-
 /// The hooks that were moved out of one settings file, or would be in a dry run.
 #[derive(Debug)]
 pub struct Adoption {
@@ -67,17 +64,13 @@ pub fn adopt(
     // An error in any file is found before the first file is written.
     let mut adoptions = Vec::new();
     for plan in &plans {
-        let prepared = prepare(world, plan, &registration)?;
-        prepared.check_writable()?;
-        adoptions.push(prepared.into_adoption(plan));
+        adoptions.push(prepare(world, plan, &registration)?.into_adoption(plan));
     }
     if !dry_run {
         adoptions.clear();
         for plan in &plans {
             let adoption = settings::retry(&plan.file, || {
-                let prepared = prepare(world, plan, &registration)?;
-                prepared.check_writable()?;
-                prepared.commit(world, plan)
+                prepare(world, plan, &registration)?.commit(world, plan)
             });
             adoptions.push(adoption.with_context(|| {
                 if adoptions.iter().any(Adoption::changed) {
@@ -95,10 +88,9 @@ pub fn adopt(
 /// Returns the events that Claude Code does not wait for and on which one of these hooks answers.
 fn answered_late_events(hooks: &[&HookCandidate]) -> Vec<String> {
     let answering = hooks.iter().filter(|hook| !hook.is_async);
-    let events = answering.flat_map(|hook| hook.on.iter().cloned());
+    let mut events: Vec<String> = answering.flat_map(|hook| hook.on.clone()).collect();
+    events.retain(|event| EventName::from(&**event).comes_late());
     events
-        .filter(|event| EventName::from(&**event).comes_late())
-        .collect()
 }
 
 pub(super) fn plans<'a>(
@@ -151,8 +143,12 @@ pub(super) fn prepare(
     let (after, entries) = settings_after(plan, &before, registration)?;
     let moves = !plan.hooks.is_empty();
     let config = moves.then(|| prepare_config(world, plan)).transpose()?;
+    let change = FileChange::new(&snapshot, Some(before), Some(after));
+    if change.changed() {
+        settings::check_writable(&snapshot)?;
+    }
     Ok(PreparedAdoption {
-        change: FileChange::new(&snapshot, Some(before), Some(after)),
+        change,
         snapshot,
         entries,
         config,
@@ -186,20 +182,17 @@ fn settings_after(
 }
 
 fn changed_meanwhile(file: &Path, name: &str) -> anyhow::Error {
-    let what = format!(
-        "{} changed meanwhile: {name} is a different hook now",
-        file.display()
-    );
+    let file = file.display();
+    let what = format!("{file} changed meanwhile: {name} is a different hook now");
     let hint = "look again with `becket hooks adopt`";
     Failure::new(Code::Failed, what).hint(hint).into()
 }
 
 fn prepare_config(world: &World, plan: &AdoptionPlan<'_>) -> Result<PreparedConfig> {
     let asked = config_of(world, plan.scope);
-    let snapshot = Snapshot::read(&asked, MAX_CONFIG)
-        .with_context(|| format!("could not read {}", asked.display()))?;
-    let bytes = snapshot.bytes().unwrap_or_default();
-    let text = str::from_utf8(bytes).map_err(|_| broken_config(&asked, "not UTF-8"))?;
+    let snapshot = settings::snapshot(&asked)?;
+    let before = settings::text_of(&snapshot)?;
+    let text = before.as_deref().unwrap_or_default();
     let from = match plan.scope {
         SettingsScope::Project => ".claude/settings.json".to_owned(),
         SettingsScope::Local => ".claude/settings.local.json".to_owned(),
@@ -207,36 +200,26 @@ fn prepare_config(world: &World, plan: &AdoptionPlan<'_>) -> Result<PreparedConf
     };
     let newline = newline(text);
     let new = plan.hooks.iter().filter(|hook| !hook.is_written);
-    let tables: Vec<HookTable> = new
-        .map(|hook| HookTable::of(hook, &from, newline))
-        .collect();
-    let after = append(text, &tables).map_err(|error| broken_config(&asked, &error))?;
-    let before = snapshot.bytes().is_some().then(|| text.to_owned());
+    let tables = new.map(|hook| HookTable::of(hook, &from, newline));
+    let tables: Vec<HookTable> = tables.collect();
+    let after = append(text, &tables).map_err(|error| {
+        let what = format!("{}:{error}; nothing was changed", asked.display());
+        let hint = "`becket config check` says more; fix it first";
+        Failure::new(Code::Failed, what).hint(hint)
+    })?;
+    let change = FileChange::new(&snapshot, before, Some(after));
+    if change.changed() {
+        settings::check_writable(&snapshot)?;
+    }
     Ok(PreparedConfig {
-        change: FileChange::new(&snapshot, before, Some(after)),
+        change,
         snapshot,
         asked,
         tables,
     })
 }
 
-fn broken_config(file: &Path, error: &str) -> anyhow::Error {
-    let what = format!("{}:{error}; nothing was changed", file.display());
-    let hint = "`becket config check` says more; fix it first";
-    Failure::new(Code::Failed, what).hint(hint).into()
-}
-
 impl PreparedAdoption {
-    fn check_writable(&self) -> Result<()> {
-        if self.change.changed() {
-            settings::check_writable(&self.snapshot)?;
-        }
-        match &self.config {
-            Some(config) if config.change.changed() => settings::check_writable(&config.snapshot),
-            _ => Ok(()),
-        }
-    }
-
     fn into_adoption(self, plan: &AdoptionPlan<'_>) -> Adoption {
         let written = plan.hooks.iter().filter(|hook| hook.is_written);
         Adoption {
@@ -307,7 +290,7 @@ impl PreparedAdoption {
 /// Restores the config as it was, unless another program has written it since. Returns true if it is
 /// as it was.
 fn restore(config: &ConfigRecord) -> bool {
-    let Ok(now) = Snapshot::read(&config.file, MAX_CONFIG) else {
+    let Ok(now) = settings::snapshot(&config.file) else {
         return false;
     };
     if now.bytes() != Some(config.written.as_bytes()) {

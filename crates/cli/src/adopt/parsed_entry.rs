@@ -152,20 +152,18 @@ fn expression(tools: &str) -> String {
 fn program(fields: &Map<String, Value>, command: &str) -> Result<Program, String> {
     let shell = text(fields, "shell")?;
     let Some(args) = fields.get("args") else {
+        let words = ["bash", "-c", command].map(str::to_owned);
         return match shell {
             None => Ok(Program::Shell(command.to_owned())),
-            Some("bash") => Ok(Program::List(
-                ["bash", "-c", command].map(str::to_owned).into(),
-            )),
+            Some("bash") => Ok(Program::List(words.into())),
             Some(shell) => Err(format!("becket does not run the shell `{shell}`")),
         };
     };
-    let mut words = vec![command.to_owned()];
-    for arg in args.as_array().unwrap_or(&vec![Value::Null]) {
-        let arg = arg.as_str().ok_or("its `args` are not a list of strings")?;
-        words.push(arg.to_owned());
-    }
-    let program = Program::List(words);
+    let args = args.as_array().map(|args| args.iter().map(Value::as_str));
+    let args: Option<Vec<&str>> = args.and_then(Iterator::collect);
+    let args = args.ok_or("its `args` are not a list of strings")?;
+    let words = std::iter::once(command).chain(args).map(str::to_owned);
+    let program = Program::List(words.collect());
     match program.unexpanded() {
         Some(word) => Err(format!("`{word}` in its `args` is not expanded")),
         None => Ok(program),

@@ -70,11 +70,8 @@ impl AdoptionRecord {
 pub fn records_of(place: &Place, file: &Path) -> Vec<(PathBuf, AdoptionRecord)> {
     let prefix = prefix(file);
     let mut records = Vec::new();
-    for entry in fs::read_dir(record_folder(place))
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
+    let entries = fs::read_dir(record_folder(place)).into_iter().flatten();
+    for entry in entries.flatten() {
         if entry.file_name().to_string_lossy().starts_with(&prefix)
             && let Ok(bytes) = fs::read(entry.path())
             && let Ok(record) = serde_json::from_slice::<AdoptionRecord>(&bytes)

@@ -4,10 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
-use becket_engine::replace::Snapshot;
+use anyhow::Result;
 
-use crate::adopt::adoption::MAX_CONFIG;
 use crate::adopt::config_table::{cut, names_hook};
 use crate::adopt::record::{AdoptionRecord, ConfigRecord, records_of};
 use crate::settings::{
@@ -119,10 +117,8 @@ fn give_back_config(
     };
     let file = &newest.file;
     retry(file, || {
-        let failed = || format!("could not read {}", file.display());
-        let snapshot = Snapshot::read(file, MAX_CONFIG).with_context(failed)?;
-        let text = snapshot.bytes().map(str::from_utf8).transpose();
-        let before = text.with_context(failed)?.map(str::to_owned);
+        let snapshot = settings::snapshot(file)?;
+        let before = settings::text_of(&snapshot)?;
         let (after, left) = config_before(before.clone(), configs);
         let mut change = FileChange::new(&snapshot, before, after);
         if change.changed() {

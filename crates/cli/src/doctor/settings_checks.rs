@@ -198,10 +198,10 @@ fn check_status_line(world: &World, file: &SettingsFile, inspection: &Inspection
             let what = format!("it was changed or is outdated in {path}");
             DoctorCheck::broken(STATUS_LINE, what, "becket up")
         }
-        _ if is_status_line_unwanted(world, &file.path) => DoctorCheck::good(
-            STATUS_LINE,
-            "not registered; `becket up --only-register --statusline` adds becket's",
-        ),
+        _ if is_status_line_unwanted(world, &file.path) => {
+            let what = "not registered; `becket up --only-register --statusline` adds becket's";
+            DoctorCheck::good(STATUS_LINE, what)
+        }
         StatusLineState::Missing | StatusLineState::Foreign => {
             let what =
                 format!("becket's is not registered in {path}, so context and cost come late");

@@ -1,6 +1,7 @@
 //! Explains the result of an event, for `becket why`: the event, the hooks that ran, those that did
 //! not, and the decision.
 
+use anstyle::Style;
 use becket_daemon::store::LoggedRun;
 use becket_wire::hook_run::RunOutcome;
 use becket_wire::rpc::{DecisionRow, EventRow, Source};
@@ -53,10 +54,8 @@ const SKIPPED: [Column; 2] = [
 
 pub fn explain(why: &Why, look: &Look) -> String {
     let event = &why.event;
-    let name = one_line(&hook_runs::event(
-        event.event.as_deref(),
-        event.tool.as_deref(),
-    ));
+    let name = hook_runs::event(event.event.as_deref(), event.tool.as_deref());
+    let name = one_line(&name);
     let mut out = format!("{BOLD}{name}{BOLD:#}  {}\n", said(why));
     let fields = fields(why, look);
     let width = fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
@@ -134,11 +133,7 @@ fn reason(event: &EventRow, width: usize, look: &Look) -> String {
     };
     let reason: String = reason.chars().take(REASON_CHARS).collect();
     let room = look.width.min(READABLE).saturating_sub(width + 4).max(20);
-    let names = std::iter::once("reason").chain(std::iter::repeat(""));
-    let lines = names.zip(wrap(&reason, room));
-    lines
-        .map(|(name, line)| format!("  {DIM}{name:width$}{DIM:#}  {line}\n"))
-        .collect()
+    hook_runs::labelled("reason", width, &wrap(&reason, room), Style::new())
 }
 
 fn fields(why: &Why, look: &Look) -> Vec<(&'static str, String)> {

@@ -10,6 +10,7 @@ use rusqlite::Connection;
 
 use crate::client::Client;
 use crate::log;
+use crate::session::source::id_of_title;
 use crate::world::World;
 
 /// A reader of hook runs. It writes nothing.
@@ -39,12 +40,13 @@ impl<'a> Runs<'a> {
         })
     }
 
-    /// Returns the session whose id begins with `prefix`.
-    pub fn session(&self, prefix: Option<&str>) -> Result<Option<String>> {
-        let Some(prefix) = prefix else {
+    /// Returns the session that has this title, or whose id begins with this text.
+    pub fn session(&self, meant: Option<&str>) -> Result<Option<String>> {
+        let Some(meant) = meant else {
             return Ok(None);
         };
-        log::complete(prefix, self.database.as_ref(), &self.waiting).map(Some)
+        let prefix = id_of_title(self.world, meant)?;
+        log::complete(&prefix, self.database.as_ref(), &self.waiting).map(Some)
     }
 
     /// Finds running and recorded runs: the running ones first, then the newest first.

@@ -22,8 +22,8 @@ use crate::ui::time::{self, clock};
 const LINES: usize = 40;
 /// The width of a line of words. Longer lines are hard to read.
 const READABLE: usize = 100;
-/// The column in which the value of a field begins.
-const VALUE: usize = 14;
+/// The width of the name of a field.
+const NAME: usize = 10;
 
 /// Formats one trial.
 pub fn one(tried: &TrialResult, sample: &Sample, standing: Option<&str>, look: &Look) -> String {
@@ -68,26 +68,20 @@ pub fn one(tried: &TrialResult, sample: &Sample, standing: Option<&str>, look: &
 fn field(name: &str, value: &str, style: Style, look: &Look) -> String {
     let room = match look.width {
         usize::MAX => usize::MAX,
-        width => width.min(READABLE).saturating_sub(VALUE).max(20),
+        width => width.min(READABLE).saturating_sub(NAME + 4).max(20),
     };
-    let names = std::iter::once(name).chain(std::iter::repeat(""));
-    let lines = names.zip(wrap(&one_line(value), room));
-    lines
-        .map(|(name, line)| format!("  {DIM}{name:10}{DIM:#}  {style}{line}{style:#}\n"))
-        .collect()
+    hook_runs::labelled(name, NAME, &wrap(&one_line(value), room), style)
 }
 
 fn origin(from: &SampleSource, look: &Look) -> String {
     match from {
         SampleSource::Log { id, at, masked } => {
-            let masked = match masked {
-                0 => String::new(),
-                many => format!(
-                    ", with {}",
-                    count(*many as usize, "secret masked", "secrets masked")
-                ),
-            };
-            format!("event {id}, {}{masked}", clock(*at, &look.now))
+            let at = clock(*at, &look.now);
+            if *masked == 0 {
+                return format!("event {id}, {at}");
+            }
+            let secrets = count(*masked as usize, "secret masked", "secrets masked");
+            format!("event {id}, {at}, with {secrets}")
         }
         SampleSource::File(path) => path.display().to_string(),
         SampleSource::BuiltIn => "a sample event of becket's".to_owned(),

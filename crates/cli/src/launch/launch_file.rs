@@ -102,9 +102,8 @@ pub fn rfc3339(ms: i64) -> String {
 
 /// Returns the rows of launches that have trouble and no session.
 pub fn without_session(place: &Place) -> Vec<SessionRow> {
-    let all = living(place);
-    all.filter_map(|(launcher, file)| file.row(launcher))
-        .collect()
+    let rows = living(place).filter_map(|(launcher, file)| file.row(launcher));
+    rows.collect()
 }
 
 /// Finds the session of a launch, or the launch without one, by the pid of the launcher or of Claude
@@ -143,11 +142,10 @@ fn living(place: &Place) -> impl Iterator<Item = (u32, LaunchFile)> {
 
 /// Returns the pids in the names of launch files.
 fn launchers(place: &Place) -> Vec<u32> {
-    let entries = fs::read_dir(place.launches())
-        .into_iter()
+    let entries = fs::read_dir(place.launches()).into_iter().flatten();
+    let names = entries
         .flatten()
-        .flatten();
-    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        .filter_map(|entry| entry.file_name().into_string().ok());
     let pids = names.filter_map(|name| name.strip_suffix(".json")?.parse().ok());
     pids.collect()
 }

@@ -60,11 +60,8 @@ pub fn open(world: &World, cwd: &Path, words: &[OsString], options: &[OsString])
     let new_window: &[&str] = &["new-window"];
     let new_session: &[&str] = &["new-session", "-d", "-s", "becket"];
     // Another launch may start the server at the same time, so that the session exists.
-    let ways = if runs {
-        vec![new_window]
-    } else {
-        vec![new_session, new_window]
-    };
+    let ways = [new_session, new_window];
+    let ways = if runs { &ways[1..] } else { &ways };
     let name = cwd.file_name().unwrap_or_default();
     let format = "#{session_name}:#{window_index} #{pane_pid}";
     let mut why = String::new();
@@ -95,16 +92,14 @@ fn write_command_file(world: &World, words: Vec<OsString>) -> Result<PathBuf> {
         let text = word.into_string();
         text.map_err(|word| anyhow!("{} is not UTF-8", word.display()))
     });
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let order = WindowCommand {
         words: words.collect::<Result<_>>()?,
-        environment: std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .collect(),
+        environment: variables.collect(),
     };
     // Made with the mode 0600.
-    let file = tempfile::Builder::new()
-        .prefix("order-")
-        .tempfile_in(world.place.run())?;
+    let file = tempfile::NamedTempFile::with_prefix_in("order-", world.place.run())?;
     serde_json::to_writer(&file, &order)?;
     Ok(file.keep()?.1)
 }
@@ -114,9 +109,8 @@ pub fn exec_command_file(order: &Path) -> Result<ExitCode> {
     let text = fs::read(order).with_context(|| format!("could not read {}", order.display()))?;
     drop(fs::remove_file(order));
     let WindowCommand { words, environment } = serde_json::from_slice(&text)?;
-    let own = WINDOW_VARIABLES
-        .iter()
-        .filter_map(|name| Some((name, std::env::var_os(name)?)));
+    let own = WINDOW_VARIABLES.into_iter();
+    let own = own.filter_map(|name| Some((name, std::env::var_os(name)?)));
     let mut becket = Command::new(std::env::current_exe()?);
     becket.args(words).env_clear().envs(environment);
     let why = becket.envs(own).exec();
@@ -171,7 +165,6 @@ pub fn wait_session(
     }
     let (span, target) = (lasted(timeout.as_millis() as i64), &window.target);
     let what = format!("no session within {span} from tmux window {target}");
-    Err(Failure::new(Code::TimedOut, what)
-        .hint("becket doctor")
-        .into())
+    let failure = Failure::new(Code::TimedOut, what);
+    Err(failure.hint("becket doctor").into())
 }

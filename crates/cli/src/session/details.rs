@@ -9,7 +9,7 @@ use becket_wire::session::{Display, MAIN, SessionRow};
 use serde::Serialize;
 
 use crate::event_line;
-use crate::session::agent_tree::branches;
+use crate::session::branches;
 use crate::session::history::{RecordedDecision, Timeline, TouchedFile, Turn};
 use crate::session::table::{context_style, glyph, state_style};
 use crate::session::words;

@@ -10,10 +10,11 @@ use crate::client::{self, Client};
 use crate::failure::{Code, Failure};
 use crate::world::World;
 
+/// The daemon, or the database if there is none.
 #[derive(Debug)]
-pub enum SessionSource<'a> {
-    Daemon(Client, &'a World),
-    Database(&'a World),
+pub struct SessionSource<'a> {
+    world: &'a World,
+    daemon: Option<Client>,
 }
 
 impl<'a> SessionSource<'a> {
@@ -21,41 +22,38 @@ impl<'a> SessionSource<'a> {
     /// not wanted.
     pub fn open(world: &'a World) -> Self {
         if world.no_daemon {
-            return Self::Database(world);
+            return Self::open_quietly(world);
         }
-        match Client::connect_or_start(world) {
-            Ok(client) => Self::Daemon(client, world),
-            Err(error) => {
-                anstream::eprintln!("warning: {error:#}; reading the database without it");
-                Self::Database(world)
-            }
+        let daemon = Client::connect_or_start(world).inspect_err(|error| {
+            anstream::eprintln!("warning: {error:#}; reading the database without it");
+        });
+        Self {
+            world,
+            daemon: daemon.ok(),
         }
     }
 
     /// Opens a running daemon, else the database. Starts and prints nothing.
     pub fn open_quietly(world: &'a World) -> Self {
-        let running = (!world.no_daemon).then(|| Client::connect(world).ok().flatten());
-        match running.flatten() {
-            Some(client) => Self::Daemon(client, world),
-            None => Self::Database(world),
-        }
+        let daemon = if world.no_daemon {
+            None
+        } else {
+            Client::connect(world).ok().flatten()
+        };
+        Self { world, daemon }
     }
 
     pub fn sessions(&mut self, query: &SessionQuery) -> Result<Vec<SessionRow>> {
-        match self {
-            Self::Daemon(client, world) => {
-                again(client, world, |client| client.sessions(query.clone()))
-            }
-            Self::Database(world) => sessions_without_daemon(world, query),
+        match &mut self.daemon {
+            Some(client) => again(client, self.world, |client| client.sessions(query.clone())),
+            None => sessions_without_daemon(self.world, query),
         }
     }
 
     pub fn events(&mut self, query: EventQuery) -> Result<Vec<EventRow>> {
-        match self {
-            Self::Daemon(client, world) => {
-                again(client, world, |client| client.events(query.clone()))
-            }
-            Self::Database(world) => crate::log::read(world, query),
+        match &mut self.daemon {
+            Some(client) => again(client, self.world, |client| client.events(query.clone())),
+            None => crate::log::read(self.world, query),
         }
     }
 
@@ -109,6 +107,21 @@ pub fn find_session(
         let failure = Failure::new(Code::Missing, what);
         failure.hint("becket sessions --all shows the ids").into()
     })
+}
+
+/// Returns the id of the session with this title. Other text may begin an id, and is returned as it is.
+pub fn id_of_title(world: &World, text: &str) -> Result<String> {
+    let everything = SessionQuery {
+        all: true,
+        ..SessionQuery::default()
+    };
+    // Only an id is all of hexadecimal digits.
+    let is_title = !text.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+    let mut found = None;
+    if is_title {
+        found = titled(sessions_without_daemon(world, &everything)?, text)?;
+    }
+    Ok(found.map_or_else(|| text.to_owned(), |row| row.session_id))
 }
 
 /// Finds the session with this title. A live session wins over ended ones.

@@ -62,14 +62,14 @@ fn serialize_count<S: Serializer>(
 /// The sums of all groups, and their total.
 #[derive(Debug)]
 pub struct Stats {
-    by: Option<GroupBy>,
+    by: GroupBy,
     sums: Vec<(GroupKey, UsageSum)>,
     total: UsageSum,
 }
 
 /// Adds up events and figures.
 struct StatsBuilder<'h> {
-    by: Option<GroupBy>,
+    by: GroupBy,
     zone: &'h TimeZone,
     sessions: HashMap<String, SessionState>,
     sums: BTreeMap<GroupKey, UsageSum>,
@@ -92,7 +92,7 @@ struct Wait {
 /// Adds up the use since a time, in the sessions that `wanted` selects.
 pub fn add_up(
     history: &History,
-    by: Option<GroupBy>,
+    by: GroupBy,
     since: i64,
     zone: &TimeZone,
     wanted: &dyn Fn(Option<&SessionFacts>) -> bool,
@@ -164,27 +164,25 @@ impl StatsBuilder<'_> {
         });
     }
 
-    fn add(&mut self, key: Option<GroupKey>, add: impl Fn(&mut UsageSum)) {
+    fn add(&mut self, key: GroupKey, add: impl Fn(&mut UsageSum)) {
         add(&mut self.total);
-        if let Some(key) = key {
-            add(self.sums.entry(key).or_default());
-        }
+        add(self.sums.entry(key).or_default());
     }
 
-    fn key(&self, facts: Option<&SessionFacts>, model: Option<&str>, at: i64) -> Option<GroupKey> {
-        Some(match self.by? {
+    fn key(&self, facts: Option<&SessionFacts>, model: Option<&str>, at: i64) -> GroupKey {
+        match self.by {
             GroupBy::Day => {
                 let moment = jiff::Timestamp::from_millisecond(at).unwrap_or_default();
                 GroupKey::Day(moment.to_zoned(self.zone.clone()).date())
             }
             GroupBy::Project => GroupKey::Project(facts.and_then(|facts| facts.project.clone())),
             GroupBy::Model => GroupKey::Model(model.map(str::to_owned)),
-        })
+        }
     }
 
     fn finish(self) -> Stats {
         let mut sums: Vec<(GroupKey, UsageSum)> = self.sums.into_iter().collect();
-        if self.by != Some(GroupBy::Day) {
+        if self.by != GroupBy::Day {
             sums.sort_by(|(_, a), (_, b)| {
                 let (a_cost, b_cost) = (a.cost_usd.unwrap_or(0.0), b.cost_usd.unwrap_or(0.0));
                 b_cost.total_cmp(&a_cost).then(b.turns.cmp(&a.turns))
@@ -291,14 +289,13 @@ impl Stats {
         self.total == UsageSum::default()
     }
 
-    /// Formats a row for each group and one for the total, or only the total without groups.
+    /// Formats a row for each group, and one for the total of several groups.
     pub fn table(&self, look: &Look) -> String {
         let mut columns = COLUMNS;
         columns[0] = match self.by {
-            None => Column::left("", 0),
-            Some(GroupBy::Day) => Column::left("DAY", 0),
-            Some(GroupBy::Project) => Column::left("PROJECT", 0).cut_to(16),
-            Some(GroupBy::Model) => Column::left("MODEL", 0).cut_to(16),
+            GroupBy::Day => Column::left("DAY", 0),
+            GroupBy::Project => Column::left("PROJECT", 0).cut_to(16),
+            GroupBy::Model => Column::left("MODEL", 0).cut_to(16),
         };
         let short = words::projects(self.sums.iter().filter_map(|(key, _)| match key {
             GroupKey::Project(project) => project.as_deref(),
@@ -314,22 +311,15 @@ impl Stats {
             cells(name, sum)
         });
         let mut rows: Vec<_> = rows.collect();
-        match rows.len() {
-            0 => rows.push(cells(Cell::default(), &self.total)),
-            1 => {}
-            _ => rows.push(cells(Cell::new("all", DIM), &self.total)),
+        if rows.len() > 1 {
+            rows.push(cells(Cell::new("all", DIM), &self.total));
         }
         grid(columns, &rows, look)
     }
 
     /// Returns the rows as JSON, without the total.
     pub fn json(&self) -> Vec<JsonUsageSum<'_>> {
-        if self.by.is_none() {
-            return vec![JsonUsageSum::of(None, &self.total)];
-        }
-        let all = self.sums.iter();
-        all.map(|(key, sum)| JsonUsageSum::of(Some(key), sum))
-            .collect()
+        self.sums.iter().map(JsonUsageSum::from).collect()
     }
 }
 
@@ -343,14 +333,13 @@ pub struct JsonUsageSum<'a> {
     sum: &'a UsageSum,
 }
 
-impl<'a> JsonUsageSum<'a> {
-    fn of(key: Option<&'a GroupKey>, sum: &'a UsageSum) -> Self {
+impl<'a> From<&'a (GroupKey, UsageSum)> for JsonUsageSum<'a> {
+    fn from((key, sum): &'a (GroupKey, UsageSum)) -> Self {
         let (mut day, mut project, mut model) = (None, None, None);
         match key {
-            Some(GroupKey::Day(date)) => day = Some(date.to_string()),
-            Some(GroupKey::Project(path)) => project = path.as_deref(),
-            Some(GroupKey::Model(name)) => model = name.as_deref(),
-            None => {}
+            GroupKey::Day(date) => day = Some(date.to_string()),
+            GroupKey::Project(path) => project = path.as_deref(),
+            GroupKey::Model(name) => model = name.as_deref(),
         }
         Self {
             day,

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use anstyle::Style;
 use becket_wire::session::{Display, SessionRow};
 
-use crate::session::agent_tree::{Branch, branches};
 use crate::session::words;
+use crate::session::{Branch, branches};
 use crate::ui::style::{BAD, BOLD, DIM, Glyphs, Look, WARN, style};
 use crate::ui::table::{Cell, Column, grid, lowest_rank_left_out};
 use crate::ui::text;

@@ -503,7 +503,7 @@ fn the_page_names_every_field_and_no_other() {
         files: vec![TouchedFile::default()],
     };
     let (_folder, history) = stats::tests::database();
-    let stats = stats::add_up(&history, None, 0, &TimeZone::UTC, &|_| true).unwrap();
+    let stats = stats::add_up(&history, stats::GroupBy::Day, 0, &TimeZone::UTC, &|_| true).unwrap();
     let row = SessionRow {
         effort: Some(EffortBrief::default()),
         ..subagent_asks()

@@ -94,11 +94,8 @@ fn add_event(
     let entries = document.becket_entries();
     let mut present = entries.iter().filter(|entry| entry.is_in_force);
     let Some(present) = present.find(|entry| entry.event == registered.event) else {
-        return append_group(
-            &document,
-            registered.event,
-            format!(r#"{{"hooks": [{wanted}]}}"#),
-        );
+        let group = format!(r#"{{"hooks": [{wanted}]}}"#);
+        return append_group(&document, registered.event, group);
     };
     let mut right = registration.entries(registered, strict).into_iter();
     if right.any(|entry| is_equal(present, &entry)) {

@@ -68,9 +68,8 @@ pub fn inspect(text: &str, registration: &Registration) -> Result<Inspection, Se
     let mut entries = document.becket_entries();
     entries.retain(|entry| entry.is_in_force);
     let strict = is_strict(&document, registration.strict);
-    let events = registration
-        .events()
-        .map(|registered| inspect_event(registered, &entries, registration, strict));
+    let events = registration.events();
+    let events = events.map(|event| inspect_event(event, &entries, registration, strict));
     Ok(Inspection {
         entries: events.collect(),
         disable_all_hooks: root.is_some_and(|root| flag(root, "disableAllHooks")),

@@ -97,9 +97,8 @@ fn registered(
 /// Keeps the environment of this call for the daemon, which searches programs in its PATH and not in
 /// that of the shim that starts the daemon.
 fn keep_environment(place: &Place) -> io::Result<()> {
-    let kept = FOR_DAEMON
-        .iter()
-        .filter_map(|name| Some(((*name).into(), std::env::var_os(name)?)));
+    let kept = FOR_DAEMON.into_iter();
+    let kept = kept.filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
     let block = environment_block(kept);
     let file = place.environment();
     if Snapshot::read(&file, MAX_ENVIRONMENT)?.bytes() == Some(&*block) {
@@ -173,10 +172,8 @@ pub fn registration_for(
 
 fn utf8(path: &Path) -> Result<String> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
-        let what = format!(
-            "{} is not UTF-8, which settings.json must be",
-            path.display()
-        );
+        let path = path.display();
+        let what = format!("{path} is not UTF-8, which settings.json must be");
         let hint = "install becket in a folder with a UTF-8 name, and keep its home in one";
         Failure::new(Code::Failed, what).hint(hint).into()
     })

@@ -48,9 +48,8 @@ fn has_flag(command: &str, flag: &str) -> bool {
 /// Returns the refresh interval of becket's status line in a settings file.
 pub fn refresh_of(text: &str) -> Option<u64> {
     let document = Document::parse(split_mark(text).1).ok()?;
-    let value = &property(&document)
-        .filter(|property| is_becket_line(&property.value))?
-        .value;
+    let value = &property(&document)?.value;
+    becket_command(value)?;
     plain(value)[REFRESH].as_u64()
 }
 

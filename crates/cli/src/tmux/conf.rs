@@ -35,17 +35,15 @@ pub fn lines(becket: &Path, home: &Path) -> String {
     let next = format!(
         "{becket} tmux next >/dev/null 2>&1 || tmux display-message 'becket: no session waits for you'"
     );
-    [
-        format!("{BEGIN}\n"),
-        "set-option -g focus-events on\n".to_owned(),
-        format!(
-            "if-shell -F '#{{m:*@becket*,#{{status-right}}}}' '' \"set-option -ga status-right '{IN_STATUS}'\"\n"
-        ),
-        format!("bind-key {KEY} run-shell -b \"{next}\"\n"),
-        hooks.concat(),
-        format!("{END}\n"),
-    ]
-    .concat()
+    let hooks = hooks.concat();
+    format!(
+        "{BEGIN}
+set-option -g focus-events on
+if-shell -F '#{{m:*@becket*,#{{status-right}}}}' '' \"set-option -ga status-right '{IN_STATUS}'\"
+bind-key {KEY} run-shell -b \"{next}\"
+{hooks}{END}
+"
+    )
 }
 
 /// Quotes a word for the shell, inside of double quotes of tmux.

@@ -1,9 +1,9 @@
 //! The inputs of the view: the daemon's stream of sessions, the events of the selected session, the
 //! terminal. Each has a thread, and all of them send to one channel.
 
-use std::io;
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{SendError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -65,73 +65,70 @@ pub enum Message {
     EffectDone(Result<String, String>),
 }
 
-/// The receiver of the messages was dropped, or wants no more of them.
-struct ViewClosed;
-
-fn send(to: &SyncSender<Message>, message: Message) -> Result<(), ViewClosed> {
-    to.send(message).map_err(|_| ViewClosed)
-}
-
 /// Sends the live sessions, from one daemon to the next, until the view closes.
-pub fn follow_sessions(world: &World, to: &SyncSender<Message>) {
+pub fn follow_sessions(world: &World, to: &SyncSender<Message>) -> Result<()> {
     let mut lost_at: Option<Instant> = None;
-    let mut connect: fn(&World) -> Result<Option<Client>> =
-        |world| Client::connect_or_start(world).map(Some);
+    let mut was_connected = false;
     loop {
-        let ended = connect(world).and_then(|client| {
-            connect = Client::connect_again;
-            let mut received = false;
-            let ended = client.map(|client| receive_sessions(client, to, &mut received));
-            if received {
-                lost_at = None;
-            }
+        let client = if was_connected {
+            Client::connect_again(world)
+        } else {
+            Client::connect_or_start(world).map(Some)
+        };
+        was_connected |= client.is_ok();
+        let ended = client.and_then(|client| {
+            let ended = client.map(|client| receive_sessions(client, to, &mut lost_at));
             ended.transpose()
         });
         let since = *lost_at.get_or_insert_with(Instant::now);
         let (error, pause) = match ended {
-            Ok(Some(ViewClosed)) => return,
             Ok(None) => (Some(STOPPED.to_owned()), REPLACEMENT_TIME),
+            Err(error) if is_view_closed(&error) => return Err(error),
             Err(_) if since.elapsed() < REPLACEMENT_TIME => (None, RETRY_PAUSE),
             Err(why) => (
                 Some(format!("{why:#}; try becket doctor")),
                 LONG_RETRY_PAUSE,
             ),
         };
-        // Without permission to start a daemon there is nothing to wait for.
-        let is_final = world.no_daemon && error.is_some();
-        if error.is_some_and(|why| send(to, Message::Disconnected(why)).is_err()) || is_final {
-            return;
+        if let Some(why) = error {
+            to.send(Message::Disconnected(why))?;
+            // Without permission to start a daemon there is nothing to wait for.
+            if world.no_daemon {
+                return Ok(());
+            }
         }
         std::thread::park_timeout(pause);
     }
 }
 
+/// Returns true if the receiver of the messages was dropped.
+fn is_view_closed(error: &anyhow::Error) -> bool {
+    error.is::<SendError<Message>>()
+}
+
 /// Sends the sessions that were killed before the view was opened.
-pub fn load_killed_sessions(world: &World, to: &SyncSender<Message>) {
+pub fn load_killed_sessions(world: &World, to: &SyncSender<Message>) -> Result<()> {
     let query = SessionQuery {
         all: true,
         limit: Some(ENDED_SESSIONS),
         ..SessionQuery::default()
     };
-    let rows = Client::connect_or_start(world).and_then(|mut client| client.sessions(query));
-    for row in rows.unwrap_or_default() {
-        if row.ended_at.is_some() && send(to, Message::SessionChanged(Box::new(row))).is_err() {
-            return;
-        }
+    let mut rows = Client::connect_or_start(world)?.sessions(query)?;
+    rows.retain(|row| row.ended_at.is_some());
+    for row in rows {
+        to.send(Message::SessionChanged(Box::new(row)))?;
     }
+    Ok(())
 }
 
-/// Sends the sessions of one daemon until its connection closes, which is an error. Sets `received`
+/// Sends the sessions of one daemon until its connection closes, which is an error. Clears `lost_at`
 /// once the daemon has sent sessions.
 fn receive_sessions(
     mut client: Client,
     to: &SyncSender<Message>,
-    received: &mut bool,
-) -> Result<ViewClosed> {
-    let troubles = client.status()?.troubles;
-    if send(to, Message::Troubles(troubles)).is_err() {
-        return Ok(ViewClosed);
-    }
+    lost_at: &mut Option<Instant>,
+) -> Result<Infallible> {
+    to.send(Message::Troubles(client.status()?.troubles))?;
     client.ask(Ask::Watch)?;
     loop {
         let message = match client.next_in_stream()? {
@@ -141,10 +138,8 @@ fn receive_sessions(
             Response::Reply(AskReply::Done) | Response::Yielding => bail!("the daemon went away"),
             _ => return Err(client::unexpected_reply()),
         };
-        *received = true;
-        if send(to, message).is_err() {
-            return Ok(ViewClosed);
-        }
+        *lost_at = None;
+        to.send(message)?;
     }
 }
 
@@ -215,9 +210,10 @@ fn follow_events(
     session: &str,
 ) {
     loop {
-        let ended = follow_events_of_one_daemon(world, to, connection, session);
-        if matches!(ended, Ok(Some(ViewClosed))) {
-            return;
+        match follow_events_of_one_daemon(world, to, connection, session) {
+            Ok(()) => return,
+            Err(error) if is_view_closed(&error) => return,
+            Err(_) => {}
         }
         if matches!(
             *connection.lock().unwrap_or_else(PoisonError::into_inner),
@@ -234,27 +230,25 @@ fn follow_events_of_one_daemon(
     to: &SyncSender<Message>,
     connection: &Mutex<FollowerConnection>,
     session: &str,
-) -> Result<Option<ViewClosed>> {
-    let Some(client) = Client::connect_again(world)? else {
-        return Ok(None);
-    };
+) -> Result<()> {
+    let client = Client::connect_again(world)?.ok_or_else(client::gone)?;
     let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
     if matches!(*connection, FollowerConnection::Unwanted) {
-        return Ok(Some(ViewClosed));
+        return Ok(());
     }
     *connection = FollowerConnection::Open(client.hang_up()?);
     drop(connection);
     receive_events(world, client, to, session)
 }
 
-/// Sends events until the connection closes. Each daemon sends the past events again; the view skips
-/// the events that it has.
+/// Sends events until the connection closes, which is an error. Each daemon sends the past events
+/// again; the view skips the events that it has.
 fn receive_events(
     world: &World,
     mut client: Client,
     to: &SyncSender<Message>,
     session: &str,
-) -> Result<Option<ViewClosed>> {
+) -> Result<()> {
     client.ask(Ask::Events(EventQuery {
         session: Some(session.to_owned()),
         limit: Some(PAST_EVENTS),
@@ -268,18 +262,15 @@ fn receive_events(
                 if let Some(code) = allow_once(world, &row) {
                     line.about += &format!("  (once: becket allow {code})");
                 }
-                let message = Message::Event {
+                to.send(Message::Event {
                     session: session.to_owned(),
                     line,
-                };
-                if send(to, message).is_err() {
-                    return Ok(Some(ViewClosed));
-                }
+                })?;
             }
             Response::Reply(AskReply::Done) => {}
             // A session without events. One without hooks will never have any.
-            Response::Reply(AskReply::NoSuchSession(_)) => return Ok(Some(ViewClosed)),
-            _ => return Ok(None),
+            Response::Reply(AskReply::NoSuchSession(_)) => return Ok(()),
+            _ => return Err(client::unexpected_reply()),
         }
     }
 }
@@ -296,7 +287,7 @@ fn allow_once(world: &World, row: &EventRow) -> Option<String> {
 
 /// Sends launches without a session until the view closes. The daemon does not know them, so they
 /// are read at intervals.
-pub fn poll_launches(place: &Place, to: &SyncSender<Message>) {
+pub fn poll_launches(place: &Place, to: &SyncSender<Message>) -> Result<()> {
     let mut shown: Vec<SessionRow> = Vec::new();
     loop {
         let found = launch_file::without_session(place);
@@ -306,9 +297,7 @@ pub fn poll_launches(place: &Place, to: &SyncSender<Message>) {
             ..row
         });
         for row in gone.chain(found.iter().cloned()) {
-            if send(to, Message::SessionChanged(Box::new(row))).is_err() {
-                return;
-            }
+            to.send(Message::SessionChanged(Box::new(row)))?;
         }
         shown = found;
         std::thread::park_timeout(LAUNCH_INTERVAL);
@@ -317,7 +306,7 @@ pub fn poll_launches(place: &Place, to: &SyncSender<Message>) {
 
 /// Sends warnings about tool calls that no guard saw and denied calls that ran, until the view
 /// closes.
-pub fn poll_coverage(world: &World, to: &SyncSender<Message>) {
+pub fn poll_coverage(world: &World, to: &SyncSender<Message>) -> Result<()> {
     let mut ran_denied = 0;
     let mut due = Instant::now();
     loop {
@@ -325,9 +314,7 @@ pub fn poll_coverage(world: &World, to: &SyncSender<Message>) {
         if ran != ran_denied || Instant::now() >= due {
             let unseen = last_day(world).ok().and_then(|(_, unseen)| unseen);
             let unseen = unseen.map(|what| format!("{what}; see becket guard coverage"));
-            if send(to, Message::CoverageWarning(unseen)).is_err() {
-                return;
-            }
+            to.send(Message::CoverageWarning(unseen))?;
             ran_denied = ran;
             due = Instant::now() + COVERAGE_INTERVAL;
         }
@@ -336,37 +323,31 @@ pub fn poll_coverage(world: &World, to: &SyncSender<Message>) {
 }
 
 /// Sends the reason why no session is listed while `is_empty` is true, until the view closes.
-pub fn poll_empty_reason(world: &World, is_empty: &AtomicBool, to: &SyncSender<Message>) {
+pub fn poll_empty_reason(
+    world: &World,
+    is_empty: &AtomicBool,
+    to: &SyncSender<Message>,
+) -> Result<()> {
     loop {
-        if is_empty.load(Ordering::Relaxed)
-            && send(to, Message::EmptyReason(why_no_sessions(world))).is_err()
-        {
-            return;
+        if is_empty.load(Ordering::Relaxed) {
+            to.send(Message::EmptyReason(why_no_sessions(world)))?;
         }
         std::thread::park_timeout(EMPTY_REASON_INTERVAL);
     }
 }
 
-/// Sends the input of the terminal until it or the view closes.
-pub fn read_input(to: &SyncSender<Message>) {
-    loop {
-        let message = next_input().unwrap_or(Message::Leave);
-        let last = matches!(message, Message::Leave);
-        if send(to, message).is_err() || last {
-            return;
+/// Sends the input of the terminal until it or the view closes. Input that was read at once belongs
+/// together, however busy the machine is.
+pub fn read_input(to: &SyncSender<Message>) -> Result<()> {
+    while let Ok(first) = event::read() {
+        let at = Instant::now();
+        let mut events = vec![first];
+        while events.len() < QUEUE && event::poll(Duration::ZERO).unwrap_or(false) {
+            events.extend(event::read());
         }
+        to.send(Message::Input(events, at))?;
     }
-}
-
-/// Waits for input and reads all that has arrived. Input that was read at once belongs together,
-/// however busy the machine is.
-fn next_input() -> io::Result<Message> {
-    let mut events = vec![event::read()?];
-    let at = Instant::now();
-    while events.len() < QUEUE && event::poll(Duration::ZERO)? {
-        events.push(event::read()?);
-    }
-    Ok(Message::Input(events, at))
+    Ok(to.send(Message::Leave)?)
 }
 
 #[cfg(test)]

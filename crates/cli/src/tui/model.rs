@@ -13,8 +13,7 @@ use becket_wire::rpc::EventRow;
 use becket_wire::session::{Display, SessionRow};
 
 use crate::event_line;
-use crate::session::agent_tree::{AgentNode, agent_tree};
-use crate::session::{urgency, words};
+use crate::session::{AgentNode, agent_tree, urgency, words};
 use crate::tui::input::TextField;
 use crate::tui::theme::Tone;
 use crate::ui::text::short_id;

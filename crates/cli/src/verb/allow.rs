@@ -37,7 +37,7 @@ impl AllowArgs {
                 .into());
         };
         println!(
-            "The next such {} call of session {} passes the guard {}, once, in the next {} minutes.",
+            "Tell Claude to try again: the next such {} call of session {} passes {} once, within {} minutes.",
             one_line(&denied.tool),
             one_line(&denied.session_id),
             denied.rule,

@@ -374,22 +374,13 @@ fn file_json(file: &config::FileReport) -> Json {
         "level": file.source.level.name(),
         "file": file.source.file,
         "exists": file.status != FileStatus::Absent,
-        "standing": match file.status {
-            FileStatus::Absent => "absent",
-            FileStatus::InForce => "in-force",
-            FileStatus::NotTrusted => "not-trusted",
-            FileStatus::LastGood => "last-good",
-            FileStatus::Broken => "broken",
-        },
+        "standing": file.status,
     })
 }
 
 fn problem_json(problem: &Problem) -> Json {
     json!({
-        "severity": match problem.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-        },
+        "severity": problem.severity,
         "place": problem.place,
         "file": problem.file,
         "line": problem.at.as_ref().map(|at| at.line),

@@ -10,6 +10,7 @@ use becket_wire::rpc::{Ask, AskReply, EventQuery, EventRow, FollowCursor, Respon
 use crate::client::{Client, is_unreachable, refusal, require_daemon, unexpected_reply};
 use crate::event_line::{EventPrinter, LineFormat};
 use crate::log;
+use crate::session::source::id_of_title;
 use crate::world::World;
 
 /// The number of events that a person gets without --limit, the newest. Scripts get all.
@@ -21,7 +22,7 @@ pub struct EventsArgs {
     /// Keep printing new events as they come
     #[arg(long, short)]
     follow: bool,
-    /// Only this session (any unique beginning of its id)
+    /// Only this session (the first characters of its id, or its title)
     #[arg(long, value_name = "ID")]
     session: Option<String>,
     /// Only this event, like PreToolUse (BecketCanary: those of `becket doctor`)
@@ -30,7 +31,7 @@ pub struct EventsArgs {
     /// Only this tool, like Bash
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
-    /// Only those whose payload has this text, in capital or small letters
+    /// Only events that contain this text, in capital or small letters
     #[arg(long, value_name = "TEXT")]
     grep: Option<String>,
     /// Only since then: 10m, 2h or 3d ago, or a moment like 2026-11-15T08:00:00Z
@@ -39,7 +40,7 @@ pub struct EventsArgs {
     /// Only the newest N (default: 50; with --json all)
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<u32>,
-    /// Only this event (any unique beginning of its id)
+    /// Only this event (the first characters of its id)
     #[arg(long, value_name = "ID")]
     id: Option<String>,
     /// Also events that came twice, from two registrations
@@ -62,6 +63,8 @@ impl EventsArgs {
         } else {
             LineFormat::Person
         };
+        let session = self.session.as_deref();
+        let session = session.map(|meant| id_of_title(world, meant)).transpose()?;
         let id = self.id.map(|id| log::event_id(world, &id)).transpose()?;
         let limit = self
             .limit
@@ -69,7 +72,7 @@ impl EventsArgs {
         // The daemon limits all events, and not those with the text.
         let keeps_newest = self.grep.is_some() && !self.follow;
         let query = EventQuery {
-            session: self.session,
+            session,
             event: self.event,
             tool: self.tool,
             // `--limit 0` means only events from now on, also after the daemon was replaced.

@@ -47,7 +47,7 @@ struct GuardList {
     json: bool,
 }
 
-/// Show what a command would do and what the guards say to it; nothing is run
+/// Show what the guards answer to a command, without running it
 #[derive(Debug, clap::Args)]
 struct GuardTest {
     /// The Bash command

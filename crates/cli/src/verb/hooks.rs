@@ -41,7 +41,7 @@ pub struct HooksArgs {
     /// Also the built-in hooks that no config names
     #[arg(long, short)]
     all: bool,
-    /// The session: any unique beginning of its id, or its title (inside Claude Code: its own)
+    /// The session: the first characters of its id, or its title (inside Claude Code: its own)
     #[arg(long, value_name = "ID")]
     session: Option<String>,
     /// For slash commands: print their wording, and always exit with 0
@@ -79,7 +79,7 @@ struct HookNames {
 struct HooksOff {
     #[command(flatten)]
     names: HookNames,
-    /// Only in one session, as `becket disable` does: any unique beginning of its id, or its title
+    /// Only in one session, as `becket disable` does: the first characters of its id, or its title
     /// (default: the session that you are in, or the one of this project)
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "")]
     session: Option<String>,

@@ -18,7 +18,7 @@ const MAX_LENGTH: usize = 200;
 /// Give a session a title
 #[derive(Debug, clap::Args)]
 pub struct NameArgs {
-    /// The session: any unique beginning of its id, or its title (inside Claude Code it may be left out)
+    /// The session: the first characters of its id, or its title (inside Claude Code it may be left out)
     #[arg(value_name = "ID")]
     session: Option<String>,
     /// The title, at most 200 characters

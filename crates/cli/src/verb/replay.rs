@@ -26,7 +26,7 @@ use crate::world::{World, the_session};
 /// Play a recorded session again, or run its events through a hook
 #[derive(Debug, clap::Args)]
 pub struct ReplayArgs {
-    /// The session: any unique beginning of its id, or its title (inside Claude Code: its own)
+    /// The session: the first characters of its id, or its title (inside Claude Code: its own)
     #[arg(value_name = "ID")]
     session: Option<String>,
     /// Play N times as fast as it happened

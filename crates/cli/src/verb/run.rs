@@ -19,7 +19,7 @@ pub struct RunArgs {
     /// The first prompt
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     prompt: Option<String>,
-    /// Go on with this session (any unique beginning of its id, or its title); without ID choose one
+    /// Go on with this session (the first characters of its id, or its title); without ID choose one
     #[arg(long = "resume", id = "session", value_name = "ID", num_args = 0..=1, default_missing_value = "")]
     resume: Option<String>,
     /// Go on with the last session of this folder

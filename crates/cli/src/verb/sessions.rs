@@ -35,7 +35,7 @@ pub struct SessionsArgs {
     /// Of those that have ended only the newest N (default: 20; with --json all)
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<u32>,
-    /// Print ids and titles alone, a line each
+    /// Print only ids and titles, one per line
     #[arg(long, conflicts_with = "json")]
     names: bool,
     /// Print JSON

@@ -23,7 +23,7 @@ const TURNS: usize = 10;
 /// Show one session in full
 #[derive(Debug, clap::Args)]
 pub struct ShowArgs {
-    /// The session: any unique beginning of its id, or its title (inside Claude Code: its own); or
+    /// The session: the first characters of its id, or its title (inside Claude Code: its own); or
     /// the pid of a `becket run` or of its Claude Code
     #[arg(value_name = "ID")]
     session: Option<String>,

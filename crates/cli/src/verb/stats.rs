@@ -37,19 +37,13 @@ impl StatsArgs {
         let look = Look::of_stdout();
         let project = self.project.as_deref().map(|folder| project(world, folder));
         let since = self.since.unwrap_or(0);
-        let stats = add_up(
-            &history,
-            Some(self.by),
-            since,
-            look.now.time_zone(),
-            &|facts| {
-                let Some(project) = project.as_deref() else {
-                    return true;
-                };
-                let place = facts.and_then(|facts| facts.project.as_deref());
-                place.is_some_and(|place| Path::new(place).starts_with(project))
-            },
-        )?;
+        let stats = add_up(&history, self.by, since, look.now.time_zone(), &|facts| {
+            let Some(project) = project.as_deref() else {
+                return true;
+            };
+            let place = facts.and_then(|facts| facts.project.as_deref());
+            place.is_some_and(|place| Path::new(place).starts_with(project))
+        })?;
         if self.json {
             println!("{}", text::json(&stats.json())?);
         } else if stats.is_empty() {

@@ -28,7 +28,7 @@ enum Verb {
     Show(Show),
 }
 
-/// Make a task of a folder, or give the task of that folder another title
+/// Turn a folder into a task, or rename its task
 #[derive(Debug, clap::Args)]
 struct New {
     /// The folder; it is made if it is not there (default: this one)

@@ -27,7 +27,7 @@ pub struct TmuxArgs {
 enum TmuxVerb {
     Status(TmuxStatus),
     Paint(TmuxPaint),
-    /// Go to the pane of the session that has waited longest, then to those you looked at only
+    /// Go to the pane of the session that has waited longest
     Next,
     Jump(TmuxJump),
     Seen(TmuxSeen),

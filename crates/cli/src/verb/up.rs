@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use becket_engine::hooks::builtin::{BUILT_INS, BuiltIn, fitting};
 use becket_engine::hooks::name::{self, Match};
-use becket_engine::program;
 use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 
 use crate::doctor::settings_checks::send_canary;
@@ -255,7 +254,7 @@ fn check_version(version: Option<String>, strict: bool) -> Result<()> {
 fn print_fitting(world: &World) {
     let project = project_of(&world.cwd);
     let configured = &world.loader(Some(project)).current().hooks;
-    let fitting = fitting(project, &program::folders()).into_iter();
+    let fitting = fitting(project).into_iter();
     let mut names: Vec<&str> = fitting.map(|it| it.name).collect();
     names.retain(|name| !configured.iter().any(|hook| hook.name == *name));
     if names.is_empty() {

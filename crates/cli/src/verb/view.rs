@@ -11,6 +11,7 @@ use crate::client::Client;
 use crate::settings::is_registered_here;
 use crate::tui;
 use crate::ui::text;
+use crate::ui::time::lasted;
 use crate::unhooked_processes::why_no_sessions;
 use crate::world::World;
 
@@ -50,7 +51,7 @@ fn in_words(rows: &[SessionRow], now: i64) -> String {
         };
         let mut part = format!("{} {}", rows.len(), display.label());
         if display == Display::Attention {
-            part += &format!(" (longest {})", tui::lasted(now - since));
+            part += &format!(" (longest {})", lasted(now - since));
         }
         parts.push(part);
     }

@@ -20,7 +20,7 @@ use crate::world::{World, the_session};
 /// Wait until a session is done, needs you, or has ended
 #[derive(Debug, clap::Args)]
 pub struct WaitArgs {
-    /// The session: any unique beginning of its id, or its title (inside Claude Code: its own)
+    /// The session: the first characters of its id, or its title (inside Claude Code: its own)
     #[arg(value_name = "ID")]
     session: Option<String>,
     /// The state to wait for

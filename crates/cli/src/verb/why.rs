@@ -21,10 +21,10 @@ use crate::world::{World, denied_calls, own_session, project_of};
 /// Show why an event was decided as it was, by guards and hooks
 #[derive(Debug, clap::Args)]
 pub struct WhyArgs {
-    /// The event: any unique beginning of its id (default: the last one that a guard or a hook decided, or on which a hook failed; else one whose hook runs now)
+    /// The event: the first characters of its id (default: the last one that a guard or a hook decided, or on which a hook failed; else one whose hook runs now)
     #[arg(value_name = "EVENT_ID")]
     event: Option<String>,
-    /// The last one of this session (any unique beginning of its id; inside Claude Code: its own)
+    /// The last one of this session (the first characters of its id, or its title; inside Claude Code: its own)
     #[arg(long, value_name = "ID", conflicts_with = "event")]
     session: Option<String>,
     /// Print JSON

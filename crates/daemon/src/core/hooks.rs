@@ -59,7 +59,6 @@ pub(crate) struct HookRunner {
 #[derive(Debug)]
 struct OpenDecision {
     for_ms: u32,
-    until: Instant,
     clients: Arc<PendingClients>,
     /// The doubles that wait for this decision.
     doubles: Vec<WaitingShim>,
@@ -104,7 +103,6 @@ impl HookRunner {
         let clients = PendingClients::one(cancel, seq, self.messages.clone());
         let decision = OpenDecision {
             for_ms,
-            until: Instant::now() + within + SLOT_WAIT,
             clients: Arc::clone(&clients),
             doubles: Vec::new(),
         };
@@ -126,11 +124,6 @@ impl HookRunner {
     /// Closes a decision that will not be made. Its doubles go standalone.
     pub(super) fn give_up(&mut self, seq: i64) {
         self.open.remove(&seq);
-    }
-
-    pub(super) fn tick(&mut self) {
-        let now = Instant::now();
-        self.open.retain(|_, decision| decision.until > now);
     }
 
     /// Returns the decision about an earlier event; none if it was made at once, or long ago.
@@ -188,6 +181,7 @@ impl Core {
         };
         self.record_outcome(&open, EventOutcome::Pending);
         open.record.hooks_pending = true;
+        self.hooks.running.lock().insert(seq, cancel.clone());
         let record = open.record.clone();
         let hooks = Box::new(QueuedHooks {
             plan,
@@ -197,7 +191,13 @@ impl Core {
             setup: self.hooks.setup.clone(),
             place: self.place.clone(),
             slots: Arc::clone(&self.hooks.slots),
-            entry: RunningHooks::enter(&self.hooks.running, seq, cancel, self.messages.clone()),
+            entry: RunningEntry {
+                seq,
+                cancel,
+                messages: self.messages.clone(),
+                running: Arc::clone(&self.hooks.running),
+                answered: false,
+            },
         });
         self.group.push((
             record,
@@ -302,22 +302,6 @@ pub(super) fn hold_frame(for_ms: u32, need_env: bool) -> Result<Vec<u8>, RpcErro
 pub(crate) struct RunningHooks(Mutex<HashMap<i64, Cancel>>);
 
 impl RunningHooks {
-    fn enter(
-        running: &Arc<Self>,
-        seq: i64,
-        cancel: Cancel,
-        messages: mpsc::WeakSender<Message>,
-    ) -> RunningEntry {
-        running.lock().insert(seq, cancel.clone());
-        RunningEntry {
-            seq,
-            cancel,
-            messages,
-            running: Arc::clone(running),
-            answered: false,
-        }
-    }
-
     pub(crate) fn any(&self) -> bool {
         !self.lock().is_empty()
     }

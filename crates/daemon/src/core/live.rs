@@ -96,9 +96,7 @@ impl Core {
         let progress = (self.store).take_in(&masker, &mut |database, intake| {
             applier.apply(database, intake)
         });
-        let SpoolApplier {
-            chained, changes, ..
-        } = applier;
+        let (chained, changes) = (applier.chained, applier.changes);
         if progress == IntakeProgress::Failed {
             self.registry.mark_all_unwritten();
         }

@@ -5,8 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use becket_engine::transcript::{Tail, TranscriptFinding, TurnTokens, UnreadLines};
-use becket_wire::session::Figures;
+use becket_engine::transcript::{Tail, TranscriptFinding, UnreadLines};
 use rustix::fs::OFlags;
 
 /// The number of bytes that one look reads.
@@ -20,7 +19,7 @@ pub(super) const MAX_FAILED_LOOKS: u32 = 60;
 
 #[derive(Debug, Default)]
 pub(super) struct FollowedTranscript {
-    tail: Tail,
+    pub(super) tail: Tail,
     path: PathBuf,
     read: u64,
     /// True if reading began in the middle of a line and has not come to its end.
@@ -57,14 +56,6 @@ impl FollowedTranscript {
                 (Vec::new(), Some(trouble))
             }
         }
-    }
-
-    pub(super) fn figures(&self) -> Figures {
-        self.tail.figures()
-    }
-
-    pub(super) fn turn(&self) -> TurnTokens {
-        self.tail.turn()
     }
 
     fn read(

@@ -19,6 +19,7 @@ const ANSWER: Duration = Duration::from_secs(2);
 const MAKE_ROOM: Duration = Duration::from_secs(10);
 /// The time that a daemon has to end if it is ending already: it waits for its hooks first.
 const DRAINED: Duration = Duration::from_secs(40);
+const TAKE_LOCK: &str = "take the lock";
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// The answer of the daemon that holds the lock.
@@ -40,7 +41,7 @@ pub(super) fn acquire(place: &Place, version: Version) -> Result<File, StartErro
     match lock.try_lock() {
         Ok(()) => return Ok(sign(lock, &pid)),
         Err(TryLockError::WouldBlock) => {}
-        Err(TryLockError::Error(why)) => return Err(StartError::Lock { path, why }),
+        Err(TryLockError::Error(why)) => return Err(StartError::at(TAKE_LOCK, &path, why)),
     }
     let waiting = wait_for(lock);
     let mut next = None;
@@ -78,10 +79,7 @@ pub(super) fn acquire(place: &Place, version: Version) -> Result<File, StartErro
 
 fn open(path: &Path) -> Result<File, StartError> {
     let lock = open_own(path, OpenOptions::new().read(true).write(true));
-    lock.map_err(|why| StartError::Lock {
-        path: path.to_owned(),
-        why,
-    })
+    lock.map_err(|why| StartError::at(TAKE_LOCK, path, why))
 }
 
 /// Writes a text into the locked file: the pid, for people, or the version, for other processes that wait.

@@ -1,13 +1,14 @@
 //! The first steps of a daemon: it leaves the session and the descriptors of the process that started it, opens its
 //! log, and creates its socket. All its files are private to the owner.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Mutex;
 
+use becket_engine::replace;
 use becket_wire::Place;
 use rustix::fs::OFlags;
 
@@ -103,10 +104,7 @@ const BACKLOG: i32 = 4096;
 pub(super) fn listen(place: &Place, socket: &Path) -> Result<UnixListener, StartError> {
     let folder = socket.parent().unwrap_or(Path::new("/"));
     make_folder(folder)?;
-    listen_in(place, folder, socket).map_err(|why| StartError::Listen {
-        path: socket.to_owned(),
-        why,
-    })
+    listen_in(place, folder, socket).map_err(|why| StartError::at("listen on", socket, why))
 }
 
 fn listen_in(place: &Place, folder: &Path, socket: &Path) -> io::Result<UnixListener> {
@@ -132,19 +130,11 @@ fn listen_in(place: &Place, folder: &Path, socket: &Path) -> io::Result<UnixList
 }
 
 pub(super) fn make_folder(path: &Path) -> Result<(), StartError> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|why| StartError::Folder {
-        path: path.to_owned(),
-        why,
-    })
+    let made = replace::make_folder(path, 0o700).map(drop);
+    made.map_err(|why| StartError::at("make the folder", path, why))
 }
 
 /// Makes a file readable and writable for its owner only.
 pub(super) fn private(path: &Path) {
     drop(fs::set_permissions(path, fs::Permissions::from_mode(0o600)));
-}
-
-/// Returns the inode of the file at this path.
-pub(super) fn inode(path: &Path) -> Option<u64> {
-    fs::symlink_metadata(path).ok().map(|meta| meta.ino())
 }

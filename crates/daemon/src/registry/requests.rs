@@ -52,7 +52,7 @@ impl Registry {
             .live()
             .map(|(_, live)| self.session_row(live, now))
             .collect();
-        sort(&mut rows);
+        rows.sort_by(|a, b| urgency(a).cmp(&urgency(b)));
         rows
     }
 
@@ -148,12 +148,8 @@ impl Registry {
     }
 }
 
-/// Sorts sessions by urgency: first those that need the user, the longest wait first. Sessions that are done come
-/// last, the newest first.
-fn sort(rows: &mut [SessionRow]) {
-    rows.sort_by(|a, b| urgency(a).cmp(&urgency(b)));
-}
-
+/// Returns the key to sort sessions by: first those that need the user, the longest wait first. Sessions that are
+/// done come last, the newest first.
 fn urgency(row: &SessionRow) -> (Display, i64, &str) {
     let since = match row.display {
         Display::Done => -row.display_since,

@@ -1,7 +1,7 @@
 //! The tool calls that becket denied, to find those that ran nevertheless. Owned by the store, which sees every
 //! decision and every result.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use becket_wire::event::EventName;
 use becket_wire::log::RAN_DENIED;
@@ -23,22 +23,23 @@ pub struct RanDenied {
     pub at: i64,
 }
 
-/// The newest denied calls, by session and `tool_use_id`, each with the id of its PreToolUse event.
+/// A tool call: its session and its `tool_use_id`.
+type ToolCall = (String, String);
+
+/// The newest denied calls, each with the id of its PreToolUse event.
 #[derive(Debug)]
 pub(super) struct DeniedCalls {
     place: Place,
-    calls: HashMap<(String, String), EventId>,
-    order: VecDeque<(String, String)>,
+    calls: VecDeque<(ToolCall, EventId)>,
     /// Denied calls that ran and that the core has not taken yet.
-    found: Vec<RanDenied>,
+    pub(super) found: Vec<RanDenied>,
 }
 
 impl DeniedCalls {
     pub(super) fn new(place: &Place) -> Self {
         Self {
             place: place.clone(),
-            calls: HashMap::new(),
-            order: VecDeque::new(),
+            calls: VecDeque::new(),
             found: Vec::new(),
         }
     }
@@ -61,15 +62,16 @@ impl DeniedCalls {
         Ok(denied)
     }
 
-    fn remember(&mut self, call: (String, String), event: EventId) {
-        if self.calls.insert(call.clone(), event).is_none() {
-            self.order.push_back(call);
+    fn remember(&mut self, call: ToolCall, event: EventId) {
+        self.forget(&call);
+        if self.calls.len() == REMEMBERED {
+            self.calls.pop_front();
         }
-        if self.order.len() > REMEMBERED
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.calls.remove(&oldest);
-        }
+        self.calls.push_back((call, event));
+    }
+
+    fn forget(&mut self, call: &ToolCall) {
+        self.calls.retain(|(known, _)| known != call);
     }
 
     /// Marks the result of a denied call as a fault. If standalone judged the call too, Claude Code got that answer:
@@ -82,8 +84,12 @@ impl DeniedCalls {
         if !is_result || record.duplicate_of.is_some() || record.source == Source::Replay {
             return;
         }
-        let denied = call_of(record).and_then(|call| self.calls.get(&call));
-        if denied.is_some_and(|event| !self.place.spooled(*event).exists()) {
+        let call = call_of(record);
+        let denied = self
+            .calls
+            .iter()
+            .find(|(known, _)| Some(known) == call.as_ref());
+        if denied.is_some_and(|(_, event)| !self.place.spooled(*event).exists()) {
             record.fault = Some(RAN_DENIED.to_owned());
         }
     }
@@ -115,7 +121,7 @@ impl DeniedCalls {
         if decision.is_none_or(|decision| decision.answer != AnswerWord::Deny) {
             // Standalone's answer takes the place of the daemon's.
             if matches!(written, InsertOutcome::Completed(_)) {
-                self.calls.remove(&call);
+                self.forget(&call);
             }
             return Ok(());
         }
@@ -127,21 +133,16 @@ impl DeniedCalls {
         self.remember(call, record.id());
         Ok(())
     }
-
-    /// Takes the denied calls that ran since the last time.
-    pub(super) fn take_found(&mut self) -> Vec<RanDenied> {
-        std::mem::take(&mut self.found)
-    }
 }
 
-fn call_of(record: &EventRecord) -> Option<(String, String)> {
+fn call_of(record: &EventRecord) -> Option<ToolCall> {
     Some((record.session_id.clone()?, record.tool_use_id.clone()?))
 }
 
 /// Marks the stored results of a call as faults.
 fn mark_stored(
     connection: &Connection,
-    (session, tool_use_id): &(String, String),
+    (session, tool_use_id): &ToolCall,
     since: i64,
 ) -> rusqlite::Result<Vec<RanDenied>> {
     let mut update = connection.prepare_cached(

@@ -3,7 +3,6 @@
 use becket_wire::hook_run::{RunOutcome, RunRow};
 use becket_wire::log::{AnswerWord, RAN_DENIED};
 use becket_wire::{Actor, EventId};
-use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
 use super::queries::WhereClause;
@@ -89,25 +88,20 @@ const COLUMNS: &str =
 
 /// Reads the runs that pass a filter, the newest first.
 pub fn runs(connection: &Connection, query: &RunQuery) -> rusqlite::Result<Vec<LoggedRun>> {
-    let (sql, values) = select(query);
-    let mut select = connection.prepare(&sql)?;
-    select.query_map(params_from_iter(values), read)?.collect()
-}
-
-fn select(query: &RunQuery) -> (String, Vec<Value>) {
     let mut clause = WhereClause::new();
     clause.add("r.hook = ?", query.hook.clone());
     clause.add("r.session_id = ?", query.session.clone());
     clause.add("r.at >= ?", query.since);
     let event = query.event.map(|event| event.as_bytes().to_vec());
     clause.add("r.event_id = ?", event);
-    let sql = format!(
+    let mut select = connection.prepare(&format!(
         "SELECT {COLUMNS} FROM runs r LEFT JOIN events e ON e.id = r.event_id
          WHERE {} ORDER BY r.at DESC LIMIT {}",
         clause.sql(),
         query.limit.map_or(-1, i64::from)
-    );
-    (sql, clause.values)
+    ))?;
+    let found = select.query_map(params_from_iter(clause.values), read)?;
+    found.collect()
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<LoggedRun> {

@@ -1,10 +1,11 @@
 //! The random key that masked secrets are hashed with. It is made once for each home: becket recognizes the same
 //! secret again, and others cannot guess it from the hash.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 
+use becket_engine::replace::make_folder;
 use becket_wire::Place;
 
 /// Reads the key, if there is one.
@@ -21,10 +22,7 @@ pub fn mask_key(place: &Place) -> io::Result<[u8; 32]> {
     }
     let mut key = [0; 32];
     rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty())?;
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(place.run())?;
+    make_folder(&place.run(), 0o700)?;
     let path = place.mask_key();
     let temp = path.with_extension(format!("{}.tmp", std::process::id()));
     OpenOptions::new()

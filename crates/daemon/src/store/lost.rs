@@ -1,11 +1,12 @@
 //! The number of events that neither the database nor the spool took. It is kept in the name of an empty file,
 //! `lost-17`: a rename needs no room on a full disk and no inode, and works under `ulimit -f 0`.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use becket_engine::replace::make_folder;
 use becket_wire::Place;
 
 const PREFIX: &str = "lost-";
@@ -42,10 +43,7 @@ fn folders(place: &Place) -> [PathBuf; 2] {
 }
 
 fn add_in(folder: &Path, events: u64) -> io::Result<()> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)?;
+    make_folder(folder, 0o700)?;
     if !is_own(folder) {
         return Err(ErrorKind::PermissionDenied.into());
     }

@@ -50,17 +50,9 @@ impl Clock {
 
 /// The progress of retention, in order of (at, seq): no row up to `done` has a payload. Rows stay, so without
 /// this every slice would read all of them again.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Retention {
     done: (i64, i64),
-}
-
-impl Default for Retention {
-    fn default() -> Self {
-        Self {
-            done: (i64::MIN, i64::MIN),
-        }
-    }
 }
 
 impl Retention {
@@ -68,7 +60,7 @@ impl Retention {
     /// than events whose payloads are deleted already.
     pub(super) fn note_written(&mut self, at: i64) {
         if at <= self.done.0 {
-            self.done = (at, i64::MIN);
+            self.done = (at, 0);
         }
     }
 

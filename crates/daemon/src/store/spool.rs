@@ -6,14 +6,15 @@
 //! Intake first renames it to `ID.1.ev`, so that it removes only the version that it has read. `ID.more-PID-N.ev`
 //! adds details to an event that another process may have left or stored.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use becket_engine::mask::Masker;
+use becket_engine::replace::make_folder;
 use becket_wire::frame::{self, Decoder, FrameKind, HEAD, MAX_BODY};
 use becket_wire::hook_run::RunRow;
 use becket_wire::rpc::{Envelope, Request, RpcError, Source, encode_event};
@@ -143,7 +144,7 @@ fn put(
     details: &SpoolDetails,
 ) -> Result<(), SpoolError> {
     let folder = place.spool();
-    private_folder(&folder).map_err(|why| SpoolError::write(&folder, why))?;
+    make_folder(&folder, 0o700).map_err(|why| SpoolError::write(&folder, why))?;
     check_room(&folder)?;
     let bytes = pack(envelope, payload, details).map_err(SpoolError::Pack)?;
     let temp = path.with_extension(format!("{}.tmp", std::process::id()));
@@ -163,10 +164,6 @@ fn write_and_rename(temp: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)?;
     drop(file);
     fs::rename(temp, path)
-}
-
-fn private_folder(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
 /// Encodes the two frames of a spool file.
@@ -312,8 +309,9 @@ pub(super) fn take_in(
     let mut done = Intake::default();
     let mut waiting = waiting(place).into_iter().peekable();
     let (files, records) = next_group(place, masker, &mut waiting, &mut done.bad);
-    if let Err(why) = insert(connection, records, denied, next_seq, apply, &mut done) {
-        return (done, Err(why));
+    match insert(connection, records, denied, next_seq, apply) {
+        Ok(group) => (done.new, done.completed) = (group.new, group.completed),
+        Err(why) => return (done, Err(why)),
     }
     for path in files {
         drop(fs::remove_file(path));
@@ -364,13 +362,12 @@ fn insert(
     denied: &mut DeniedCalls,
     next_seq: &mut i64,
     apply: &mut ApplyIntake<'_>,
-    done: &mut Intake,
-) -> rusqlite::Result<()> {
+) -> rusqlite::Result<Intake> {
+    let mut group = Intake::default();
     if records.is_empty() {
-        return Ok(());
+        return Ok(group);
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let mut group = Intake::default();
     for mut record in records {
         record.seq = *next_seq;
         *next_seq += 1;
@@ -391,15 +388,13 @@ fn insert(
     sessions::write(&transaction, &changed.sessions)?;
     effort::write(&transaction, &changed.efforts)?;
     transaction.commit()?;
-    done.new.extend(group.new);
-    done.completed.extend(group.completed);
-    Ok(())
+    Ok(group)
 }
 
 /// Moves away a file that is not a spool file, so that it is read only once.
 fn set_aside(place: &Place, id: EventId, path: &Path) {
     let folder = place.spool_bad();
-    drop(private_folder(&folder));
+    drop(make_folder(&folder, 0o700));
     drop(fs::rename(path, folder.join(format!("{id}.ev"))));
 }
 

@@ -143,7 +143,7 @@ impl Store {
 
     /// Takes the denied calls that ran since the last time.
     pub(crate) fn take_ran_denied(&mut self) -> Vec<RanDenied> {
-        self.denied.take_found()
+        std::mem::take(&mut self.denied.found)
     }
 
     /// Returns true if the database was replaced since the last call.

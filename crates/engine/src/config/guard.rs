@@ -12,7 +12,7 @@ use toml::{Table, Value};
 
 use super::key::read_table;
 use super::layer::{Level, RawKey, RawTable, Source, parse_layer};
-use super::merge::{Origin, Setting};
+use super::merge::{Origin, Setting, by_name};
 use super::problem::{Position, Problem, most_similar};
 use super::value::Words;
 use crate::guard::act::{Access, Fed};
@@ -66,19 +66,19 @@ pub(super) struct GuardTable {
     env: Words,
     /// Flags that are all given, each by its names with bars between them; `!` is one that is not given
     flags: Words,
-    /// What the program reads: `network`, `text`, `opaque` (cannot be known) or `nothing`
+    /// The input of the program: `network`, `text`, `opaque` (cannot be known) or `nothing`
     fed: Words,
-    /// Whether it runs through sudo or the like
+    /// `true` if it runs through sudo or the like
     elevated: Option<bool>,
-    /// Whether a part of it cannot be known before it runs
+    /// `true` if a part of it cannot be known before it runs
     opaque: Option<bool>,
     /// Globs of what the call touches: a name at any depth, `~/…`, `/…`, else relative to the project; `!` takes away again
     paths: Words,
-    /// How it is touched: `read`, `write`, `delete`, `list`; without it, in any way
+    /// The access to it: `read`, `write`, `delete`, `list`; without it, any
     access: Words,
     /// Where it lies: `vital`, `git`, `device`, `system`, `home`, `project`, `build`, `temp`, `remote`, `unknown`, `elsewhere`
     zones: Words,
-    /// Whether all below it is touched too
+    /// `true` if all below it is touched too
     recursive: Option<bool>,
     /// Texts; the guard matches if the command as written contains one of them
     patterns: Words,
@@ -160,26 +160,18 @@ static RULES: LazyLock<Vec<(RawTable, Arc<Rule>)>> = LazyLock::new(|| {
 /// Reads the guards of all layers in force, lowest first.
 pub fn read(tables: &[RawTable]) -> Guards {
     let mut guards = Guards::default();
-    let mut names: Vec<&str> = Vec::new();
-    for table in tables {
-        if !names.contains(&&*table.name) {
-            names.push(&table.name);
-        }
-    }
-    for name in &names {
-        let same = tables.iter().filter(|table| table.name == *name);
-        guards.take(name, same.collect());
+    for (name, same) in by_name(tables) {
+        guards.take(name, same);
     }
     let pack = RULES
         .iter()
-        .filter(|(table, _)| !names.contains(&&*table.name));
+        .filter(|(pack, _)| tables.iter().all(|table| table.name != pack.name));
     guards.rules.extend(pack.map(|(_, rule)| Arc::clone(rule)));
     guards
 }
 
 impl Guards {
-    fn take(&mut self, name: &str, mut tables: Vec<&RawTable>) {
-        tables.sort_by_key(|table| table.level);
+    fn take(&mut self, name: &str, tables: Vec<&RawTable>) {
         let pack = RULES
             .iter()
             .map(|(table, _)| table)
@@ -386,8 +378,10 @@ pub(super) fn closed_in(source: &Source, text: &str) -> Vec<RawTable> {
         table: Table::new(),
         level: source.level,
         file: Some(source.file.clone()),
-        line: 1,
-        at: Position::default(),
+        at: Position {
+            line: 1,
+            ..Position::default()
+        },
         keys: Vec::new(),
         last_good: false,
         broken: Some(format!("{} does not parse", source.file.display())),

@@ -14,7 +14,7 @@ use toml::{Table, Value};
 use super::guard::{FAIL, one_of};
 use super::key::read_table;
 use super::layer::{Level, RawKey, RawTable};
-use super::merge::{Origin, Setting};
+use super::merge::{Origin, Setting, by_name};
 use super::problem::{Position, Problem, most_similar};
 use super::value::{Words, events_schema, program, program_schema, time, time_schema, time_text};
 use crate::hooks::builtin::{BUILT_INS, BuiltIn};
@@ -49,7 +49,7 @@ pub(super) struct HookTable {
     #[serde(deserialize_with = "program")]
     #[schemars(schema_with = "program_schema")]
     run: Option<Program>,
-    /// How long it may take; without it, as long as Claude Code waits
+    /// The longest time that it may take; without it, as long as Claude Code waits
     #[serde(deserialize_with = "timeout")]
     #[schemars(schema_with = "time_schema::<1>")]
     timeout: Option<Duration>,
@@ -107,18 +107,9 @@ pub fn read(
     let mut named = ReadHooks::default();
     for (tables, in_force) in [(in_force, true), (untrusted, false)] {
         let listed: BTreeSet<String> = named.hooks.iter().map(|hook| hook.name.clone()).collect();
-        let mut by_name: BTreeMap<&str, Vec<&RawTable>> = BTreeMap::new();
-        let mut names: Vec<&str> = Vec::new();
-        for table in tables.iter().filter(|it| !listed.contains(&it.name)) {
-            let same = by_name.entry(&table.name).or_default();
-            if same.is_empty() {
-                names.push(&table.name);
-            }
-            same.push(table);
-        }
-        for name in names {
-            let tables = by_name.remove(name).unwrap_or_default();
-            named.take(name, tables, in_force, hook_project);
+        let others = tables.iter().filter(|it| !listed.contains(&it.name));
+        for (name, same) in by_name(others) {
+            named.take(name, same, in_force, hook_project);
         }
     }
     named
@@ -200,7 +191,6 @@ impl<'a> MergedHook<'a> {
         built_in: Option<&'static BuiltIn>,
         problems: &mut Vec<Problem>,
     ) -> Option<Self> {
-        tables.sort_by_key(|table| table.level);
         let managed = tables.iter().find(|table| table.level == Level::Managed);
         let managed = managed.copied();
         if let Some(managed) = managed

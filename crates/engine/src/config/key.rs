@@ -70,11 +70,13 @@ impl Key {
 
     /// Finds the key with this name.
     pub fn find(path: &str) -> Option<&'static Self> {
-        KEYS.iter().find(|key| match key.path.strip_suffix('*') {
-            Some(parent) => path
-                .strip_prefix(parent)
-                .is_some_and(|name| !name.is_empty()),
-            None => key.path == path,
+        let exact = KEYS.iter().find(|key| key.path == path);
+        exact.or_else(|| {
+            KEYS.iter().find(|key| {
+                let parent = key.path.strip_suffix('*');
+                let name = parent.and_then(|parent| path.strip_prefix(parent));
+                name.is_some_and(|name| !name.is_empty())
+            })
         })
     }
 

@@ -103,7 +103,6 @@ pub struct RawTable {
     pub level: Level,
     /// The file; none on the command line, which has no lines either.
     pub file: Option<PathBuf>,
-    pub line: usize,
     /// The position of its name.
     pub at: Position,
     /// Its known keys, in the order of the file.
@@ -170,7 +169,7 @@ pub fn parse_layer(source: &Source, text: &str) -> Result<Layer, ConfigError> {
         ..
     } = reader;
     layer.entries.sort_by_key(|entry| entry.line);
-    layer.tables.sort_by_key(|table| table.line);
+    layer.tables.sort_by_key(|table| table.at.line);
     if errors.is_empty() && table_errors.is_empty() {
         return Ok(layer);
     }
@@ -220,7 +219,7 @@ impl Reader<'_> {
         given: &Spanned<DeValue<'_>>,
         name_at: Range<usize>,
     ) {
-        let value = match read(key, key.name_in(path), given) {
+        let value = match self.read(key, key.name_in(path), given) {
             Ok(value) => value,
             Err(why) => {
                 self.error(format!("{path}: {why}"), given.span());
@@ -239,6 +238,15 @@ impl Reader<'_> {
             line: Some(self.lines.line(name_at.start)),
             variable: None,
         });
+    }
+
+    /// Reads a value, and checks it. The values of becket's own guards are checked by a test.
+    fn read(&self, key: &Key, name: &str, given: &Spanned<DeValue<'_>>) -> Result<Value, String> {
+        let value = plain(given)?;
+        if self.source.level != Level::BuiltIn {
+            key.check(name, &value)?;
+        }
+        Ok(value)
     }
 
     fn raw(&mut self, section: &'static str, tables: &DeTable<'_>) {
@@ -263,15 +271,13 @@ impl Reader<'_> {
                 continue;
             };
             let table = plain(value).ok().and_then(|table| table.try_into().ok());
-            let at = self.lines.position(name.span());
             let table = RawTable {
                 section,
                 name: name.get_ref().to_string(),
                 table: table.unwrap_or_default(),
                 level: self.source.level,
                 file: Some(self.source.file.clone()),
-                line: at.line,
-                at,
+                at: self.lines.position(name.span()),
                 keys: Vec::new(),
                 last_good: false,
                 broken: None,
@@ -311,26 +317,24 @@ impl Reader<'_> {
         for (key, given) in keys {
             let name = format!("{prefix}{}", key.get_ref());
             let path = format!("{}.{}.{name}", table.section, table.name);
-            let key_pattern = [key.get_ref(), "*"].map(|name| join(pattern, name));
-            let section = key_pattern.iter().find(|it| Key::is_section(it));
             let is_own = match built_in {
                 Some(built_in) => built_in.keys.contains(&&*name),
                 None => table.level == Level::BuiltIn && name == "check",
             };
-            let value = match (section, given.get_ref()) {
+            let value = match Key::find(&join(pattern, key.get_ref())) {
                 _ if is_own => plain(given),
-                (Some(section), DeValue::Table(inner)) if is_name(key.get_ref()) => {
-                    self.keys(table, &format!("{name}."), section, inner);
-                    continue;
+                Some(_) if built_in.is_some() && name == "run" => {
+                    Err("this hook is a built-in; use `command`".to_owned())
                 }
-                (Some(_), DeValue::Table(_)) => Err("this is not a valid name".to_owned()),
-                (Some(_), _) => Err(format!("expected a table [{path}]")),
-                (None, _) => match Key::find(&key_pattern[0]) {
-                    Some(_) if built_in.is_some() && name == "run" => {
-                        Err("this hook is a built-in; use `command`".to_owned())
+                Some(known) => self.read(known, &name, given),
+                None => match (section_in(pattern, key.get_ref()), given.get_ref()) {
+                    (Some(section), DeValue::Table(inner)) if is_name(key.get_ref()) => {
+                        self.keys(table, &format!("{name}."), &section, inner);
+                        continue;
                     }
-                    Some(known) => read(known, &name, given),
-                    None => {
+                    (Some(_), DeValue::Table(_)) => Err("this is not a valid name".to_owned()),
+                    (Some(_), _) => Err(format!("expected a table [{path}]")),
+                    (None, _) => {
                         let own = built_in.map_or(&[][..], |hook| hook.keys);
                         let known = Key::names_in(pattern).chain(own.iter().copied());
                         let message = format!("unknown key {path}");
@@ -451,11 +455,10 @@ impl Reader<'_> {
     }
 }
 
-/// Reads a value of a file, and checks it.
-fn read(key: &Key, name: &str, given: &Spanned<DeValue<'_>>) -> Result<Value, String> {
-    let value = plain(given)?;
-    key.check(name, &value)?;
-    Ok(value)
+/// Returns the section of that name in another one; a part `*` stands for any name.
+fn section_in(section: &str, name: &str) -> Option<String> {
+    let names = [name, "*"].map(|name| join(section, name));
+    names.into_iter().find(|name| Key::is_section(name))
 }
 
 /// Returns a value without its position.

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use becket_wire::Place;
 use becket_wire::place::fnv1a;
+use serde::Serialize;
 
 use super::guard;
 use super::hook::HookProject;
@@ -81,7 +82,8 @@ fn real_path(path: &Path) -> PathBuf {
 }
 
 /// The state of a config file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum FileStatus {
     Absent,
     InForce,

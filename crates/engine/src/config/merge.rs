@@ -10,6 +10,7 @@ use super::Config;
 use super::key::{KEYS, Key, read_table};
 use super::layer::{Entry, Layer, Level, RawTable};
 use super::problem::Problem;
+use super::value::words;
 
 /// The config in force, and the origins of its values.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,8 +32,13 @@ pub struct Setting {
 impl Setting {
     /// Returns the value as people read it: a text without quotes.
     pub fn text(&self) -> String {
-        let text = self.value.as_str().map(str::to_owned);
-        text.unwrap_or_else(|| self.value.to_string())
+        match &self.value {
+            Value::String(text) => text.clone(),
+            Value::Array(values) if values.iter().all(Value::is_str) => {
+                format!("{:?}", words(&self.value))
+            }
+            other => other.to_string(),
+        }
     }
 }
 
@@ -71,7 +77,7 @@ impl Origin {
 impl RawTable {
     /// Returns the origin of the table.
     pub fn origin(&self) -> Origin {
-        Origin::of(self, self.line)
+        Origin::of(self, self.at.line)
     }
 
     /// Returns its keys with their full names.
@@ -85,6 +91,23 @@ impl RawTable {
             (path, setting)
         })
     }
+}
+
+/// Groups tables by name, in the order of their names' first tables. Those of a name come lowest level first.
+pub(super) fn by_name<'a>(
+    tables: impl IntoIterator<Item = &'a RawTable>,
+) -> Vec<(&'a str, Vec<&'a RawTable>)> {
+    let mut groups: Vec<(&str, Vec<&RawTable>)> = Vec::new();
+    for table in tables {
+        match groups.iter_mut().find(|(name, _)| *name == table.name) {
+            Some((_, group)) => group.push(table),
+            None => groups.push((&table.name, vec![table])),
+        }
+    }
+    for (_, group) in &mut groups {
+        group.sort_by_key(|table| table.level);
+    }
+    groups
 }
 
 impl fmt::Display for Origin {

@@ -23,7 +23,7 @@ use crate::matcher::Matcher;
 #[serde(default)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct SkillTable {
-    /// What an effort of this skill is for
+    /// The purpose of an effort of this skill
     description: Option<String>,
     /// The phases in order; an effort begins in the first one
     phases: Option<Words>,
@@ -37,9 +37,9 @@ pub(super) struct SkillTable {
     /// Calls without a log entry from which on calls are denied; 0 is never; without it, `effort.deny`
     #[schemars(range(max = 10_000))]
     deny: Option<u32>,
-    /// What a log entry should say
+    /// The content that a log entry should have
     log: Option<String>,
-    /// What the model is told when a context window opens
+    /// The text that the model is given when a context window opens
     instructions: Option<String>,
     rules: BTreeMap<String, SkillRuleTable>,
 }
@@ -64,7 +64,7 @@ struct SkillRuleTable {
     calls: Option<u32>,
     /// `deny`, `ask` (you are asked), `once` (a second try passes) or `warn` (the model is told); without it, `warn`
     answer: Option<String>,
-    /// What the model is told
+    /// The text that the model is given
     say: Option<String>,
 }
 

@@ -144,7 +144,7 @@ fn hooks_and_guards_are_kept_as_written() {
     let lines: Vec<_> = config
         .hooks
         .iter()
-        .map(|hook| (hook.level, hook.line))
+        .map(|hook| (hook.level, hook.at.line))
         .collect();
     assert_eq!(lines, [(Level::System, 1), (Level::User, 1)]);
     assert_eq!(config.hooks[1].table["run"][0].as_str(), Some("x"));

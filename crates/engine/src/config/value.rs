@@ -12,13 +12,13 @@ use toml::Value;
 
 use crate::process::Program;
 
-const BINARY: [(&str, u64); 4] = [
+const SIZES: [(&str, u64); 10] = [
+    ("", 1),
+    ("B", 1),
     ("TiB", 1 << 40),
     ("GiB", 1 << 30),
     ("MiB", 1 << 20),
     ("KiB", 1 << 10),
-];
-const DECIMAL: [(&str, u64); 4] = [
     ("TB", 1_000_000_000_000),
     ("GB", 1_000_000_000),
     ("MB", 1_000_000),
@@ -198,14 +198,8 @@ fn found_text(value: &Value) -> String {
 fn parse_bytes(text: &str) -> Option<u64> {
     let (number, unit) = split(text)?;
     let unit = unit.trim_start();
-    let size = match unit {
-        "" | "B" => 1,
-        _ => {
-            let mut units = BINARY.iter().chain(&DECIMAL);
-            units.find(|(name, _)| name.eq_ignore_ascii_case(unit))?.1
-        }
-    };
-    number.checked_mul(size)
+    let (_, size) = (SIZES.iter()).find(|(name, _)| name.eq_ignore_ascii_case(unit))?;
+    number.checked_mul(*size)
 }
 
 fn parse_time(text: &str) -> Option<Duration> {

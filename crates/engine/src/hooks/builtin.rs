@@ -24,7 +24,7 @@ mod tests;
 mod tool;
 mod turn;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use becket_wire::Output;
@@ -67,69 +67,81 @@ pub struct BuiltinCall<'a> {
 
 type Run = fn(&BuiltinCall<'_>) -> Output;
 
-/// Makes a hook that checks the files that were just written.
-const fn of_edits(
-    name: &'static str,
-    description: &'static str,
-    seconds: u64,
-    run: Run,
-) -> BuiltIn {
-    BuiltIn {
-        name,
-        description,
-        on: &[EventName::PostToolUse],
-        tools: on_edit::EDITS,
-        timeout: Duration::from_secs(seconds),
-        starts_project_tools: true,
-        keys: &["command"],
-        run,
-    }
-}
+/// The defaults of a hook that looks at the edits of source files.
+const ON_EDIT: BuiltIn = BuiltIn {
+    name: "",
+    description: "",
+    on: &[EventName::PostToolUse],
+    tools: "Write|Edit|MultiEdit",
+    timeout: Duration::from_secs(10),
+    starts_project_tools: false,
+    keys: &[],
+    run: |_| Output::silence(),
+};
 
-/// Makes a hook that checks the whole project before a turn ends.
-const fn of_project(name: &'static str, description: &'static str, run: Run) -> BuiltIn {
-    BuiltIn {
-        on: &[EventName::Stop],
-        tools: "",
-        ..of_edits(name, description, 300, run)
-    }
-}
+/// The defaults of a hook at the end of a turn.
+const ON_STOP: BuiltIn = BuiltIn {
+    on: &[EventName::Stop],
+    tools: "",
+    ..ON_EDIT
+};
+
+/// The defaults of a hook that checks the files that were just written.
+const CHECK_FILES: BuiltIn = BuiltIn {
+    tools: on_edit::EDITS,
+    timeout: Duration::from_secs(60),
+    starts_project_tools: true,
+    keys: &["command"],
+    ..ON_EDIT
+};
+
+/// The defaults of a hook that checks the whole project before a turn ends.
+const CHECK_PROJECT: BuiltIn = BuiltIn {
+    on: &[EventName::Stop],
+    tools: "",
+    timeout: Duration::from_secs(300),
+    ..CHECK_FILES
+};
 
 /// All built-ins, in the order in which lists show them.
 pub const BUILT_INS: &[BuiltIn] = &[
-    of_edits(
-        "typecheck-changed",
-        "Check the types of the files that were just changed",
-        60,
-        |call| on_edit::run(call, CheckKind::Typecheck),
-    ),
-    of_edits(
-        "lint-changed",
-        "Lint the files that were just changed",
-        60,
-        |call| on_edit::run(call, CheckKind::Lint),
-    ),
-    of_edits(
-        "test-changed",
-        "Run the tests that belong to the files that were just changed",
-        120,
-        |call| on_edit::run(call, CheckKind::Test),
-    ),
-    of_project(
-        "typecheck-project",
-        "Check the types of the whole project before Claude stops",
-        |call| on_stop::run(call, CheckKind::Typecheck),
-    ),
-    of_project(
-        "lint-project",
-        "Lint the whole project before Claude stops",
-        |call| on_stop::run(call, CheckKind::Lint),
-    ),
-    of_project(
-        "test-project",
-        "Run all tests of the project before Claude stops",
-        |call| on_stop::run(call, CheckKind::Test),
-    ),
+    BuiltIn {
+        name: "typecheck-changed",
+        description: "Check the types of the files that were just changed",
+        run: |call| on_edit::run(call, CheckKind::Typecheck),
+        ..CHECK_FILES
+    },
+    BuiltIn {
+        name: "lint-changed",
+        description: "Lint the files that were just changed",
+        run: |call| on_edit::run(call, CheckKind::Lint),
+        ..CHECK_FILES
+    },
+    BuiltIn {
+        name: "test-changed",
+        description: "Run the tests that belong to the files that were just changed",
+        timeout: Duration::from_secs(120),
+        run: |call| on_edit::run(call, CheckKind::Test),
+        ..CHECK_FILES
+    },
+    BuiltIn {
+        name: "typecheck-project",
+        description: "Check the types of the whole project before Claude stops",
+        run: |call| on_stop::run(call, CheckKind::Typecheck),
+        ..CHECK_PROJECT
+    },
+    BuiltIn {
+        name: "lint-project",
+        description: "Lint the whole project before Claude stops",
+        run: |call| on_stop::run(call, CheckKind::Lint),
+        ..CHECK_PROJECT
+    },
+    BuiltIn {
+        name: "test-project",
+        description: "Run all tests of the project before Claude stops",
+        run: |call| on_stop::run(call, CheckKind::Test),
+        ..CHECK_PROJECT
+    },
     check_todos::HOOK,
     check_any_changed::HOOK,
     check_comment_replacement::HOOK,
@@ -144,10 +156,10 @@ impl BuiltIn {
     }
 }
 
-/// Returns the hooks on edits that have work to do in a project: a tool for its languages, found in it or in these
-/// folders, or TypeScript.
-pub fn fitting(project: &Path, path: &[PathBuf]) -> Vec<&'static BuiltIn> {
-    let search = ToolSearch { project, path };
+/// Returns the hooks on edits that have work to do in a project: a tool for its languages, found in it or on PATH, or
+/// TypeScript.
+pub fn fitting(project: &Path) -> Vec<&'static BuiltIn> {
+    let search = ToolSearch::new(project);
     let fitting = BUILT_INS.iter().filter(|hook| fits(hook, &search));
     fitting.collect()
 }

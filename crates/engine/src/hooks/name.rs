@@ -76,21 +76,16 @@ fn typing_errors(typed: &str, name: &str) -> (usize, usize) {
 
 /// Splits `a-b-c` into `a`, `a-b`, `a-b-c`, `b`, `b-c`, `c`.
 fn runs_of_words(name: &str) -> impl Iterator<Item = &str> {
-    let gaps: Vec<usize> = name
-        .match_indices(['-', '_', '.'])
-        .map(|(at, _)| at)
-        .collect();
-    let begins: Vec<usize> = std::iter::once(0)
-        .chain(gaps.iter().map(|at| at + 1))
-        .collect();
-    let ends: Vec<usize> = gaps.into_iter().chain([name.len()]).collect();
-    begins
+    let gaps = name.match_indices(['-', '_', '.']).map(|(at, _)| at);
+    let ends: Vec<usize> = gaps.chain([name.len()]).collect();
+    let begins: Vec<usize> = [0]
         .into_iter()
-        .enumerate()
-        .flat_map(move |(first, begin)| {
-            let ends = ends[first..].to_vec();
-            ends.into_iter().map(move |end| &name[begin..end])
-        })
+        .chain(ends.iter().map(|end| end + 1))
+        .collect();
+    begins.into_iter().flat_map(move |begin| {
+        let ends = ends.clone().into_iter().filter(move |end| *end >= begin);
+        ends.map(move |end| &name[begin..end])
+    })
 }
 
 #[cfg(test)]

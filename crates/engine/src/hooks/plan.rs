@@ -213,8 +213,9 @@ impl<'a> HookRuns<'a> {
                 Err(unstarted) => Some(*unstarted),
             };
             let Some(result) = result else { continue };
-            if let Some(input) = new_input(&result, &plan.event)
-                && let Some(payload) = with_input(&self.payload, &input)
+            if let Ok(answer) = result.answer(&plan.event)
+                && let Some(input) = changed_input(&answer)
+                && let Some(payload) = with_input(&self.payload, input)
             {
                 self.payload = payload.into();
             }
@@ -315,11 +316,11 @@ impl AwaitedResults<'_> {
             let hook = result.hook;
             answers.extend(answer.ok().map(|answer| HookAnswer { hook, answer }));
         }
-        let mut merged = merge(&plan.event, own.answer().clone(), &answers);
+        let mut merged = merge(&plan.event, own.answer(), &answers);
         if let Some(input) = changed_input(&merged.answer) {
             if let Some(payload) = with_input(&plan.payload, input) {
                 own = own.judge_result(judge(&payload));
-                merged = merge(&plan.event, own.answer().clone(), &answers);
+                merged = merge(&plan.event, own.answer(), &answers);
             } else {
                 // An input that cannot be judged does not go out.
                 merged
@@ -360,10 +361,6 @@ pub fn program(hook: &Hook, setup: &HookSetup, project: &Path) -> Program {
 
 fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
-}
-
-fn new_input(result: &JobResult, event: &EventName) -> Option<Rest> {
-    changed_input(&result.answer(event).ok()?).cloned()
 }
 
 fn changed_input(answer: &Answer) -> Option<&Rest> {

@@ -15,8 +15,7 @@ use becket_wire::{Head, Place};
 use super::Hook;
 use super::builtin::BUILT_INS;
 use super::name::{self, Match};
-use super::switch::{self, HookState, SwitchError, SwitchOutcome, Switches, state};
-use crate::config::Origin;
+use super::switch::{self, HookState, Switches, state};
 use crate::guard::rule::Rule;
 
 /// The verb of a slash command.
@@ -129,12 +128,8 @@ impl SlashReply {
 /// Runs a slash command. It may wait for a lock, and writes a file.
 pub fn act(verb: SlashVerb, argument: &str, context: &SlashContext<'_>) -> SlashReply {
     if argument == ALL && verb != SlashVerb::Status && !context.hooks.is_empty() {
-        return join_replies(
-            context
-                .hooks
-                .iter()
-                .map(|hook| act_on_hook(verb, hook, context)),
-        );
+        let hooks = context.hooks.iter();
+        return join_replies(hooks.map(|hook| switch_hook(verb, hook, context)));
     }
     let words = distinct(name::words(argument), context);
     if let [] | [_] = words[..] {
@@ -191,75 +186,66 @@ fn is_clear(verb: SlashVerb, word: &str, context: &SlashContext<'_>) -> bool {
     }
 }
 
-fn all_hooks<'a>(context: &SlashContext<'a>) -> Vec<&'a Hook> {
-    context.hooks.iter().map(AsRef::as_ref).collect()
-}
-
 fn names_of<'a>(context: &SlashContext<'a>) -> impl Iterator<Item = &'a str> + use<'a> {
     context.hooks.iter().map(|hook| hook.name.as_str())
 }
 
 fn act_on_name(verb: SlashVerb, argument: &str, context: &SlashContext<'_>) -> SlashReply {
+    let is_status = verb == SlashVerb::Status;
     let found = name::find(argument, names_of(context));
-    if let (Match::None { .. }, Some(guard)) = (&found, guard(argument, context)) {
-        return SlashReply::new(is_guard(guard), 3);
-    }
-    match found {
-        _ if argument.is_empty() => with_switches(context, |switches| {
-            let hooks = all_hooks(context);
-            let listed = match verb {
-                SlashVerb::Status => status(&hooks, switches, context.agent_type),
-                _ => usage(verb, &hooks, switches, context.agent_type),
-            };
-            SlashReply::new(listed, 0)
-        }),
-        Match::One(name) => {
-            let Some(hook) = context.hooks.iter().find(|hook| hook.name == name) else {
-                return SlashReply::new(nothing_configured(), 3);
-            };
-            act_on_hook(verb, hook, context)
+    let meant = match &found {
+        Match::One(name) => vec![*name],
+        Match::Several(names) if !is_status => {
+            return SlashReply::new(several(verb, argument, names), 2);
         }
-        Match::Several(names) if verb == SlashVerb::Status => with_switches(context, |switches| {
-            let meant = context.hooks.iter().map(AsRef::as_ref);
-            let meant: Vec<&Hook> = meant
-                .filter(|hook| names.contains(&hook.name.as_str()))
-                .collect();
-            SlashReply::new(status(&meant, switches, context.agent_type), 0)
-        }),
-        Match::Several(names) => SlashReply::new(several(verb, argument, &names), 2),
-        Match::None { nearest } => with_switches(context, |switches| {
-            let hooks = all_hooks(context);
-            let list = list(&hooks, switches, context.agent_type);
-            SlashReply::new(no_match(verb, argument, nearest, &list), 3)
-        }),
+        Match::Several(names) => names.clone(),
+        Match::None { .. } => {
+            if let Some(guard) = guard(argument, context) {
+                return SlashReply::new(is_guard(guard), 3);
+            }
+            names_of(context).collect()
+        }
+    };
+    let hooks = context.hooks.iter();
+    let hooks = hooks.filter(|hook| meant.contains(&&*hook.name));
+    if matches!(found, Match::One(_)) && !is_status {
+        return join_replies(hooks.map(|hook| switch_hook(verb, hook, context)));
     }
-}
-
-/// Reads the switches for a message to the user. A damaged file is set aside, and the message says so.
-fn with_switches(
-    context: &SlashContext<'_>,
-    reply: impl Fn(&Switches) -> SlashReply,
-) -> SlashReply {
+    // A damaged file is set aside, and the message says so.
     let aside = switch::set_aside(context.place, context.session);
-    let read = Switches::read(context.place, context.session);
     let trouble = match aside {
         Ok(aside) => aside.as_deref().map(set_aside),
-        Err(error) => Some(trouble(&error)),
+        Err(error) => Some(format!(
+            "⚠️  The switches of this session count as empty: {error}"
+        )),
     };
-    reply(&read.switches).and(trouble)
+    let read = Switches::read(context.place, context.session);
+    let states = states(hooks, &read.switches, context.agent_type);
+    let (lines, exit) = match found {
+        Match::None { nearest } if !argument.is_empty() => {
+            (no_match(verb, argument, nearest, &states), 3)
+        }
+        _ if is_status => (status(&states), 0),
+        _ => (usage(verb, &states), 0),
+    };
+    SlashReply::new(lines, exit).and(trouble)
 }
 
-fn act_on_hook(verb: SlashVerb, hook: &Hook, context: &SlashContext<'_>) -> SlashReply {
-    if verb == SlashVerb::Status {
-        return with_switches(context, |switches| {
-            SlashReply::new(status(&[hook], switches, context.agent_type), 0)
-        });
-    }
+/// Switches a hook on or off.
+fn switch_hook(verb: SlashVerb, hook: &Hook, context: &SlashContext<'_>) -> SlashReply {
+    let name = &hook.name;
     if let Some(origin) = &hook.off {
-        return SlashReply::new(off_in_config(&hook.name, origin), 0);
+        let origin = one_line(&origin.to_string());
+        let line =
+            format!("⚠️  Hook '{name}' is off in the configuration, for every session: {origin}");
+        return SlashReply::new(line, 0);
     }
     if hook.managed {
-        return SlashReply::new(managed(&hook.name, &hook.declared), 0);
+        let origin = one_line(&hook.declared.to_string());
+        let line = format!(
+            "⚠️  Hook '{name}' is managed on this machine, and no session switches it: {origin}"
+        );
+        return SlashReply::new(line, 0);
     }
     let SlashContext {
         place,
@@ -268,41 +254,38 @@ fn act_on_hook(verb: SlashVerb, hook: &Hook, context: &SlashContext<'_>) -> Slas
         ..
     } = *context;
     let switched = match verb {
-        SlashVerb::Enable => switch::enable(place, session, &hook.name, cwd),
-        _ => switch::disable(place, session, &hook.name, cwd),
+        SlashVerb::Enable => switch::enable(place, session, name, cwd),
+        _ => switch::disable(place, session, name, cwd),
     };
-    match switched {
-        Ok(switched) => switched_reply(verb, hook, &switched),
-        Err(error) => SlashReply::new(failed(verb, &hook.name, &error), 1),
-    }
-}
-
-fn switched_reply(verb: SlashVerb, hook: &Hook, switched: &SwitchOutcome) -> SlashReply {
+    let switched = match switched {
+        Ok(switched) => switched,
+        Err(error) => {
+            let line = format!("❌ Could not {} {name}: {error}", verb.word());
+            return SlashReply::new(line, 1);
+        }
+    };
     let line = match (verb, switched.changed) {
-        (SlashVerb::Enable, true) => enabled(&hook.name),
-        (SlashVerb::Enable, false) => not_disabled(&hook.name),
-        (_, true) => disabled(&hook.name),
-        (_, false) => already_disabled(&hook.name),
+        (SlashVerb::Enable, true) => format!("✅ Re-enabled {name} for this session"),
+        (SlashVerb::Enable, false) => {
+            format!("ℹ️  Hook '{name}' is not currently disabled for this session")
+        }
+        (_, true) => format!("🔒 Disabled {name} for this session"),
+        (_, false) => format!("⚠️  Hook '{name}' is already disabled for this session"),
     };
-    let untrusted = hook.untrusted.then(not_trusted);
-    let aside = switched.set_aside.as_deref();
+    let untrusted = "⚠️  It does not run anyway: this project is not trusted (becket trust)";
     SlashReply::new(line, 0)
-        .and(untrusted)
-        .and(aside.map(set_aside))
-}
-
-fn failed(verb: SlashVerb, hook: &str, error: &SwitchError) -> String {
-    format!("❌ Could not {} {hook}: {error}", verb.word())
+        .and(hook.untrusted.then(|| untrusted.to_owned()))
+        .and(switched.set_aside.as_deref().map(set_aside))
 }
 
 /// Returns the hooks with their states, as lists show them.
 pub fn states<'a>(
-    hooks: &'a [Arc<Hook>],
+    hooks: impl IntoIterator<Item = &'a Arc<Hook>>,
     switches: &Switches,
     agent_type: Option<&str>,
-) -> Vec<(&'a Hook, HookState)> {
+) -> Vec<ListedHook<'a>> {
+    let hooks = hooks.into_iter();
     hooks
-        .iter()
         .map(|hook| (hook.as_ref(), state(hook, switches, agent_type)))
         .collect()
 }
@@ -321,36 +304,12 @@ pub fn answer(event: EventName, lines: &str) -> Answer {
     answer
 }
 
+type ListedHook<'a> = (&'a Hook, HookState);
+
 /// The width of the column of names; longer names widen it.
 const NAME_WIDTH: usize = 20;
 /// The number of typed characters that a message repeats.
 const LONGEST_TYPED: usize = 80;
-
-fn disabled(hook: &str) -> String {
-    format!("🔒 Disabled {hook} for this session")
-}
-
-fn enabled(hook: &str) -> String {
-    format!("✅ Re-enabled {hook} for this session")
-}
-
-fn already_disabled(hook: &str) -> String {
-    format!("⚠️  Hook '{hook}' is already disabled for this session")
-}
-
-fn not_disabled(hook: &str) -> String {
-    format!("ℹ️  Hook '{hook}' is not currently disabled for this session")
-}
-
-fn off_in_config(hook: &str, origin: &Origin) -> String {
-    let origin = one_line(&origin.to_string());
-    format!("⚠️  Hook '{hook}' is off in the configuration, for every session: {origin}")
-}
-
-fn managed(hook: &str, origin: &Origin) -> String {
-    let origin = one_line(&origin.to_string());
-    format!("⚠️  Hook '{hook}' is managed on this machine, and no session switches it: {origin}")
-}
 
 fn is_guard(id: &str) -> String {
     format!(
@@ -358,17 +317,9 @@ fn is_guard(id: &str) -> String {
     )
 }
 
-fn not_trusted() -> String {
-    "⚠️  It does not run anyway: this project is not trusted (becket trust)".to_owned()
-}
-
 fn set_aside(file: &Path) -> String {
     let file = one_line(&file.to_string_lossy());
     format!("⚠️  The switches of this session were damaged and count as empty: set aside as {file}")
-}
-
-fn trouble(error: &SwitchError) -> String {
-    format!("⚠️  The switches of this session count as empty: {error}")
 }
 
 /// A note about the hooks that becket does not run.
@@ -409,7 +360,12 @@ fn several(verb: SlashVerb, typed: &str, names: &[&str]) -> String {
     text + &format!("Be more specific: /hook:{} [exact-name]", verb.word())
 }
 
-fn no_match(verb: SlashVerb, typed: &str, nearest: Option<&str>, list: &str) -> String {
+fn no_match(
+    verb: SlashVerb,
+    typed: &str,
+    nearest: Option<&str>,
+    states: &[ListedHook<'_>],
+) -> String {
     let typed = shortened(typed);
     let mut text = format!("❌ No hook found matching '{typed}'\n");
     let built_in = built_in(&typed);
@@ -418,9 +374,10 @@ fn no_match(verb: SlashVerb, typed: &str, nearest: Option<&str>, list: &str) -> 
         (None, Some(nearest)) => text += &format!("Did you mean '{nearest}'?\n"),
         (None, None) => {}
     }
-    if list.is_empty() {
+    if states.is_empty() {
         return text + &nothing_configured();
     }
+    let list = list(states, false);
     let verb = verb.word();
     text += &format!(
         "Available hooks for this project:\n{list}Try: /hook:{verb} [exact-name-from-above]"
@@ -432,42 +389,35 @@ fn no_match(verb: SlashVerb, typed: &str, nearest: Option<&str>, list: &str) -> 
     text
 }
 
-fn usage(verb: SlashVerb, hooks: &[&Hook], switches: &Switches, agent: Option<&str>) -> String {
+fn usage(verb: SlashVerb, states: &[ListedHook<'_>]) -> String {
     let usage = format!("Usage: /hook:{} [hook-name-or-partial]", verb.word());
-    match hooks {
-        [] => format!("{}\n{usage}", nothing_configured()),
-        _ => {
-            let list = list(hooks, switches, agent);
-            format!("Available hooks for this project:\n{list}{usage}")
-        }
+    if states.is_empty() {
+        return format!("{}\n{usage}", nothing_configured());
     }
+    let list = list(states, false);
+    format!("Available hooks for this project:\n{list}{usage}")
 }
 
-/// Lists each hook with its state, the enabled ones too.
-fn status(hooks: &[&Hook], switches: &Switches, agent: Option<&str>) -> String {
-    if hooks.is_empty() {
+fn status(states: &[ListedHook<'_>]) -> String {
+    if states.is_empty() {
         return nothing_configured();
     }
-    let list = lines(hooks, |hook| Some(state(hook, switches, agent)));
-    let list = list.trim_end();
-    format!("Hooks for this project, in this session:\n{list}")
+    let list = list(states, true);
+    format!(
+        "Hooks for this project, in this session:\n{}",
+        list.trim_end()
+    )
 }
 
-/// Lists each hook on a line, with its state if it does not run.
-fn list(hooks: &[&Hook], switches: &Switches, agent: Option<&str>) -> String {
-    lines(hooks, |hook| {
-        Some(state(hook, switches, agent)).filter(|state| *state != HookState::Enabled)
-    })
-}
-
-fn lines(hooks: &[&Hook], shown: impl Fn(&Hook) -> Option<HookState>) -> String {
-    let longest = hooks.iter().map(|hook| hook.name.chars().count()).max();
-    let width = longest.unwrap_or(0).max(NAME_WIDTH);
+/// Lists each hook on a line, with its state if it does not run or `with_enabled`.
+fn list(states: &[ListedHook<'_>], with_enabled: bool) -> String {
+    let names = states.iter().map(|(hook, _)| hook.name.chars().count());
+    let width = names.max().unwrap_or(0).max(NAME_WIDTH);
     let mut text = String::new();
-    for hook in hooks {
+    for (hook, state) in states {
         let description = one_line(&hook.description);
         let _ = write!(text, "  {:width$} - {description}", hook.name);
-        if let Some(state) = shown(hook) {
+        if with_enabled || *state != HookState::Enabled {
             let _ = write!(text, " ({state})");
         }
         text.push('\n');

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -69,19 +70,12 @@ impl Switches {
         let Some(path) = path(place, session) else {
             return SwitchesRead::default();
         };
-        let read = match Snapshot::read(&path, MAX_SIZE) {
-            Ok(snapshot) => Content::of(snapshot.bytes()),
-            Err(why) => Err(why.to_string()),
-        };
-        match read {
-            Ok(content) => SwitchesRead {
-                switches: content.switches(),
-                trouble: None,
-            },
-            Err(why) => SwitchesRead {
-                switches: Self::default(),
-                trouble: Some(format!("{}: {why}", path.display())),
-            },
+        let snapshot = Snapshot::read(&path, MAX_SIZE).map_err(|why| why.to_string());
+        let content = snapshot.and_then(|snapshot| Content::of(snapshot.bytes()));
+        let trouble = content.as_ref().err();
+        SwitchesRead {
+            trouble: trouble.map(|why| format!("{}: {why}", path.display())),
+            switches: Switches::new(content.unwrap_or_default().disabled),
         }
     }
 
@@ -209,19 +203,16 @@ pub fn copy(place: &Place, from: &str, to: &str, wait: Duration) -> Result<bool,
     if !source.exists() {
         return Ok(false);
     }
-    let lock = take_lock(place, wait)?;
-    let mut content = match Content::of(read(&source)?.bytes()) {
-        Ok(content) if !content.disabled.is_empty() => content,
-        _ => return Ok(false),
+    let _lock = take_lock(place, wait)?;
+    let source = load(&source)?.filter(|(_, content)| !content.disabled.is_empty());
+    let (Some((_, mut content)), Some((snapshot, _))) = (source, load(&target)?) else {
+        return Ok(false);
     };
-    let snapshot = read(&target)?;
     if snapshot.bytes().is_some() {
         return Ok(false);
     }
     content.stamp(to);
-    let attempt = content.write(&snapshot)?;
-    drop(lock);
-    Ok(attempt == Attempt::Done)
+    Ok(content.write(&snapshot)? == Attempt::Done)
 }
 
 /// Moves a damaged file away, if there is one, and returns its new path.
@@ -232,14 +223,9 @@ pub fn set_aside(place: &Place, session: &str) -> Result<Option<PathBuf>, Switch
     if Switches::read(place, session).trouble.is_none() {
         return Ok(None);
     }
-    let lock = take_lock(place, LOCK_WAIT)?;
-    let aside = if is_damaged(&path)? {
-        Some(move_away(&path)?)
-    } else {
-        None
-    };
-    drop(lock);
-    Ok(aside)
+    let _lock = take_lock(place, LOCK_WAIT)?;
+    let is_damaged = load(&path)?.is_none();
+    is_damaged.then(|| move_away(&path)).transpose()
 }
 
 fn edit(
@@ -249,25 +235,21 @@ fn edit(
     change: impl Fn(&mut Vec<String>) -> bool,
 ) -> Result<SwitchOutcome, SwitchError> {
     let path = path(place, session).ok_or_else(|| SwitchError::NoSwitches(session.to_owned()))?;
-    let lock = take_lock(place, LOCK_WAIT)?;
+    let _lock = take_lock(place, LOCK_WAIT)?;
     let mut set_aside = None;
     let changed = retry(|| {
-        if is_damaged(&path)? {
+        let Some((snapshot, mut content)) = load(&path)? else {
             set_aside = Some(move_away(&path)?);
-        }
-        let snapshot = read(&path)?;
-        let Ok(mut content) = Content::of(snapshot.bytes()) else {
             return Ok(None);
         };
         let changed = change(&mut content.disabled);
         if changed {
             content.stamp(session);
-            content.cwd = Some(resolved(cwd));
+            content.set(CWD, resolved(cwd));
         }
         let is_done = !changed || content.write(&snapshot)? == Attempt::Done;
         Ok(is_done.then_some(changed))
     })?;
-    drop(lock);
     let changed = changed.ok_or(SwitchError::KeepsChanging(path))?;
     Ok(SwitchOutcome { changed, set_aside })
 }
@@ -279,21 +261,18 @@ fn resolved(folder: &Path) -> String {
     real.to_string_lossy().into_owned()
 }
 
-fn read(path: &Path) -> Result<Snapshot, SwitchError> {
-    Snapshot::read(path, MAX_SIZE).map_err(|why| SwitchError::Unreadable {
-        file: path.to_path_buf(),
-        why,
-    })
-}
-
-/// Returns true if the file is not readable JSON of the expected form, or too long.
-fn is_damaged(path: &Path) -> Result<bool, SwitchError> {
-    match read(path) {
-        Ok(snapshot) => Ok(Content::of(snapshot.bytes()).is_err()),
-        Err(SwitchError::Unreadable { why, .. }) if why.kind() == ErrorKind::FileTooLarge => {
-            Ok(true)
+/// Reads a file. Returns none if it is damaged: not JSON of the expected form, or too long.
+fn load(path: &Path) -> Result<Option<(Snapshot, Content)>, SwitchError> {
+    match Snapshot::read(path, MAX_SIZE) {
+        Ok(snapshot) => {
+            let content = Content::of(snapshot.bytes()).ok();
+            Ok(content.map(|content| (snapshot, content)))
         }
-        Err(error) => Err(error),
+        Err(why) if why.kind() == ErrorKind::FileTooLarge => Ok(None),
+        Err(why) => Err(SwitchError::Unreadable {
+            file: path.to_path_buf(),
+            why,
+        }),
     }
 }
 
@@ -325,10 +304,8 @@ fn take_lock(place: &Place, wait: Duration) -> Result<File, SwitchError> {
 /// The content of a file. Keys that a user added are kept.
 #[derive(Debug, Default)]
 struct Content {
-    session: Option<String>,
     disabled: Vec<String>,
-    at: Option<String>,
-    cwd: Option<String>,
+    /// All other keys.
     rest: Map<String, Value>,
 }
 
@@ -337,39 +314,32 @@ impl Content {
         let Some(bytes) = bytes else {
             return Ok(Self::default());
         };
-        let value = serde_json::from_slice(bytes).map_err(|why| format!("not JSON: {why}"))?;
-        let Value::Object(mut rest) = value else {
-            return Err("not an object".to_owned());
-        };
-        let names = rest
-            .remove(DISABLED)
-            .unwrap_or_else(|| Value::Array(vec![]));
-        let names = names.as_array().ok_or("disabledHooks is not a list")?;
-        let names: Option<Vec<String>> = names
-            .iter()
-            .map(|name| name.as_str().map(str::to_owned))
-            .collect();
+        let mut rest: Map<String, Value> =
+            serde_json::from_slice(bytes).map_err(|why| format!("not a JSON object: {why}"))?;
+        let disabled = rest.remove(DISABLED).map(serde_json::from_value);
+        let disabled = disabled
+            .transpose()
+            .map_err(|_| "disabledHooks is not a list of strings")?;
         Ok(Self {
-            session: take_text(&mut rest, SESSION),
-            at: take_text(&mut rest, AT),
-            cwd: take_text(&mut rest, CWD),
-            disabled: names.ok_or("disabledHooks holds a value that is not a string")?,
+            disabled: disabled.unwrap_or_default(),
             rest,
         })
     }
 
-    fn switches(self) -> Switches {
-        Switches::new(self.disabled)
-    }
-
     fn stamp(&mut self, session: &str) {
         let now = Timestamp::now();
-        let now = now.round(Unit::Second).unwrap_or(now);
-        self.session = Some(session.to_ascii_lowercase());
-        self.at = Some(now.to_string());
+        let now = now.round(Unit::Second).unwrap_or(now).to_string();
+        self.set(SESSION, session.to_ascii_lowercase());
+        self.set(AT, now);
     }
 
-    fn write(&self, over: &Snapshot) -> Result<Attempt, SwitchError> {
+    fn set(&mut self, key: &str, value: impl Into<Value>) {
+        self.rest.insert(key.to_owned(), value.into());
+    }
+
+    fn write(mut self, over: &Snapshot) -> Result<Attempt, SwitchError> {
+        let disabled = mem::take(&mut self.disabled);
+        self.set(DISABLED, disabled);
         over.replace(self.text().as_bytes(), 0o600)
             .map_err(|why| SwitchError::Unwritable {
                 file: over.path().to_path_buf(),
@@ -377,28 +347,18 @@ impl Content {
             })
     }
 
-    /// Writes becket's own keys first and in their order; `serde_json` would sort them.
+    /// Formats the file with becket's own keys first and in their order; `serde_json` would sort them.
     fn text(&self) -> String {
-        let ours = [
-            (SESSION, Value::from(self.session.clone())),
-            (DISABLED, Value::from(self.disabled.clone())),
-            (AT, Value::from(self.at.clone())),
-            (CWD, Value::from(self.cwd.clone())),
-        ];
-        let ours = ours.iter().map(|(name, value)| (*name, value));
-        let theirs = self.rest.iter().map(|(name, value)| (&**name, value));
+        let ours = [SESSION, DISABLED, AT, CWD];
+        let theirs = self.rest.keys().map(String::as_str);
+        let theirs = theirs.filter(|key| !ours.contains(key));
         let lines: Vec<String> = ours
+            .into_iter()
             .chain(theirs)
-            .map(|(name, value)| format!("  {}: {}", Value::from(name), spaced(value)))
+            .filter_map(|key| Some((key, self.rest.get(key)?)))
+            .map(|(key, value)| format!("  {}: {}", Value::from(key), spaced(value)))
             .collect();
         format!("{{\n{}\n}}\n", lines.join(",\n"))
-    }
-}
-
-fn take_text(rest: &mut Map<String, Value>, key: &str) -> Option<String> {
-    match rest.remove(key)? {
-        Value::String(text) => Some(text),
-        _ => None,
     }
 }
 

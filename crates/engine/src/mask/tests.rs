@@ -1,6 +1,7 @@
 //! Secrets of every kind in their surroundings, and what only looks like one.
 
 use serde_json::json;
+use sha2::{Digest, Sha256};
 
 use super::*;
 

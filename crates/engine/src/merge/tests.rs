@@ -35,7 +35,7 @@ const PRE: EventName = EventName::PreToolUse;
 fn merged(event: &EventName, own: &Value, answers: &[Value]) -> MergedAnswer {
     let hooks = ["a", "b", "c", "d", "e"].iter().zip(answers);
     let answers: Vec<HookAnswer> = hooks.map(|(hook, json)| said(event, hook, json)).collect();
-    merge(event, read(event, own), &answers)
+    merge(event, &read(event, own), &answers)
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn an_answer_to_another_event_is_dropped() {
         "a",
         &json!({"decision": "block", "systemMessage": "x"}),
     );
-    let merged = merge(&PRE, silent(&EventName::Stop), &[stop]);
+    let merged = merge(&PRE, &silent(&EventName::Stop), &[stop]);
     assert_eq!(
         merged,
         MergedAnswer {
@@ -386,22 +386,22 @@ proptest! {
             (Just(case), Just(heard).prop_shuffle())
         }),
     ) {
-        let again = merge(&event, own.clone(), &in_declared_order(heard));
-        prop_assert_eq!(merge(&event, own, &said), again);
+        let again = merge(&event, &own, &in_declared_order(heard));
+        prop_assert_eq!(merge(&event, &own, &said), again);
     }
 
     #[test]
     fn a_no_always_wins((event, own, said) in any_case()) {
         let refuses = |opinion: &Opinion| matches!(opinion.name(), "deny" | "block" | "decline");
         let refused = opinions(&own, &said).iter().any(refuses);
-        let merged = merge(&event, own, &said);
+        let merged = merge(&event, &own, &said);
         prop_assert_eq!(merged.answer.opinion().is_some_and(refuses), refused);
     }
 
     #[test]
     fn nothing_is_allowed_that_no_answer_allows((event, own, said) in any_case()) {
         let all = opinions(&own, &said);
-        let merged = merge(&event, own, &said);
+        let merged = merge(&event, &own, &said);
         match merged.answer.opinion() {
             None => prop_assert!(all.is_empty()),
             Some(opinion) => {
@@ -417,7 +417,7 @@ proptest! {
     fn silence_stays_silence(event in any_event(), hooks in 0_usize..4) {
         let silent = Answer::silent(event.clone());
         let said = HookAnswer { hook: "h".into(), answer: silent.clone() };
-        let merged = merge(&event, silent, &vec![said; hooks]);
+        let merged = merge(&event, &silent, &vec![said; hooks]);
         prop_assert!(merged.answer.render().is_silent());
         prop_assert_eq!(merged.by, None);
     }
@@ -425,23 +425,23 @@ proptest! {
     #[test]
     fn an_end_of_the_turn_always_wins((event, own, said) in any_case()) {
         let ends = own.stopped().is_some() || said.iter().any(|said| said.answer.stopped().is_some());
-        let merged = merge(&event, own, &said);
+        let merged = merge(&event, &own, &said);
         prop_assert_eq!(merged.answer.stopped().is_some(), ends);
     }
 
     #[test]
     fn one_voice_alone_is_as_it_was((event, own, _) in any_case()) {
         let silent = HookAnswer { hook: "h".into(), answer: Answer::silent(event.clone()) };
-        let merged = merge(&event, own.clone(), &[silent]);
+        let merged = merge(&event, &own, &[silent]);
         prop_assert_eq!(merged.answer.render(), own.render());
         prop_assert_eq!(merged.by, None);
-        let again = merge(&event, merged.answer.clone(), &[]);
+        let again = merge(&event, &merged.answer, &[]);
         prop_assert_eq!(again.answer, merged.answer);
     }
 
     #[test]
     fn what_was_merged_is_an_answer_that_claude_code_takes((event, own, said) in any_case()) {
-        let merged = merge(&event, own, &said).answer;
+        let merged = merge(&event, &own, &said).answer;
         let output = merged.render();
         let again = Answer::read(event, 0, &output.stdout, b"").unwrap();
         prop_assert_eq!(again.render(), output.clone());
@@ -455,7 +455,7 @@ proptest! {
 
     #[test]
     fn every_hook_whose_word_counts_is_named((event, own, said) in any_case()) {
-        let merged = merge(&event, own, &said);
+        let merged = merge(&event, &own, &said);
         let told = merged.answer.contexts().join("\n") + &merged.answer.messages().join("\n");
         for HookAnswer { hook, answer } in &said {
             let speaks = !answer.contexts().is_empty() || !answer.messages().is_empty();
@@ -471,7 +471,7 @@ proptest! {
 
     #[test]
     fn what_was_cut_fits_and_decides_the_same((event, own, said) in any_case(), limit in 40_usize..90) {
-        let merged = merge(&event, own, &said).answer;
+        let merged = merge(&event, &own, &said).answer;
         let (short, file) = fit(merged.clone(), limit, || PathBuf::from("/f"));
         let chars = |texts: &[String]| texts.join("\n").chars().count();
         prop_assert_eq!(short.opinion().map(Opinion::name), merged.opinion().map(Opinion::name));

@@ -91,7 +91,7 @@ impl ChildProcess {
     }
 
     pub(super) fn next_deadline(&self) -> Instant {
-        self.clock.next()
+        self.clock.next
     }
 
     pub(super) fn cancel(&mut self, now: Instant, why: EndReason) {
@@ -112,14 +112,14 @@ impl ChildProcess {
         if let Some(timeout) = timeout {
             self.clock.set(now, timeout);
         }
-        let left = self.clock.next().saturating_duration_since(now);
+        let left = self.clock.next.saturating_duration_since(now);
         if let Some(listed) = &mut self.listed {
             listed.went_async(left);
         }
         Some(JobResult {
             at: self.at,
             took: self.started.elapsed(),
-            limit: self.clock.limit(),
+            limit: self.clock.limit,
             stdout: self.pipes.stdout.kept[..len].to_vec(),
             ..JobResult::unstarted(self.hook.clone(), Outcome::WentAsync)
         })
@@ -146,7 +146,7 @@ impl ChildProcess {
             hook: self.hook,
             at: self.at,
             took: self.started.elapsed(),
-            limit: self.clock.limit(),
+            limit: self.clock.limit,
             outcome: outcome(reason, status),
             dropped: self.pipes.dropped(),
             stdout: self.pipes.stdout.kept,

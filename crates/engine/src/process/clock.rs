@@ -53,8 +53,10 @@ enum Stage {
 #[derive(Debug)]
 pub(super) struct Clock {
     stage: Stage,
-    limit: Duration,
-    next: Instant,
+    /// The time limit.
+    pub(super) limit: Duration,
+    /// The time at which `act` has something to do.
+    pub(super) next: Instant,
 }
 
 impl Clock {
@@ -64,16 +66,6 @@ impl Clock {
             limit: timeout,
             next: after(now, timeout),
         }
-    }
-
-    /// Returns the time at which `act` has something to do.
-    pub(super) fn next(&self) -> Instant {
-        self.next
-    }
-
-    /// Returns the time limit.
-    pub(super) fn limit(&self) -> Duration {
-        self.limit
     }
 
     /// Sets a new time limit, counted from now.
@@ -328,6 +320,6 @@ mod tests {
         let mut clock = Clock::start(now, Duration::MAX);
         assert_eq!(clock.act(now + TIMEOUT), None);
         clock.set(now, Duration::MAX);
-        assert!(clock.next() > now);
+        assert!(clock.next > now);
     }
 }

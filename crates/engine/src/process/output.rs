@@ -194,7 +194,7 @@ impl JobResult {
             Outcome::Cancelled | Outcome::WentAsync => Ok(Answer::silent(event.clone())),
             Outcome::TimedOut => Err(format!(
                 "the hook was ended after its {:?}: its time was up",
-                round(self.limit)
+                Duration::from_millis(self.limit.as_millis() as u64)
             )),
             Outcome::CutOff => Err("becket ended before the hook did".to_owned()),
             Outcome::Signalled(signal) => {
@@ -293,10 +293,6 @@ fn brief(text: &str) -> String {
         None => text.to_owned(),
         Some((end, _)) => format!("{} …", text[..end].trim_end()),
     }
-}
-
-fn round(took: Duration) -> Duration {
-    Duration::from_millis(u64::try_from(took.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Names a signal: `signal 9 (KILL)`. The standard library says `signal: 9 (SIGKILL)`.

@@ -2,12 +2,12 @@
 //! by these files, and the next daemon ends the hooks that a killed process left behind.
 
 use std::collections::HashSet;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use becket_wire::hook_run::{RunOutcome, RunRow};
 use jiff::Timestamp;
@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::clock::ClockAction;
 use super::proc::{self, GroupState, look_at};
+use crate::replace::make_folder;
 
 /// A file that cannot be read and is older than this is removed.
 const UNREADABLE: Duration = Duration::from_secs(60);
@@ -83,11 +84,7 @@ impl Listed {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
         let mut file = options.open(&self.path).or_else(|_| {
-            let folder = self.path.parent().unwrap_or(&self.path);
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(folder)?;
+            make_folder(self.path.parent().unwrap_or(&self.path), 0o700)?;
             options.open(&self.path)
         })?;
         file.write_all(&bytes)
@@ -156,23 +153,18 @@ impl Orphans {
 
 impl RunFile {
     fn orphaned(self, timed_out: bool) -> RunRow {
-        let (outcome, note) = match (self.run.is_under_way(), timed_out) {
-            (false, false) => (
-                RunOutcome::Orphaned,
-                "becket was killed; the hook ended by itself",
-            ),
-            (false, true) => (
-                RunOutcome::Orphaned,
-                "becket was killed; the hook's time was up",
-            ),
-            (true, false) => (
-                RunOutcome::Async,
-                "it went on after the answer; its end was not seen",
-            ),
-            (true, true) => (
-                RunOutcome::TimedOut,
-                "it went on after the answer; its time was up",
-            ),
+        let outcome = if !self.run.is_under_way() {
+            RunOutcome::Orphaned
+        } else if timed_out {
+            RunOutcome::TimedOut
+        } else {
+            RunOutcome::Async
+        };
+        let note = match outcome {
+            RunOutcome::TimedOut => "it went on after the answer; its time was up",
+            RunOutcome::Async => "it went on after the answer; its end was not seen",
+            _ if timed_out => "becket was killed; the hook's time was up",
+            _ => "becket was killed; the hook ended by itself",
         };
         let took = now().saturating_sub(self.run.at).max(0);
         RunRow {
@@ -219,8 +211,7 @@ fn read(path: &Path) -> Option<RunFile> {
 
 fn remove_if_old(path: &Path) {
     let written = fs::metadata(path).and_then(|meta| meta.modified());
-    let age = written.map(|at| SystemTime::now().duration_since(at).unwrap_or_default());
-    if age.is_ok_and(|age| age > UNREADABLE) {
+    if written.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > UNREADABLE)) {
         drop(fs::remove_file(path));
     }
 }

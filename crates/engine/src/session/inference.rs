@@ -64,7 +64,11 @@ impl Session {
                 agent_id,
                 tool_use_id,
             } => self.infer_answer(agent_id.as_deref(), tool_use_id, at),
-            Inference::Busy => self.infer_answers(at) | self.infer_turn(at),
+            // All questions are answered, even if an agent has done something since, as ending another call.
+            Inference::Busy => {
+                self.update_agents(at, |agent| agent.remove_answered(None, at))
+                    | self.infer_turn(at)
+            }
             Inference::TurnDied { error } => {
                 if error.as_deref().is_some_and(is_exhausted) {
                     self.work.exhaust();
@@ -92,12 +96,6 @@ impl Session {
             Some(id) => self.children.get_mut(id).map(|child| &mut child.agent),
         };
         agent.is_some_and(|agent| agent.may_infer(at) && agent.remove_answered(Some(call), at))
-    }
-
-    /// Removes the questions of all agents as answered, even if an agent has done something since, as ending
-    /// another call.
-    fn infer_answers(&mut self, at: i64) -> bool {
-        self.update_agents(at, |agent| agent.remove_answered(None, at))
     }
 
     /// Begins a turn of the main agent, unless a live subagent explains why Claude Code is busy.

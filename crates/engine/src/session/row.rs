@@ -20,10 +20,7 @@ impl Session {
         if self.ended_at.is_some() {
             return (Display::Done, None, None);
         }
-        let (id, waiting) = match self.waiting() {
-            Some((id, agent)) => (Some(id), Some(agent)),
-            None => (None, None),
-        };
+        let (id, waiting) = self.waiting().unzip();
         let reason = waiting.and_then(|agent| agent.status.reason());
         let display = if self.main.error.is_some() {
             Display::Error
@@ -43,8 +40,7 @@ impl Session {
             Display::Error => self.main.failed(),
             Display::Attention | Display::Checked => self.waiting()?.1.doing(),
             Display::Working if self.main.display() == Display::Working => self.main.doing(),
-            Display::Working => None,
-            Display::Done => None,
+            Display::Working | Display::Done => None,
         }
     }
 
@@ -72,11 +68,8 @@ impl Session {
             Display::Attention | Display::Checked => self.waiting().map(|(_, agent)| agent.since),
             _ => None,
         };
-        let since = match asked {
-            Some(since) => since,
-            None if display == self.shown => self.display_since,
-            None => at,
-        };
+        let same = (display == self.shown).then_some(self.display_since);
+        let since = asked.or(same).unwrap_or(at);
         let changed = (display, since) != (self.shown, self.display_since);
         self.shown = display;
         self.display_since = since;

@@ -4,8 +4,7 @@ use becket_wire::Head;
 use serde::{Deserialize, Serialize};
 
 use super::notifications::asking_agent;
-use super::words::{self, CallWords};
-use super::{INTERACTIVE, SessionEvent};
+use super::{INTERACTIVE, SessionEvent, words};
 use crate::is_default;
 
 /// The most open calls, and the most open questions: more than there ever are. Past it the oldest call and the
@@ -47,7 +46,7 @@ impl OpenCalls {
             prompt_id: event.prompt_id().map(str::to_owned),
             input: hash(event.head),
             at: event.at,
-            doing: CallWords::of(event).map(|deed| deed.ongoing()),
+            doing: words::ongoing(event),
         });
     }
 
@@ -97,9 +96,8 @@ impl OpenCalls {
 
     pub(super) fn subagents_since(&self) -> Option<i64> {
         let mut calls = self.0.iter();
-        calls
-            .find(|call| matches!(&*call.tool, "Agent" | "Task"))
-            .map(|call| call.at)
+        let call = calls.find(|call| ["Agent", "Task"].contains(&&*call.tool))?;
+        Some(call.at)
     }
 }
 
@@ -166,11 +164,6 @@ pub struct PendingQuestion {
 }
 
 impl PendingQuestion {
-    pub(super) fn interactive(event: &SessionEvent<'_>) -> Self {
-        let call = event.tool_use_id().map(str::to_owned);
-        Self::permission(event, call)
-    }
-
     pub(super) fn permission(event: &SessionEvent<'_>, call: Option<String>) -> Self {
         let tool = event.tool().to_owned();
         let input = hash(event.head);
@@ -288,17 +281,21 @@ impl Questions {
             .retain(|one| !one.is_notice() || one.other_agent().is_some());
     }
 
-    /// Removes the questions of an agent that has ended. Returns false if it had none.
-    pub(super) fn agent_ended(&mut self, agent: &str) -> bool {
+    /// Removes all other questions. Returns true if there was any.
+    fn retain(&mut self, keeps: impl Fn(&PendingQuestion) -> bool) -> bool {
         let before = self.0.len();
-        self.0.retain(|one| one.other_agent() != Some(agent));
+        self.0.retain(keeps);
         self.0.len() < before
     }
 
-    /// Returns the questions of other agents, which go on when this one stops.
-    pub(super) fn of_other_agents(&self) -> Self {
-        let theirs = self.0.iter().filter(|one| one.other_agent().is_some());
-        Self(theirs.cloned().collect())
+    /// Removes the questions of an agent that has ended. Returns false if it had none.
+    pub(super) fn agent_ended(&mut self, agent: &str) -> bool {
+        self.retain(|one| one.other_agent() != Some(agent))
+    }
+
+    /// Removes this agent's own questions. Other agents go on when it stops.
+    pub(super) fn end_own(&mut self) {
+        self.0.retain(|one| one.other_agent().is_some());
     }
 
     pub(super) fn are_of_other_agents(&self) -> bool {
@@ -337,21 +334,15 @@ impl Questions {
         }
         self.forget_elicitations_of(event.tool());
         let linked = event.tool_use_id();
-        let before = self.0.len();
-        self.0
-            .retain(|one| linked.is_none() || one.call.as_deref() != linked);
-        if self.0.len() < before {
+        if self.retain(|one| linked.is_none() || one.call.as_deref() != linked) {
             return;
         }
         let input = hash(event.head);
-        let place = self.0.iter().position(|one| {
+        self.remove_first(|one| {
             matches!(&one.question, Question::Tool { tool, input: asked }
                 if tool == event.tool() && *asked == input)
                 && one.is_of(event.prompt_id())
         });
-        if let Some(place) = place {
-            self.0.remove(place);
-        }
     }
 
     /// Removes the questions of a server when its tool ends: if a hook answered, there is no ElicitationResult.
@@ -367,13 +358,16 @@ impl Questions {
 
     pub(super) fn elicited(&mut self, event: &SessionEvent<'_>) {
         let by = event.server();
-        let place = self.0.iter().position(|one| match &one.question {
+        self.remove_first(|one| match &one.question {
             Question::Elicitation { server, id } => {
                 agree(Some(server), by) && agree(id.as_deref(), event.elicitation_id())
             }
             Question::Tool { .. } | Question::Notice { .. } => false,
         });
-        if let Some(place) = place {
+    }
+
+    fn remove_first(&mut self, is_answered: impl Fn(&PendingQuestion) -> bool) {
+        if let Some(place) = self.0.iter().position(is_answered) {
             self.0.remove(place);
         }
     }
@@ -396,12 +390,10 @@ impl Questions {
 
     /// Removes the question about that call, or all of this agent's own questions up to `at`.
     pub(super) fn answered(&mut self, call: Option<&str>, at: i64) -> bool {
-        let before = self.0.len();
-        self.0.retain(|one| match call {
+        self.retain(|one| match call {
             Some(_) => one.call.as_deref() != call,
             None => one.at > at || one.other_agent().is_some(),
-        });
-        self.0.len() < before
+        })
     }
 }
 

@@ -42,15 +42,12 @@ impl EventTime {
 
 /// Returns true if Claude Code itself wrote the prompt of this event.
 pub fn is_machine_made(head: &Head<'_>) -> bool {
-    let by_source = matches!(
-        head.source.as_deref(),
-        Some("system" | "loop_wakeup" | "schedule_wakeup" | "poll_event")
-    );
-    by_source
-        || head.prompt.as_deref().is_some_and(|prompt| {
-            let prompt = prompt.trim_start();
-            MACHINE_MADE.iter().any(|mark| prompt.starts_with(mark))
-        })
+    let source = head.source.as_deref().unwrap_or_default();
+    let prompt = head.prompt.as_deref().unwrap_or_default().trim_start();
+    matches!(
+        source,
+        "system" | "loop_wakeup" | "schedule_wakeup" | "poll_event"
+    ) || MACHINE_MADE.iter().any(|mark| prompt.starts_with(mark))
 }
 
 /// The starts of prompts that Claude Code itself writes.
@@ -149,11 +146,6 @@ impl<'a> SessionEvent<'a> {
             Some(said) if error == RATE_LIMIT => format!("{error}: {said}"),
             _ => error.to_owned(),
         }
-    }
-
-    /// Returns true if Claude Code itself wrote this prompt.
-    pub fn is_machine_made(&self) -> bool {
-        is_machine_made(self.head)
     }
 
     /// Returns the number of listed background tasks.

@@ -29,33 +29,19 @@ const TOOLS: [(&str, &str, &str, &str); 13] = [
     ("Task", "description", "start an agent", "agent"),
 ];
 
-/// One tool call in words.
-#[derive(Debug)]
-pub(super) struct CallWords {
-    wanted: &'static str,
-    ongoing: &'static str,
-    what: String,
+/// Returns the words for a call that goes on.
+pub(super) fn ongoing(event: &SessionEvent<'_>) -> Option<String> {
+    let (_, field, _, ongoing) = TOOLS.iter().find(|tool| tool.0 == event.tool())?;
+    Some(format!("{ongoing}: {}", subject(event, field)?))
 }
 
-impl CallWords {
-    /// Makes the words for a call; none for a tool whose input is not known.
-    pub(super) fn of(event: &SessionEvent<'_>) -> Option<Self> {
-        let (_, name, wanted, ongoing) = TOOLS.iter().find(|tool| tool.0 == event.tool())?;
-        let what: String = json::lenient(field(event, name)?.get()).ok()?;
-        // A path in the session's folder is shown relative to it.
-        let cwd = event.head.cwd.as_deref().filter(|cwd| cwd.len() > 1);
-        let below = cwd.and_then(|cwd| what.strip_prefix(cwd)?.strip_prefix('/'));
-        let what = one_line(below.unwrap_or(&what));
-        (!what.is_empty()).then_some(Self {
-            wanted,
-            ongoing,
-            what,
-        })
-    }
-
-    pub(super) fn ongoing(&self) -> String {
-        format!("{}: {}", self.ongoing, self.what)
-    }
+/// Returns the subject of a call, from this field of its input.
+fn subject(event: &SessionEvent<'_>, name: &str) -> Option<String> {
+    let text: String = json::lenient(field(event, name)?.get()).ok()?;
+    // A path in the session's folder is shown relative to it.
+    let cwd = event.head.cwd.as_deref().filter(|cwd| cwd.len() > 1);
+    let below = cwd.and_then(|cwd| text.strip_prefix(cwd)?.strip_prefix('/'));
+    Some(one_line(below.unwrap_or(&text))).filter(|subject| !subject.is_empty())
 }
 
 fn field<'a>(event: &SessionEvent<'a>, name: &str) -> Option<&'a RawValue> {
@@ -79,7 +65,8 @@ pub(super) fn question(event: &SessionEvent<'_>) -> Option<String> {
         let text = one_line(&asked.first()?.question);
         return (!text.is_empty()).then_some(text);
     }
-    CallWords::of(event).map(|call| format!("wants to {}: {}", call.wanted, call.what))
+    let (_, field, wanted, _) = TOOLS.iter().find(|tool| tool.0 == event.tool())?;
+    Some(format!("wants to {wanted}: {}", subject(event, field)?))
 }
 
 /// Returns the words for the detail of a working agent: the name of a tool or an agent stays, becket's own

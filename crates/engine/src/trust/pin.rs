@@ -371,10 +371,6 @@ fn too_much(path: &str) -> Refusal {
 
 /// Returns the SHA-256 of a content in hexadecimal.
 pub(crate) fn hash_of(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)
-        .iter()
-        .fold(String::new(), |mut text, byte| {
-            write!(text, "{byte:02x}").ok();
-            text
-        })
+    let hash = Sha256::digest(bytes);
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -2,7 +2,6 @@
 //! its failure policy.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::execute::CallbackCall;
 use super::registry::{RegisteredHook, Registry};
 use super::{Answer, CallbackFailure, Context};
-use crate::becket::{BecketHook, Gate};
+use crate::becket::BecketHook;
 use crate::permission::PermissionCallback;
 use crate::protocol::writer::Reply;
 
@@ -40,16 +39,7 @@ pub(crate) struct Service {
 }
 
 /// The user's function for failed callbacks.
-#[derive(Clone)]
-pub(crate) struct FailureFunction(pub(crate) Arc<OnCallbackFailure>);
-
-type OnCallbackFailure = dyn Fn(&Context, &CallbackFailure) + Send + Sync;
-
-impl fmt::Debug for FailureFunction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("FailureFunction")
-    }
-}
+pub(crate) type FailureFunction = Arc<dyn Fn(&Context, &CallbackFailure) + Send + Sync>;
 
 /// The body of a `hook_callback` request.
 #[derive(Deserialize)]
@@ -125,7 +115,7 @@ impl Service {
     /// Logs a failure, and calls the user's function unless the call was cancelled.
     pub(crate) fn report(&self, context: &Context, failure: &CallbackFailure) {
         failure.log(&context.callback_id);
-        let Some(FailureFunction(function)) = self.on_failure.clone() else {
+        let Some(function) = self.on_failure.clone() else {
             return;
         };
         if !matches!(failure, CallbackFailure::Cancelled { .. }) {
@@ -147,15 +137,10 @@ impl Service {
         let Some(becket) = self.becket.as_ref().filter(|_| !wait.is_zero()) else {
             return Ok(Some(input));
         };
-        let id = hook.id.clone();
-        let mut context = Context::new(&id, Instant::now() + wait);
+        let mut context = Context::new(&hook.id, Instant::now() + wait);
         describe_event(&mut context, &input);
         let gate = becket.gate(&hook.event, input, &context, &limits.token);
-        match gate.await {
-            Gate::Passed(input) => Ok(Some(input)),
-            Gate::Refused => Ok(None),
-            Gate::Cancelled => Err(CallbackFailure::Cancelled { id }),
-        }
+        gate.await
     }
 
     /// Returns the limits of a call that begins now.

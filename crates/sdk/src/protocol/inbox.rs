@@ -244,7 +244,8 @@ impl Inbox {
 
     /// Returns the descriptions of the background tasks that are not done.
     pub(crate) fn background_tasks(&self) -> Vec<String> {
-        self.lock().background.descriptions()
+        let BackgroundTasks { running, ended, .. } = &self.lock().background;
+        running.values().chain(ended).cloned().collect()
     }
 
     /// Returns the newest result, of a prompt or not.
@@ -325,11 +326,6 @@ impl BackgroundTasks {
     /// Returns true if no task runs, and the end of each was reported to the model.
     fn is_done(&self) -> bool {
         self.running.is_empty() && self.ended.is_empty()
-    }
-
-    /// Returns the descriptions of the tasks that are not done.
-    fn descriptions(&self) -> Vec<String> {
-        self.running.values().chain(&self.ended).cloned().collect()
     }
 
     fn start(&mut self, task: &Value) {

@@ -17,36 +17,12 @@ use tokio::time::{Instant, sleep_until};
 
 use super::writer::Reply;
 use super::{Connection, Exit, RequestResult};
-use crate::hooks::BoxFuture;
 use crate::hooks::service::{CallLimits, Service};
 use crate::process::{Line, Lines, MessageOutline};
 use crate::{Error, Message};
 
 /// The longest time that the rest of the output is read after the process has ended.
 const DRAIN: Duration = Duration::from_secs(1);
-
-/// A handler of a request: answers it, given its body.
-type Handler = fn(Arc<Service>, String, CallLimits) -> BoxFuture<Reply>;
-
-/// The handlers of Claude Code's requests, by subtype. A new subtype is a new line here.
-const HANDLERS: [(&str, Handler); 2] = [
-    ("hook_callback", |service, body, limits| {
-        Box::pin(async move {
-            match read_body(&body) {
-                Ok(request) => service.hook_callback(request, limits).await,
-                Err(reply) => reply,
-            }
-        })
-    }),
-    ("can_use_tool", |service, body, limits| {
-        Box::pin(async move {
-            match read_body(&body) {
-                Ok(request) => service.can_use_tool(request, limits).await,
-                Err(reply) => reply,
-            }
-        })
-    }),
-];
 
 /// The fields of a frame that decide its handling. A frame is one line with a JSON object.
 #[derive(Deserialize)]
@@ -165,22 +141,14 @@ impl Connection {
 
     /// Answers a request in a task of its own, unless it is cancelled first.
     fn answer_request(self: &Arc<Self>, id: String, body: String) {
-        let subtype = match read_body::<RequestSubtype>(&body) {
-            Ok(body) => body.subtype,
-            Err(reply) => return self.writer.send(&reply.into_frame(&id)),
-        };
-        let Some((_, handler)) = HANDLERS.iter().find(|(name, _)| *name == subtype) else {
-            let text = format!("unknown_subtype: this client does not know {subtype}");
-            return self.writer.send(&Reply::Error(text).into_frame(&id));
-        };
         let limits = self.service.call_limits();
         self.service.in_flight.begin(&id, limits.token.clone());
-        let reply = handler(Arc::clone(&self.service), body, limits);
         let connection = Arc::clone(self);
         tokio::spawn(async move {
-            let frame = reply.await.into_frame(&id);
-            let in_flight = &connection.service.in_flight;
-            in_flight.finish(&id, || connection.writer.send(&frame));
+            let service = &connection.service;
+            let reply = answer(service, &body, limits).await;
+            let frame = reply.unwrap_or_else(|invalid| invalid).into_frame(&id);
+            (service.in_flight).finish(&id, || connection.writer.send(&frame));
         });
     }
 
@@ -212,6 +180,19 @@ impl Connection {
         let bound = max_message;
         self.deliver(Err(Error::TooLong { bound, kind }), 0);
     }
+}
+
+/// Answers a request of Claude Code, given its body. A new subtype is a new arm here. The error is the reply to
+/// a body that cannot be read.
+async fn answer(service: &Service, body: &str, limits: CallLimits) -> Result<Reply, Reply> {
+    let RequestSubtype { subtype } = read_body(body)?;
+    Ok(match &*subtype {
+        "hook_callback" => service.hook_callback(read_body(body)?, limits).await,
+        "can_use_tool" => service.can_use_tool(read_body(body)?, limits).await,
+        _ => Reply::Error(format!(
+            "unknown_subtype: this client does not know {subtype}"
+        )),
+    })
 }
 
 /// Reads the body of a request. Claude Code may cut a string inside a character: `parse_json` repairs

@@ -328,8 +328,10 @@ impl Answer {
         if rules.context_is_a_field() {
             put_text(&mut own, CONTEXT, &self.contexts.join("\n"));
         }
-        for change in self.changes_of(rules.fields) {
-            own.insert(change.key().into(), change.value());
+        for change in &self.changes {
+            if rules.fields.contains(&change.key()) {
+                own.insert(change.key().into(), change.value());
+            }
         }
         if !own.is_empty() {
             own.insert("hookEventName".into(), self.event.as_str().into());
@@ -370,12 +372,6 @@ impl Answer {
             decision.insert(change.key().into(), change.value());
         }
         decision
-    }
-
-    fn changes_of(&self, fields: &'static [&'static str]) -> impl Iterator<Item = &Change> {
-        self.changes
-            .iter()
-            .filter(|change| fields.contains(&change.key()))
     }
 }
 

@@ -8,8 +8,7 @@
 use serde_json::{Number, Value};
 
 use super::define::{events, key, object, words};
-use super::words::*;
-use super::{Missing, Rest, Slot, take};
+use super::{Missing, PermissionMode, Rest, Slot, take};
 
 object! {
     /// The fields that every event may have.
@@ -122,13 +121,17 @@ events! {
     Notification matching "notification_type" needs "message" "notification_type" {
         message: Option<String>,
         title: Option<String>,
-        notification_type: Option<NotificationType>,
+        /// The subject of a notification: `permission_prompt`, `idle_prompt`, `elicitation_response`, or a
+        /// newer word.
+        notification_type: Option<String>,
     }
 
     /// Before a prompt is sent, a generated one too.
     UserPromptSubmit needs "prompt" {
         prompt: String,
-        source: Option<PromptSource>,
+        /// The source of a prompt: `user`, `sdk`, `system`, `loop_wakeup`, `schedule_wakeup`, `poll_event`,
+        /// or a newer word.
+        source: Option<String>,
         session_title: Option<String>,
     }
 
@@ -136,7 +139,8 @@ events! {
     UserPromptExpansion matching "command_name"
         needs "expansion_type" "command_name" "command_args" "prompt"
     {
-        expansion_type: Option<ExpansionType>,
+        /// The kind of command that expanded into a prompt: `slash_command`, `mcp_prompt`, or a newer word.
+        expansion_type: Option<String>,
         command_name: Option<String>,
         command_args: Option<String>,
         command_source: Option<String>,
@@ -145,7 +149,9 @@ events! {
 
     /// When a context window of the main agent begins.
     SessionStart matching "source" needs "source" {
-        source: Option<StartSource>,
+        /// The way in which a context window began: `startup`, `resume`, `clear`, `compact`, `fork`, or a
+        /// newer word.
+        source: Option<String>,
         model: Option<String>,
         session_title: Option<String>,
         seconds_since_last_response: Option<Number>,
@@ -156,7 +162,9 @@ events! {
 
     /// When a session ends.
     SessionEnd matching "reason" needs "reason" {
-        reason: Option<EndReason>,
+        /// The reason why a session ended: `clear`, `resume`, `logout`, `prompt_input_exit`, `other`, or a newer
+        /// word.
+        reason: Option<String>,
     }
 
     /// Before a turn ends; not after an interrupt.
@@ -169,7 +177,11 @@ events! {
 
     /// When a turn ends in an error of the API.
     StopFailure matching "error" needs "error" {
-        error: Option<TurnError>,
+        /// The reason why a turn failed: `authentication_failed`, `oauth_org_not_allowed`, `account_on_hold`,
+        /// `verification_required`, `billing_error`, `rate_limit`, `overloaded`, `invalid_request`,
+        /// `model_not_found`, `server_error`, `unknown`, `max_output_tokens`, `cloud_credential_error`, or a
+        /// newer word.
+        error: Option<String>,
         error_details: Option<String>,
         last_assistant_message: Option<String>,
     }
@@ -190,13 +202,15 @@ events! {
 
     /// Before a compaction.
     PreCompact matching "trigger" needs "trigger" "custom_instructions" {
-        trigger: Option<CompactTrigger>,
+        /// The origin of a compaction: `manual`, `auto`, or a newer word.
+        trigger: Option<String>,
         custom_instructions: Option<Option<String>>,
     }
 
     /// After a compaction.
     PostCompact matching "trigger" needs "trigger" "compact_summary" {
-        trigger: Option<CompactTrigger>,
+        /// The origin of a compaction: `manual`, `auto`, or a newer word.
+        trigger: Option<String>,
         compact_summary: Option<String>,
     }
 
@@ -208,12 +222,15 @@ events! {
         from_model: Option<String>,
         to_model: Option<String>,
         requested_model: Option<Option<String>>,
-        source: Option<SwitchSource>,
+        /// The origin of a model switch: `command`, `picker`, `sdk`, `auto`, `resume`, or a newer word.
+        source: Option<String>,
         context_tokens: Option<Number>,
         prompt_cache_warm: Option<bool>,
-        cache_ttl: Option<CacheTtl>,
+        /// The lifetime of the prompt cache: `5m`, `1h`, or a newer word.
+        cache_ttl: Option<String>,
         estimated_cache_write_usd: Option<Number>,
-        pricing: Option<Pricing>,
+        /// The source of the prices behind an estimate: `configured`, `catalog`, `default`, or a newer word.
+        pricing: Option<String>,
     }
 
     /// After any switch of the model.
@@ -224,12 +241,15 @@ events! {
         from_model: Option<String>,
         to_model: Option<String>,
         requested_model: Option<Option<String>>,
-        source: Option<SwitchSource>,
+        /// The origin of a model switch: `command`, `picker`, `sdk`, `auto`, `resume`, or a newer word.
+        source: Option<String>,
         context_tokens: Option<Number>,
         prompt_cache_warm: Option<bool>,
-        cache_ttl: Option<CacheTtl>,
+        /// The lifetime of the prompt cache: `5m`, `1h`, or a newer word.
+        cache_ttl: Option<String>,
         estimated_cache_write_usd: Option<Number>,
-        pricing: Option<Pricing>,
+        /// The source of the prices behind an estimate: `configured`, `catalog`, `default`, or a newer word.
+        pricing: Option<String>,
     }
 
     /// When a call needs the user's permission. It has no `tool_use_id`.
@@ -251,7 +271,8 @@ events! {
 
     /// When a repository is set up (`--init`, `--maintenance`).
     Setup matching "trigger" needs "trigger" {
-        trigger: Option<SetupTrigger>,
+        /// The reason why Setup runs: `init`, `maintenance`, or a newer word.
+        trigger: Option<String>,
     }
 
     /// Before a teammate goes idle.
@@ -282,7 +303,8 @@ events! {
     Elicitation matching "mcp_server_name" needs "mcp_server_name" "message" {
         mcp_server_name: Option<String>,
         message: Option<String>,
-        mode: Option<ElicitationMode>,
+        /// The way in which an MCP server asks: `form`, `url`, or a newer word.
+        mode: Option<String>,
         url: Option<String>,
         elicitation_id: Option<String>,
         requested_schema: Option<Rest>,
@@ -292,14 +314,18 @@ events! {
     ElicitationResult matching "mcp_server_name" needs "mcp_server_name" "action" {
         mcp_server_name: Option<String>,
         elicitation_id: Option<String>,
-        mode: Option<ElicitationMode>,
-        action: Option<ElicitationAction>,
+        /// The way in which an MCP server asks: `form`, `url`, or a newer word.
+        mode: Option<String>,
+        /// The user's reaction to an MCP server's question: `accept`, `decline`, `cancel`, or a newer word.
+        action: Option<String>,
         content: Option<Rest>,
     }
 
     /// When a settings file changed under a running session.
     ConfigChange matching "source" needs "source" {
-        source: Option<ConfigSource>,
+        /// The settings that changed: `user_settings`, `project_settings`, `local_settings`,
+        /// `policy_settings`, `skills`, or a newer word.
+        source: Option<String>,
         file_path: Option<String>,
     }
 
@@ -316,8 +342,12 @@ events! {
     /// When a file of instructions was loaded.
     InstructionsLoaded matching "load_reason" needs "file_path" "memory_type" "load_reason" {
         file_path: Option<String>,
-        memory_type: Option<MemoryType>,
-        load_reason: Option<LoadReason>,
+        /// The owner of the instructions that were loaded: `User`, `Project`, `Local`, `Managed`, or a newer
+        /// word.
+        memory_type: Option<String>,
+        /// The reason why instructions were loaded: `session_start`, `nested_traversal`, `path_glob_match`,
+        /// `include`, `compact`, or a newer word.
+        load_reason: Option<String>,
         globs: Option<Vec<String>>,
         trigger_file_path: Option<String>,
         parent_file_path: Option<String>,
@@ -332,13 +362,15 @@ events! {
     /// When a watched file changed.
     FileChanged matching "file_path" needs "file_path" "event" {
         file_path: Option<String>,
-        event: Option<FileEvent>,
+        /// The change of a watched file: `change`, `add`, `unlink`, or a newer word.
+        event: Option<String>,
     }
 
     /// After a folder was added to the session.
     DirectoryAdded matching "source" needs "directory" "source" {
         directory: Option<String>,
-        source: Option<DirectorySource>,
+        /// The origin of an added directory: `slash_command`, `register_repo_root`, or a newer word.
+        source: Option<String>,
     }
 
     /// While a piece of the assistant's text is shown.

@@ -94,7 +94,7 @@ fn a_dialog_waits_though_the_bell_rang_or_only_a_notification_told_of_it() {
         )
         .unwrap();
     let history = History::of(connection);
-    let stats = add_up(&history, None, 0, &TimeZone::UTC, &|_| true).unwrap();
+    let stats = add_up(&history, GroupBy::Day, 0, &TimeZone::UTC, &|_| true).unwrap();
     assert_eq!(stats.total.waiting_ms, 90_000 + 480_000 + 30_000);
     assert_eq!(stats.total.sessions.len(), 1, "doctor's own event is none");
 }
@@ -110,11 +110,11 @@ fn sums_are_those_of_their_day_project_and_model() {
     let later = TimeZone::fixed(jiff::tz::offset(3));
     let midnight = NOW / (24 * HOUR) * 24 * HOUR;
     let all = [
-        shown(Some(GroupBy::Day), &utc, 0),
-        shown(Some(GroupBy::Day), &later, 0),
-        shown(Some(GroupBy::Project), &utc, 0),
-        shown(Some(GroupBy::Model), &utc, 0),
-        shown(None, &utc, midnight),
+        shown(GroupBy::Day, &utc, 0),
+        shown(GroupBy::Day, &later, 0),
+        shown(GroupBy::Project, &utc, 0),
+        shown(GroupBy::Model, &utc, 0),
+        shown(GroupBy::Day, &utc, midnight),
     ];
     insta::assert_snapshot!(all.join("\n"), @"
     DAY         SESSIONS  TURNS  TOOLS  DENIED  WAITED   COST  TOKENS IN  OUT
@@ -136,7 +136,7 @@ fn sums_are_those_of_their_day_project_and_model() {
     unknown         1      0      1       1       -      -          0    0
     all             2      2      2       1     50m  $1.75         1k   15
 
-    SESSIONS  TURNS  TOOLS  DENIED  WAITED   COST  TOKENS IN  OUT
-           2      1      1       1       -  $0.75        500    5
+    DAY         SESSIONS  TURNS  TOOLS  DENIED  WAITED   COST  TOKENS IN  OUT
+    2026-11-15         2      1      1       1       -  $0.75        500    5
     ");
 }

@@ -7,12 +7,12 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Text;
 use ratatui::widgets::Widget;
 
-use crate::session::agent_tree::AgentNode;
+use crate::session::AgentNode;
 use crate::session::table::{CONTEXT_FULL, CONTEXT_HIGH, glyph};
 use crate::session::words;
 use crate::tui::draw::{DrawContext, DrawnFrame, HOUR, MINUTE, RowWriter};
 use crate::tui::model::{self, Focus, TreeRow, title};
-use crate::tui::theme::{Theme, Tone, tone};
+use crate::tui::theme::{Tone, tone};
 use crate::ui::text::{dollars, width as text_width, wrap_to};
 use crate::ui::time::{about, lasted, span as shortly};
 
@@ -43,20 +43,18 @@ pub(super) fn draw(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer, drawn:
         .skip(drawn.top)
         .take(height);
     for ((at, tree_row), y) in in_sight.zip(area.y..) {
-        let writer = RowWriter::new(buffer, ctx.theme, area, y);
+        let line = ListRow {
+            ctx,
+            writer: RowWriter::new(buffer, ctx.theme, area, y),
+            columns: &columns,
+            drawn,
+        };
         match tree_row {
-            TreeRow::Group(project) => draw_group(ctx, writer, project.as_deref()),
-            TreeRow::Session(place) => {
-                let row = &model.rows()[*place];
-                draw_session(ctx, writer, row, &columns, drawn);
-            }
-            TreeRow::Agent {
-                session,
-                agent: node,
-            } => {
-                let row = &model.rows()[*session];
-                let row = &row.agents[node.index];
-                draw_agent(ctx, writer, row, *node, &columns, drawn);
+            TreeRow::Group(project) => line.group(project.as_deref()),
+            TreeRow::Session(place) => line.session(&model.rows()[*place]),
+            TreeRow::Agent { session, agent } => {
+                let agents = &model.rows()[*session].agents;
+                line.agent(&agents[agent.index], *agent);
             }
         }
         if at == model.selected_row() {
@@ -119,102 +117,122 @@ fn draw_empty(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer) {
         .render(middle, buffer);
 }
 
-fn draw_group(ctx: DrawContext<'_>, mut writer: RowWriter<'_>, project: Option<&str>) {
-    let path = project.map(|path| ctx.theme.path(path));
-    let path = path.as_deref().unwrap_or("no project");
-    let name = path.rsplit('/').find(|name| !name.is_empty());
-    writer
-        .skip(1)
-        .foreign(name.unwrap_or(path), usize::MAX, Tone::Strong);
-    if name != Some(path) {
-        writer.skip(2).foreign(path, usize::MAX, Tone::Dim);
-    }
-}
-
-fn draw_session(
-    ctx: DrawContext<'_>,
-    mut writer: RowWriter<'_>,
-    row: &SessionRow,
-    columns: &Columns,
-    drawn: &mut DrawnFrame,
-) {
-    let DrawContext { theme, now, .. } = ctx;
-    let tone = tone(row.display);
-    drawn.moves |= matches!(row.display, Display::Working | Display::Attention);
-    writer
-        .skip(columns.indent)
-        .styled(glyph(row, theme.glyphs), theme.pulse(row.display, now))
-        .skip(1);
-    let title_tone = match row.display {
-        Display::Error | Display::Attention => Tone::Strong,
-        Display::Working | Display::Checked => Tone::Plain,
-        Display::Done => Tone::Dim,
-    };
-    writer.column(title(row), columns.title, title_tone);
-    writer.column(project_name(row), columns.project, Tone::Dim);
-    writer.column(&words::activity(row), columns.doing, tone);
-    draw_since(
-        &mut writer,
-        now.saturating_sub(words::since(row)),
-        row.display,
-        columns,
-        drawn,
-    );
-    draw_context(&mut writer, theme, row.figures.context_pct, columns.context);
-    let cost = row.figures.cost_usd.map(dollars).unwrap_or_default();
-    writer.right(&cost, columns.cost, Tone::Plain);
-    if columns.age > 0 {
-        let age = now.saturating_sub(row.started_at);
-        drawn.ticks(age, MINUTE);
-        writer.right(&about(age), columns.age, Tone::Dim);
-    }
-    if columns.model > 0 {
-        writer
-            .skip(2)
-            .column(&words::model(row), columns.model, Tone::Dim);
-    }
-}
-
 fn project_name(row: &SessionRow) -> &str {
     let project = model::project(row).unwrap_or_default();
     project.rsplit('/').next().unwrap_or_default()
 }
 
-fn draw_agent(
-    ctx: DrawContext<'_>,
-    mut writer: RowWriter<'_>,
-    row: &AgentRow,
-    node: AgentNode,
-    columns: &Columns,
-    drawn: &mut DrawnFrame,
-) {
-    let DrawContext { theme, now, .. } = ctx;
-    let display = row.display();
-    let tone = tone(display);
-    drawn.moves |= display != Display::Done;
-    let depth = node.depth.min(6);
-    let branch = if node.last {
-        theme.sign("└ ", "`-")
-    } else {
-        theme.sign("├ ", "|-")
-    };
-    writer
-        .skip(columns.indent + 2 + 2 * depth as u16)
-        .own(branch, Tone::Dim);
-    let glyph = theme.glyphs.display(display);
-    writer.styled(glyph, theme.pulse(display, now)).skip(1);
-    let name = row.agent_type.as_deref().filter(|name| !name.is_empty());
-    let named = columns.title.saturating_sub(2 * depth + 4);
-    writer.column(name.unwrap_or("agent"), named, Tone::Dim);
-    writer.column("", columns.project, Tone::Dim);
-    writer.column(&words::agent_doing(row), columns.doing, tone);
-    draw_since(
-        &mut writer,
-        now.saturating_sub(row.status_since),
-        display,
-        columns,
-        drawn,
-    );
+/// One row of the list while it is drawn.
+struct ListRow<'a> {
+    ctx: DrawContext<'a>,
+    writer: RowWriter<'a>,
+    columns: &'a Columns,
+    drawn: &'a mut DrawnFrame,
+}
+
+impl ListRow<'_> {
+    fn group(mut self, project: Option<&str>) {
+        let path = project.map(|path| self.ctx.theme.path(path));
+        let path = path.as_deref().unwrap_or("no project");
+        let name = path.rsplit('/').find(|name| !name.is_empty());
+        self.writer
+            .skip(1)
+            .foreign(name.unwrap_or(path), usize::MAX, Tone::Strong);
+        if name != Some(path) {
+            self.writer.skip(2).foreign(path, usize::MAX, Tone::Dim);
+        }
+    }
+
+    fn session(mut self, row: &SessionRow) {
+        let (display, columns) = (row.display, self.columns);
+        self.drawn.moves |= matches!(display, Display::Working | Display::Attention);
+        self.writer.skip(columns.indent);
+        self.glyph(glyph(row, self.ctx.theme.glyphs), display);
+        let title_tone = match display {
+            Display::Error | Display::Attention => Tone::Strong,
+            Display::Working | Display::Checked => Tone::Plain,
+            Display::Done => Tone::Dim,
+        };
+        self.writer
+            .column(title(row), columns.title, title_tone)
+            .column(project_name(row), columns.project, Tone::Dim)
+            .column(&words::activity(row), columns.doing, tone(display));
+        self.since(words::since(row), display);
+        self.context(row.figures.context_pct);
+        let cost = row.figures.cost_usd.map(dollars).unwrap_or_default();
+        self.writer.right(&cost, columns.cost, Tone::Plain);
+        if columns.age > 0 {
+            let age = self.ctx.now.saturating_sub(row.started_at);
+            self.drawn.ticks(age, MINUTE);
+            self.writer.right(&about(age), columns.age, Tone::Dim);
+        }
+        if columns.model > 0 {
+            let model = words::model(row);
+            self.writer.skip(2).column(&model, columns.model, Tone::Dim);
+        }
+    }
+
+    fn agent(mut self, row: &AgentRow, node: AgentNode) {
+        let (display, columns, theme) = (row.display(), self.columns, self.ctx.theme);
+        self.drawn.moves |= display != Display::Done;
+        let depth = node.depth.min(6);
+        let branch = if node.last {
+            theme.sign("└ ", "`-")
+        } else {
+            theme.sign("├ ", "|-")
+        };
+        self.writer
+            .skip(columns.indent + 2 + 2 * depth as u16)
+            .own(branch, Tone::Dim);
+        self.glyph(theme.glyphs.display(display), display);
+        let name = row.agent_type.as_deref().filter(|name| !name.is_empty());
+        let named = columns.title.saturating_sub(2 * depth + 4);
+        self.writer
+            .column(name.unwrap_or("agent"), named, Tone::Dim)
+            .column("", columns.project, Tone::Dim)
+            .column(&words::agent_doing(row), columns.doing, tone(display));
+        self.since(row.status_since, display);
+    }
+
+    fn glyph(&mut self, glyph: &str, display: Display) {
+        let style = self.ctx.theme.pulse(display, self.ctx.now);
+        self.writer.styled(glyph, style).skip(1);
+    }
+
+    /// Writes the duration of a state: to the second if a session waits or works, else to the minute.
+    fn since(&mut self, at: i64, display: Display) {
+        if self.columns.since == 0 {
+            return;
+        }
+        let span = self.ctx.now.saturating_sub(at);
+        let exact = display <= Display::Working && display != Display::Checked;
+        self.drawn.ticks(span, if exact { HOUR } else { MINUTE });
+        let text = if exact { lasted(span) } else { shortly(span) };
+        self.writer.right(&text, self.columns.since, tone(display));
+    }
+
+    /// Writes the use of the context window as a bar and a number, if there is room for both.
+    fn context(&mut self, percent: Option<f64>) {
+        let (cells, theme) = (self.columns.context, self.ctx.theme);
+        let Some(percent) = percent.filter(|percent| percent.is_finite()) else {
+            self.writer.right("", cells, Tone::Plain);
+            return;
+        };
+        let tone = match percent {
+            CONTEXT_FULL.. => Tone::Error,
+            CONTEXT_HIGH.. => Tone::Attention,
+            _ => Tone::Plain,
+        };
+        if cells > PERCENT {
+            let full = ((percent / 100.0 * BAR as f64).round() as usize).min(BAR);
+            self.writer
+                .skip(1)
+                .own(&theme.sign("━", "#").repeat(full), tone)
+                .own(&theme.sign("─", ".").repeat(BAR - full), Tone::Dim);
+        }
+        let number = format!("{:.0}%", percent.clamp(0.0, 999.0));
+        self.writer.right(&number, cells.min(PERCENT), tone);
+    }
 }
 
 /// The widths of the parts of the column for the context window.
@@ -291,63 +309,25 @@ impl Columns {
         columns
     }
 
-    pub fn labels(&self, mut writer: RowWriter<'_>) {
-        writer.skip(self.indent + 2);
-        writer.column("session", self.title, Tone::Dim);
-        writer.column("project", self.project, Tone::Dim);
-        writer.column("doing", self.doing, Tone::Dim);
-        writer.right("since", self.since, Tone::Dim);
+    fn labels(&self, mut writer: RowWriter<'_>) {
         let context = if self.context > PERCENT {
             "context"
         } else {
             "ctx"
         };
-        writer.right(context, self.context, Tone::Dim);
-        writer.right("cost", self.cost, Tone::Dim);
-        writer.right("age", self.age, Tone::Dim);
+        writer
+            .skip(self.indent + 2)
+            .column("session", self.title, Tone::Dim)
+            .column("project", self.project, Tone::Dim)
+            .column("doing", self.doing, Tone::Dim)
+            .right("since", self.since, Tone::Dim)
+            .right(context, self.context, Tone::Dim)
+            .right("cost", self.cost, Tone::Dim)
+            .right("age", self.age, Tone::Dim);
         if self.model > 0 {
             writer.skip(2).column("model", self.model, Tone::Dim);
         }
     }
-}
-
-/// Writes the duration of a state: to the second if a session waits or works, else to the minute.
-fn draw_since(
-    writer: &mut RowWriter<'_>,
-    span: i64,
-    display: Display,
-    columns: &Columns,
-    drawn: &mut DrawnFrame,
-) {
-    if columns.since == 0 {
-        return;
-    }
-    let exact = display <= Display::Working && display != Display::Checked;
-    drawn.ticks(span, if exact { HOUR } else { MINUTE });
-    let text = if exact { lasted(span) } else { shortly(span) };
-    writer.right(&text, columns.since, tone(display));
-}
-
-/// Writes the use of the context window as a bar and a number, if there is room for both.
-fn draw_context(writer: &mut RowWriter<'_>, theme: &Theme, percent: Option<f64>, cells: usize) {
-    let Some(percent) = percent.filter(|percent| percent.is_finite()) else {
-        writer.right("", cells, Tone::Plain);
-        return;
-    };
-    let tone = match percent {
-        CONTEXT_FULL.. => Tone::Error,
-        CONTEXT_HIGH.. => Tone::Attention,
-        _ => Tone::Plain,
-    };
-    if cells > PERCENT {
-        let full = ((percent / 100.0 * BAR as f64).round() as usize).min(BAR);
-        writer
-            .skip(1)
-            .own(&theme.sign("━", "#").repeat(full), tone)
-            .own(&theme.sign("─", ".").repeat(BAR - full), Tone::Dim);
-    }
-    let number = format!("{:.0}%", percent.clamp(0.0, 999.0));
-    writer.right(&number, cells.min(PERCENT), tone);
 }
 
 #[cfg(test)]

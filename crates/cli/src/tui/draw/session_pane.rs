@@ -42,11 +42,8 @@ pub(super) fn draw(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer, drawn:
     if y + 4 < inner.bottom() {
         y += 1;
     }
-    let events = Rect {
-        y: y.min(inner.bottom()),
-        height: inner.bottom().saturating_sub(y),
-        ..inner
-    };
+    let y = y.min(inner.bottom());
+    let events = Rect::new(inner.x, y, inner.width, inner.bottom() - y);
     drawn.events = area;
     draw_events(ctx, events, buffer);
 }

@@ -17,6 +17,7 @@ use super::{GuardContext, judge, user_home};
 use crate::client::Client;
 use crate::event_line;
 use crate::log;
+use crate::session::source::id_of_title;
 use crate::ui::style::{BAD, BOLD, DIM, GOOD};
 use crate::ui::text::{count, one_line};
 use crate::ui::time::timestamp;
@@ -36,7 +37,7 @@ pub struct GuardBacktest {
     /// Judge by this file in place of your config.toml
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Only this session (any unique beginning of its id)
+    /// Only this session (the first characters of its id, or its title)
     #[arg(long, value_name = "ID")]
     session: Option<String>,
     /// Print JSON
@@ -79,7 +80,7 @@ impl GuardBacktest {
         if let Some(database) = store::open_to_read(&world.place.database())? {
             let session = self.session.as_deref();
             let session = session
-                .map(|id| log::complete(id, Some(&database), &[]))
+                .map(|meant| log::complete(&id_of_title(world, meant)?, Some(&database), &[]))
                 .transpose()?;
             let query = EventQuery {
                 session,

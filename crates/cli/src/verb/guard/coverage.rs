@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::client::Client;
 use crate::coverage::{A_DAY, CoverageScope, SessionCoverage, compare};
 use crate::hook_runs::short;
+use crate::session::source::id_of_title;
 use crate::session::words::projects;
 use crate::ui::style::{BAD, BOLD, DIM, Look, WARN};
 use crate::ui::table::{Cell, Column, grid};
@@ -26,7 +27,7 @@ use crate::world::World;
 /// events that arrived. Sessions whose hooks are switched off are found as well.
 #[derive(Debug, clap::Args)]
 pub struct GuardCoverage {
-    /// All calls of this session (any unique beginning of its id)
+    /// All calls of this session (the first characters of its id, or its title)
     #[arg(long, value_name = "ID", conflicts_with = "since")]
     session: Option<String>,
     /// Calls since then: 10m, 2h, 3d, or a moment like 2026-11-15T08:00:00Z (default: 1d)
@@ -39,7 +40,9 @@ pub struct GuardCoverage {
 
 impl GuardCoverage {
     pub fn run(self, world: &World) -> Result<ExitCode> {
-        let scope = match &self.session {
+        let session = self.session.as_deref();
+        let session = session.map(|meant| id_of_title(world, meant)).transpose()?;
+        let scope = match &session {
             Some(session) => CoverageScope::Session(session),
             None => CoverageScope::Since(self.since.unwrap_or_else(|| now_ms() - A_DAY)),
         };

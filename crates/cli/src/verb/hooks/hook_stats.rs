@@ -13,7 +13,7 @@ use crate::world::World;
 /// Show what each hook did and cost: runs, denials, times
 #[derive(Debug, clap::Args)]
 pub struct HooksStats {
-    /// Only this session (any unique beginning of its id)
+    /// Only this session (the first characters of its id, or its title)
     #[arg(long, value_name = "ID")]
     session: Option<String>,
     /// Only since then: 10m, 2h or 3d ago, or a moment like 2026-11-15T08:00:00Z

@@ -22,7 +22,7 @@ pub struct HooksRecent {
     /// Only this hook
     #[arg(long, value_name = "NAME")]
     hook: Option<String>,
-    /// Only this session (any unique beginning of its id)
+    /// Only this session (the first characters of its id, or its title)
     #[arg(long, value_name = "ID")]
     session: Option<String>,
     /// Print JSON

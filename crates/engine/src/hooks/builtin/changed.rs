@@ -1,13 +1,14 @@
 //! Finds the files that changed in a project since the last stop, by git, or else by the times of the files.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, Metadata};
+use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use becket_wire::place::fnv1a;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::arguments::walk;
@@ -42,21 +43,11 @@ impl ProjectState {
             at: milliseconds(SystemTime::now()),
             git: git.as_ref().and_then(|git| GitState::look(git).ok()),
         };
-        let changed = now.changed_since(before, project, git.as_ref());
+        let changed = match (&now.git, &git) {
+            (Some(state), Some(git)) => state.changed_since(before, git),
+            _ => files_since(project, before.at()),
+        };
         (now, changed)
-    }
-
-    fn changed_since(&self, before: &Baseline, project: &Path, git: Option<&Git>) -> Vec<PathBuf> {
-        match (&self.git, git) {
-            (Some(now), Some(git)) => now.changed_since(before, git),
-            _ => {
-                let since = match before {
-                    Baseline::Stop(state) => state.at,
-                    Baseline::SessionStart(at) => *at,
-                };
-                files_since(project, since)
-            }
-        }
     }
 }
 
@@ -79,6 +70,13 @@ impl Baseline {
         let began = metadata.and_then(|data| data.created().ok());
         // Not every file system keeps the time of creation. Without it, no old file may count as new.
         Self::SessionStart(milliseconds(began.unwrap_or_else(SystemTime::now)))
+    }
+
+    fn at(&self) -> i64 {
+        match self {
+            Self::Stop(state) => state.at,
+            Self::SessionStart(at) => *at,
+        }
     }
 }
 
@@ -131,11 +129,12 @@ impl GitState {
                     changed.retain(|file| before.files.get(file) != Some(&stamp_of(file)));
                 }
             }
-            Baseline::Stop(ProjectState { at, .. }) | Baseline::SessionStart(at) => {
+            _ => {
+                let at = before.at();
                 let files = self.files.iter();
-                let new = files.filter(|(_, stamp)| stamp.is_none_or(|stamp| is_since(stamp, *at)));
+                let new = files.filter(|(_, stamp)| stamp.is_none_or(|stamp| is_since(stamp, at)));
                 changed.extend(new.map(|(file, _)| file.clone()));
-                changed.extend(committed_since(git, *at));
+                changed.extend(committed_since(git, at));
             }
         }
         changed.into_iter().collect()
@@ -207,21 +206,18 @@ fn is_since((time, _): (i64, u64), at: i64) -> bool {
 
 /// Returns the modification time in nanoseconds and the size of a file.
 fn stamp_of(file: &Path) -> Option<(i64, u64)> {
-    fs::symlink_metadata(file).ok().map(|data| stamp(&data))
-}
-
-fn stamp(data: &Metadata) -> (i64, u64) {
-    (data.mtime() * 1_000_000_000 + data.mtime_nsec(), data.len())
+    let data = fs::symlink_metadata(file).ok()?;
+    Some((data.mtime() * 1_000_000_000 + data.mtime_nsec(), data.len()))
 }
 
 fn milliseconds(time: SystemTime) -> i64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    Timestamp::try_from(time).map_or(0, Timestamp::as_millisecond)
 }
 
 #[cfg(test)]
 mod tests {
     use std::process::Command;
+    use std::time::UNIX_EPOCH;
 
     use super::*;
 

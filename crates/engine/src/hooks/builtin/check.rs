@@ -1,14 +1,18 @@
 //! One run of one tool, from the table of languages or from the user's own `command`.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use becket_wire::event::{Event, EventName};
 use becket_wire::place::fnv1a;
+use becket_wire::{Answer, Output};
 
 use super::capture::{Captured, capture};
 use super::language::{CheckKind, Format, Language};
+use super::memory::claim;
 use super::report::{self, Problem, Severity};
 use super::tool::{FoundTool, ToolSearch};
 use super::{BuiltinCall, arguments};
@@ -32,24 +36,17 @@ pub struct Check {
 
 /// Reads the `command` of a hook's config, which replaces the table.
 pub fn own_command(options: &toml::Table) -> Result<Option<Program>, String> {
-    match options.get("command") {
-        None => Ok(None),
-        Some(toml::Value::String(line)) => Ok(Some(Program::Shell(line.clone()))),
-        Some(toml::Value::Array(words)) if !words.is_empty() => {
-            let words: Option<Vec<_>> = words
-                .iter()
-                .map(|word| word.as_str().map(str::to_owned))
-                .collect();
-            words
-                .map(|words| Some(Program::List(words)))
-                .ok_or_else(wrong_command)
+    let program = match options.get("command") {
+        None => return Ok(None),
+        Some(toml::Value::String(line)) => Some(Program::Shell(line.clone())),
+        Some(words) => {
+            let words = words.clone().try_into().ok();
+            let words = words.filter(|words: &Vec<String>| !words.is_empty());
+            words.map(Program::List)
         }
-        Some(_) => Err(wrong_command()),
-    }
-}
-
-fn wrong_command() -> String {
-    "`command` is neither a text nor a list of texts".to_owned()
+    };
+    let wrong = "`command` is neither a text nor a list of texts";
+    program.map(Some).ok_or_else(|| wrong.to_owned())
 }
 
 /// Makes the checks that the user's own command makes of these files: one for each if it contains `{file}`.
@@ -115,9 +112,9 @@ pub fn of_files(
     files: &[PathBuf],
     call: &BuiltinCall<'_>,
     kind: CheckKind,
-    search: &ToolSearch<'_>,
 ) -> (Vec<Check>, Vec<String>) {
-    let mut groups: Vec<(FoundTool, &str, Vec<PathBuf>)> = Vec::new();
+    let search = ToolSearch::new(call.project);
+    let mut groups: Vec<(FoundTool, Vec<PathBuf>)> = Vec::new();
     let mut missing = Vec::new();
     for file in files {
         let (Some(language), Some(folder)) = (Language::of(file), file.parent()) else {
@@ -126,44 +123,43 @@ pub fn of_files(
         let found = search.find(language, kind, folder, |tool| {
             tool.changed.is_some() && tool.takes(file)
         });
-        let (found, args) = match found {
+        let found = match found {
             None => continue,
             Some(Err(why)) => {
                 missing.push(why);
                 continue;
             }
-            Some(Ok(found)) => {
-                let args = found.tool.changed.as_deref().unwrap_or_default();
-                (found, args)
-            }
+            Some(Ok(found)) => found,
         };
+        let is_for_each = found.tool.changed.as_deref();
+        let is_for_each = is_for_each.is_some_and(arguments::is_for_each);
         let same = groups
             .iter_mut()
-            .find(|(other, ..)| other.program == found.program && other.folder == found.folder);
+            .find(|(other, _)| other.program == found.program && other.folder == found.folder);
         match same {
-            Some((_, args, files)) if !arguments::is_for_each(args) => files.push(file.clone()),
-            _ => groups.push((found, args, vec![file.clone()])),
+            Some((_, files)) if !is_for_each => files.push(file.clone()),
+            _ => groups.push((found, vec![file.clone()])),
         }
     }
     let checks = groups
         .into_iter()
-        .filter_map(|(found, args, files)| by_tool(found, args, files, call, kind));
+        .filter_map(|(found, files)| by_tool(found, files, call, kind));
     (checks.collect(), missing)
 }
 
-/// Returns the check of the table for a whole project of a language.
-pub fn of_project(found: FoundTool, call: &BuiltinCall<'_>, kind: CheckKind) -> Option<Check> {
-    let args = &found.tool.project;
-    by_tool(found, args, Vec::new(), call, kind)
-}
-
-fn by_tool(
+/// Returns the check of the table for changed files, or without files for a whole project. Returns none if there is
+/// nothing for the tool to do.
+pub fn by_tool(
     found: FoundTool,
-    args: &str,
     files: Vec<PathBuf>,
     call: &BuiltinCall<'_>,
     kind: CheckKind,
 ) -> Option<Check> {
+    let args = if files.is_empty() {
+        &found.tool.project
+    } else {
+        found.tool.changed.as_ref()?
+    };
     let name = fnv1a(found.folder.as_os_str().as_bytes());
     let scratch = call.memory.join(format!("scratch-{name:016x}"));
     let args = arguments::fill(args, &files, &found.folder, &scratch)?;
@@ -258,6 +254,84 @@ impl Check {
         }
         by_file
     }
+}
+
+/// The feedback of all checks at one event.
+#[derive(Debug)]
+pub struct CheckFeedback<'a> {
+    pub call: &'a BuiltinCall<'a>,
+    pub event: &'a Event,
+    pub text: String,
+    /// The reasons why checks could not be made. Claude is not told.
+    pub troubles: Vec<String>,
+    /// The hashes of the problems that earlier checks reported.
+    hashes: BTreeSet<u64>,
+}
+
+impl<'a> CheckFeedback<'a> {
+    pub fn new(call: &'a BuiltinCall<'a>, event: &'a Event, troubles: Vec<String>) -> Self {
+        Self {
+            call,
+            event,
+            text: String::new(),
+            troubles,
+            hashes: BTreeSet::new(),
+        }
+    }
+
+    /// Runs a check. Returns none if the tool could not do its work.
+    pub fn run(&mut self, check: &Check) -> Option<Vec<Problem>> {
+        let result = check.run(self.call);
+        result.map_err(|why| self.troubles.push(why)).ok()
+    }
+
+    /// Keeps the problems that neither an earlier check nor another hook reports at this event: crates of one
+    /// workspace report the same.
+    pub fn unreported<const N: usize>(&mut self, lists: [Vec<Problem>; N]) -> [Vec<Problem>; N] {
+        let lists = lists.map(|mut list| {
+            list.retain(|problem| !self.hashes.contains(&problem.hash()));
+            list
+        });
+        self.hashes
+            .extend(lists.iter().flatten().map(Problem::hash));
+        lists.map(|list| claim(self.call, self.event, list))
+    }
+
+    /// Makes the output. A block after PostToolUse is only feedback; a batch gets it as context, because a block
+    /// there would end the turn.
+    pub fn output(self) -> Output {
+        if self.text.is_empty() {
+            return failed(&self.troubles);
+        }
+        let (event, text) = (self.event.name(), self.text.trim_end());
+        let is_batch = event == EventName::PostToolBatch;
+        let refusal = (!is_batch).then(|| Answer::refusal(event.clone(), text));
+        let answer = refusal.flatten().unwrap_or_else(|| {
+            let mut answer = Answer::silent(event);
+            let _ = answer.add_context(text);
+            answer
+        });
+        Output {
+            stderr: lines(&self.troubles),
+            ..answer.render()
+        }
+    }
+}
+
+/// Makes the output of a hook that could not check, if there were troubles. The model is not told, and the run is
+/// recorded as failed.
+pub fn failed(troubles: &[String]) -> Output {
+    Output {
+        stderr: lines(troubles),
+        exit: u8::from(!troubles.is_empty()),
+        ..Output::silence()
+    }
+}
+
+/// Formats lines for the log. Claude Code does not show the stderr of a hook that exits with 0.
+fn lines(troubles: &[String]) -> Vec<u8> {
+    let lines: String = troubles.iter().map(|why| format!("{why}\n")).collect();
+    lines.into_bytes()
 }
 
 /// Returns the root of the cargo workspace of a crate: rustc prints paths relative to it.

@@ -1,27 +1,22 @@
 //! `check-any-changed`: tells Claude of a new `any` in TypeScript, and what to write instead.
 
 use std::path::Path;
-use std::time::Duration;
 
 use becket_wire::Output;
-use becket_wire::event::{Event, EventName};
+use becket_wire::event::Event;
 
 use super::edit::{Edited, feedback, line_of, quoted};
 use super::memory::{KnownProblems, claim};
 use super::on_edit::still_there;
 use super::report::{self, Problem};
 use super::source::{Syntax, code};
-use super::{BuiltIn, BuiltinCall};
+use super::{BuiltIn, BuiltinCall, ON_EDIT};
 
 pub const HOOK: BuiltIn = BuiltIn {
     name: "check-any-changed",
     description: "Tells Claude of each new `any` type in TypeScript files",
-    on: &[EventName::PostToolUse],
-    tools: "Write|Edit|MultiEdit",
-    timeout: Duration::from_secs(10),
-    starts_project_tools: false,
-    keys: &[],
     run,
+    ..ON_EDIT
 };
 
 const ANY: &str = "any";

@@ -1,23 +1,17 @@
 //! `check-comment-replacement`: tells Claude when it replaces code by a comment about the code.
 
-use std::time::Duration;
-
 use becket_wire::Output;
-use becket_wire::event::EventName;
 
 use super::edit::{EditStep, Edited, feedback, quoted};
 use super::source::{LineKind, Syntax, lines};
-use super::{BuiltIn, BuiltinCall};
+use super::{BuiltIn, BuiltinCall, ON_EDIT};
 
 pub const HOOK: BuiltIn = BuiltIn {
     name: "check-comment-replacement",
     description: "Tells Claude when it replaces code by a comment",
-    on: &[EventName::PostToolUse],
     tools: "Edit|MultiEdit",
-    timeout: Duration::from_secs(10),
-    starts_project_tools: false,
-    keys: &[],
     run,
+    ..ON_EDIT
 };
 
 /// The number of comments that are listed.

@@ -2,30 +2,24 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
 use std::path::Path;
-use std::time::Duration;
 
 use becket_wire::Output;
-use becket_wire::event::EventName;
 use memchr::memmem;
 use serde_json::Value;
 
 use super::memory::{read_text, write_text};
 use super::turn::EndedTurn;
-use super::{BuiltIn, BuiltinCall};
+use super::{BuiltIn, BuiltinCall, ON_STOP};
+use crate::stamp::open_regular;
 use crate::transcript::LONGEST_LINE;
 
 pub const HOOK: BuiltIn = BuiltIn {
     name: "check-todos",
     description: "Keeps Claude from stopping while its todo list has open items",
-    on: &[EventName::Stop],
-    tools: "",
-    timeout: Duration::from_secs(10),
-    starts_project_tools: false,
-    keys: &[],
     run,
+    ..ON_STOP
 };
 
 /// The number of bytes at the end of a transcript that are read. A list that was last changed before is ignored.
@@ -85,13 +79,8 @@ fn reason(open: &[TodoItem]) -> String {
 
 /// Reads the list at the end of a transcript.
 fn read(transcript: &Path) -> io::Result<TodoList> {
-    // Opening a pipe would wait for its writer.
-    let about = fs::metadata(transcript)?;
-    if !about.is_file() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let mut file = File::open(transcript)?;
-    let start = about.len().saturating_sub(TAIL);
+    let mut file = open_regular(transcript)?;
+    let start = file.metadata()?.len().saturating_sub(TAIL);
     file.seek(SeekFrom::Start(start))?;
     let mut list = TodoList::default();
     list.read(BufReader::with_capacity(1 << 18, file))?;
@@ -105,15 +94,15 @@ fn one_line(text: &str) -> String {
 
 /// One item of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TodoItem {
-    pub text: String,
+struct TodoItem {
+    text: String,
     /// `pending`, `in_progress`, or an unknown word.
-    pub status: String,
+    status: String,
 }
 
 /// The list while the transcript is read.
 #[derive(Debug, Default)]
-pub struct TodoList {
+struct TodoList {
     /// The tool calls whose result has not come yet, by their id.
     calls: HashMap<String, (String, Value)>,
     todos: Vec<TodoItem>,
@@ -139,30 +128,18 @@ const MOST_CALLS: usize = 256;
 
 impl TodoList {
     /// Reads the lines of a transcript, which may begin within a line.
-    pub fn read(&mut self, mut transcript: impl BufRead) -> io::Result<()> {
-        let mut line = Vec::new();
-        loop {
-            line.clear();
-            let bound = LONGEST_LINE as u64;
-            let read = transcript
-                .by_ref()
-                .take(bound)
-                .read_until(b'\n', &mut line)?;
-            if read == 0 {
-                return Ok(());
-            }
-            if line.last() == Some(&b'\n') || read < LONGEST_LINE {
-                self.line(&line);
-            } else {
-                transcript.skip_until(b'\n')?;
-            }
+    fn read(&mut self, transcript: impl BufRead) -> io::Result<()> {
+        for line in transcript.split(b'\n') {
+            self.line(&line?);
         }
+        Ok(())
     }
 
     fn line(&mut self, line: &[u8]) {
         let is_in_line = |text: &str| memmem::find(line, text.as_bytes()).is_some();
         let calls = [WRITE, CREATE, UPDATE].into_iter().any(is_in_line);
-        if !calls && !self.calls.keys().any(|id| is_in_line(id)) {
+        let is_needed = calls || self.calls.keys().any(|id| is_in_line(id));
+        if !is_needed || line.len() > LONGEST_LINE {
             return;
         }
         let Ok(line) = serde_json::from_slice::<Value>(line) else {
@@ -249,7 +226,7 @@ impl TodoList {
     }
 
     /// Returns the items that are not done.
-    pub fn open(self) -> Vec<TodoItem> {
+    fn open(self) -> Vec<TodoItem> {
         let items: Vec<TodoItem> = if self.has_tasks {
             let tasks = self.tasks.into_values().filter(|task| !task.owned);
             tasks.map(|task| task.item).collect()
@@ -275,6 +252,8 @@ fn key(id: &Value) -> Option<(u64, String)> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use serde_json::{Value, json};
 
     use super::super::tests::{blocked, ran_in, stop};

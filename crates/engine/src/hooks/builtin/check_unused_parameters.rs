@@ -1,24 +1,18 @@
 //! `check-unused-parameters`: tells Claude when it renames a parameter to `_x` instead of removing it.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use becket_wire::Output;
-use becket_wire::event::EventName;
 
 use super::edit::{Edited, feedback};
 use super::source::{Syntax, code};
-use super::{BuiltIn, BuiltinCall};
+use super::{BuiltIn, BuiltinCall, ON_EDIT};
 
 pub const HOOK: BuiltIn = BuiltIn {
     name: "check-unused-parameters",
     description: "Tells Claude when it renames an unused parameter to _name instead of removing it",
-    on: &[EventName::PostToolUse],
-    tools: "Write|Edit|MultiEdit",
-    timeout: Duration::from_secs(10),
-    starts_project_tools: false,
-    keys: &[],
     run,
+    ..ON_EDIT
 };
 
 /// The number of parameters that are listed.

@@ -1,12 +1,12 @@
 //! `create-checkpoint`: keeps a snapshot of the work tree in git, apart from the user's own commits and index.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use becket_wire::Output;
-use becket_wire::event::EventName;
 use becket_wire::head::Head;
+use jiff::Timestamp;
 
-use super::{BuiltIn, BuiltinCall};
+use super::{BuiltIn, BuiltinCall, ON_STOP};
 use crate::checkpoint::{
     CheckpointRequest, Git, GitError, KEEP, LARGEST_MB, WorkTreeSnapshot, make,
 };
@@ -14,13 +14,12 @@ use crate::checkpoint::{
 pub const HOOK: BuiltIn = BuiltIn {
     name: "create-checkpoint",
     description: "Keeps a snapshot of the work tree in git, for `becket checkpoint restore`",
-    on: &[EventName::Stop],
-    tools: "",
     timeout: Duration::from_secs(60),
     // git runs filters that the repository can name.
     starts_project_tools: true,
     keys: &["keep", "largest_mb"],
     run,
+    ..ON_STOP
 };
 
 fn run(call: &BuiltinCall<'_>) -> Output {
@@ -51,13 +50,10 @@ fn create(call: &BuiltinCall<'_>) -> Result<(), GitError> {
     let keep = whole_number(call.options, "keep")
         .map_or(KEEP, |keep| usize::try_from(keep).unwrap_or(usize::MAX));
     let snapshot = WorkTreeSnapshot::take(&git, largest)?;
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
     let request = CheckpointRequest {
         session: head.session_id.as_deref(),
         event: &event,
-        at: i64::try_from(now.as_millis()).unwrap_or_default(),
+        at: Timestamp::now().as_millisecond(),
         keep,
         always: false,
     };

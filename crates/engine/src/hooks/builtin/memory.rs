@@ -14,15 +14,14 @@ use serde::{Deserialize, Serialize};
 
 use super::BuiltinCall;
 use super::report::Problem;
-use crate::replace::{self, Snapshot};
+use crate::{replace, stamp};
 
 /// The most bytes of a stored text. A larger file is not becket's.
 const MOST: u64 = 16 << 20;
 
 /// Reads a text file of a folder. Returns none if it cannot be read.
 pub fn read_text(folder: &Path, name: &str) -> Option<String> {
-    let file = Snapshot::read(&folder.join(name), MOST).ok()?;
-    String::from_utf8(file.bytes()?.to_vec()).ok()
+    stamp::read_text(&folder.join(name), MOST).ok()
 }
 
 /// Stores a text in place of the one before.

@@ -1,20 +1,17 @@
 //! The three hooks that check files after a write: typecheck-changed, lint-changed and test-changed.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use becket_wire::event::{Event, EventName};
-use becket_wire::{Answer, Output};
+use becket_wire::Output;
+use becket_wire::event::Event;
 use serde_json::Value;
 
 use super::BuiltinCall;
-use super::check::{self, Check};
+use super::check::{self, Check, CheckFeedback, failed};
 use super::language::CheckKind;
-use super::memory::{KnownProblems, claim};
+use super::memory::KnownProblems;
 use super::report::{self, Problem, shown};
-use super::tool::ToolSearch;
-use crate::program;
 
 /// The tools of Claude Code that write files.
 pub const EDITS: &str = "Write|Edit|MultiEdit|NotebookEdit";
@@ -30,48 +27,25 @@ pub fn run(call: &BuiltinCall<'_>, kind: CheckKind) -> Output {
     if files.is_empty() {
         return Output::silence();
     }
-    let path = program::folders();
-    let search = ToolSearch {
-        project: call.project,
-        path: &path,
-    };
-    let (checks, mut troubles) = match check::own_command(call.options) {
+    let (checks, missing) = match check::own_command(call.options) {
         Err(why) => return failed(&[why]),
         Ok(Some(program)) => (check::by_command(&program, &files, call, kind), Vec::new()),
-        Ok(None) => check::of_files(&files, call, kind, &search),
+        Ok(None) => check::of_files(&files, call, kind),
     };
-    let (mut reported, mut hashes) = (String::new(), BTreeSet::new());
+    let mut feedback = CheckFeedback::new(call, &event, missing);
     for check in &checks {
-        match check.run(call) {
-            Ok(problems) => {
-                let report = report_new(call, check, &event, problems, &mut hashes, &mut troubles);
-                reported.push_str(&report);
-            }
-            Err(why) => troubles.push(why),
+        if let Some(problems) = feedback.run(check) {
+            let report = report_new(&mut feedback, check, problems);
+            feedback.text.push_str(&report);
         }
     }
-    if !reported.is_empty() {
-        return Output {
-            stderr: lines(&troubles),
-            ..say(event.name(), &reported)
-        };
-    }
-    if troubles.is_empty() {
-        return Output::silence();
-    }
-    failed(&troubles)
+    feedback.output()
 }
 
 /// Formats the problems that are new since the last check, and counts those that were reported before and are
-/// still there. Leaves out `hashes`: the problems that an earlier check of this event reported.
-fn report_new(
-    call: &BuiltinCall<'_>,
-    check: &Check,
-    event: &Event,
-    problems: Vec<Problem>,
-    hashes: &mut BTreeSet<u64>,
-    troubles: &mut Vec<String>,
-) -> String {
+/// still there.
+fn report_new(feedback: &mut CheckFeedback<'_>, check: &Check, problems: Vec<Problem>) -> String {
+    let (call, event) = (feedback.call, feedback.event);
     let agent = event.common().agent_id.as_deref();
     let (mut old, mut new) = (Vec::new(), Vec::new());
     for (about, problems) in check.by_file(problems) {
@@ -92,14 +66,11 @@ fn report_new(
     let last_run = last_run.map(|about| (about.into_owned(), reported.clone()));
     for (about, reported) in check.by_file(reported).into_iter().chain(last_run) {
         if let Err(error) = KnownProblems::write(call.memory, agent, &about, &reported) {
-            troubles.push(format!("could not remember what was told: {error}"));
+            let trouble = format!("could not remember what was told: {error}");
+            feedback.troubles.push(trouble);
         }
     }
-    for problems in [&mut old, &mut new] {
-        problems.retain(|problem| !hashes.contains(&problem.hash()));
-    }
-    hashes.extend(old.iter().chain(&new).map(Problem::hash));
-    let (old, new) = (claim(call, event, old), claim(call, event, new));
+    let [old, new] = feedback.unreported([old, new]);
     let files: Vec<_> = check
         .files
         .iter()
@@ -146,35 +117,6 @@ pub fn counted(count: usize, noun: &str) -> String {
         1 => format!("1 {noun}"),
         _ => format!("{count} {noun}s"),
     }
-}
-
-/// Makes feedback for the model. A block after PostToolUse is only feedback; a batch gets it as context, because a
-/// block there would end the turn.
-fn say(event: EventName, text: &str) -> Output {
-    let text = text.trim_end();
-    let is_batch = event == EventName::PostToolBatch;
-    let refusal = (!is_batch).then(|| Answer::refusal(event.clone(), text));
-    let answer = refusal.flatten().unwrap_or_else(|| {
-        let mut answer = Answer::silent(event);
-        let _ = answer.add_context(text);
-        answer
-    });
-    answer.render()
-}
-
-/// Makes the output of a hook that could not check. The model is not told, and the run is recorded as failed.
-pub fn failed(why: &[String]) -> Output {
-    Output {
-        stderr: lines(why),
-        exit: 1,
-        ..Output::silence()
-    }
-}
-
-/// Formats lines for the log. Claude Code does not show the stderr of a hook that exits with 0.
-pub fn lines(troubles: &[String]) -> Vec<u8> {
-    let lines: String = troubles.iter().map(|why| format!("{why}\n")).collect();
-    lines.into_bytes()
 }
 
 /// Returns the files of the project that the event has written, links resolved.

@@ -1,22 +1,19 @@
 //! The three hooks that check the whole project before a turn ends: typecheck-project, lint-project and
 //! test-project.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use becket_wire::Output;
 use becket_wire::event::Event;
-use becket_wire::{Answer, Output};
 
 use super::BuiltinCall;
 use super::changed::{self, Baseline, ProjectState};
-use super::check::{self, Check};
+use super::check::{self, Check, CheckFeedback, failed};
 use super::language::{CheckKind, LANGUAGES, Language};
-use super::memory::claim;
-use super::on_edit::{counted, failed, lines};
+use super::on_edit::counted;
 use super::report::{self, Problem, Severity};
 use super::tool::ToolSearch;
 use super::turn::EndedTurn;
-use crate::program;
 
 /// The number of folders of one language that are checked, if the session works above all of them.
 const MOST_FOLDERS: usize = 4;
@@ -35,62 +32,43 @@ pub fn run(call: &BuiltinCall<'_>, kind: CheckKind) -> Output {
     let transcript = turn.as_ref().and_then(|turn| turn.transcript.as_deref());
     let before = Baseline::read(call.memory, agent, transcript);
     let (now, changed) = ProjectState::look(call.project, &before);
-    let path = program::folders();
-    let search = ToolSearch {
-        project: call.project,
-        path: &path,
-    };
-    let (checks, mut troubles) = match check::own_command(call.options) {
+    let (checks, missing) = match check::own_command(call.options) {
         Err(why) => return failed(&[why]),
         Ok(_) if changed.is_empty() => (Vec::new(), Vec::new()),
         Ok(Some(program)) => (check::by_command(&program, &[], call, kind), Vec::new()),
-        Ok(None) => checks(&changed, call, kind, &search),
+        Ok(None) => checks(&changed, call, kind),
     };
-    let (mut reported, mut hashes) = (String::new(), BTreeSet::new());
+    let mut feedback = CheckFeedback::new(call, &event, missing);
     for check in &checks {
-        match check.run(call) {
-            Ok(problems) => {
-                reported.push_str(&report_errors(call, check, &event, problems, &mut hashes));
-            }
-            Err(why) => troubles.push(why),
+        if let Some(problems) = feedback.run(check) {
+            let report = report_errors(&mut feedback, check, problems);
+            feedback.text.push_str(&report);
         }
     }
     // The state is from before the tools ran: a file that changed meanwhile is checked next time.
     if let Err(error) = changed::remember(call.memory, agent, &now) {
-        troubles.push(format!("could not remember this stop: {error}"));
+        let trouble = format!("could not remember this stop: {error}");
+        feedback.troubles.push(trouble);
     }
-    let refusal =
-        (!reported.is_empty()).then(|| Answer::refusal(event.name(), reported.trim_end()));
-    match refusal.flatten() {
-        Some(answer) => Output {
-            stderr: lines(&troubles),
-            ..answer.render()
-        },
-        None if troubles.is_empty() => Output::silence(),
-        None => failed(&troubles),
-    }
+    feedback.output()
 }
 
-/// Formats the errors of a check, if there are any. A warning fails nothing. Leaves out `hashes`: the problems that
-/// an earlier check of this event reported, since crates of one workspace report the same.
+/// Formats the errors of a check, if there are any. A warning fails nothing.
 fn report_errors(
-    call: &BuiltinCall<'_>,
+    feedback: &mut CheckFeedback<'_>,
     check: &Check,
-    event: &Event,
     mut problems: Vec<Problem>,
-    hashes: &mut BTreeSet<u64>,
 ) -> String {
-    problems
-        .retain(|problem| problem.severity == Severity::Error && !hashes.contains(&problem.hash()));
-    hashes.extend(problems.iter().map(Problem::hash));
-    let mut problems = claim(call, event, problems);
+    problems.retain(|problem| problem.severity == Severity::Error);
+    let [mut problems] = feedback.unreported([problems]);
     if problems.is_empty() {
         return String::new();
     }
+    let cwd = feedback.call.cwd;
     let count = counted(problems.len(), "problem");
-    let more = report::cut_off(&mut problems, call.cwd);
-    let (by, list) = (&check.by, report::list(&problems, more, call.cwd));
-    format!("{count} ({by})\n{list}")
+    let more = report::cut_off(&mut problems, cwd);
+    let list = report::list(&problems, more, cwd);
+    format!("{count} ({})\n{list}", check.by)
 }
 
 /// Makes one check for each language with a changed file, in the folder where the session works, or else in the
@@ -99,8 +77,8 @@ fn checks(
     changed: &[PathBuf],
     call: &BuiltinCall<'_>,
     kind: CheckKind,
-    search: &ToolSearch<'_>,
 ) -> (Vec<Check>, Vec<String>) {
+    let search = ToolSearch::new(call.project);
     let (mut checks, mut missing) = (Vec::new(), Vec::new());
     for language in LANGUAGES.iter() {
         let files: Vec<_> = changed
@@ -122,7 +100,7 @@ fn checks(
             match found {
                 None => {}
                 Some(Err(why)) => missing.push(why),
-                Some(Ok(found)) => checks.extend(check::of_project(found, call, kind)),
+                Some(Ok(found)) => checks.extend(check::by_tool(found, Vec::new(), call, kind)),
             }
         }
     }

@@ -1,30 +1,28 @@
 //! `self-review`: asks Claude to review its own changes before it stops.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use becket_wire::Output;
-use becket_wire::event::EventName;
 use becket_wire::text::is_hidden;
-use globset::{GlobBuilder, GlobMatcher};
 
 use super::changed::{self, Baseline, ProjectState};
 use super::memory::{read_text, write_text};
 use super::source::Syntax;
 use super::turn::EndedTurn;
-use super::{BuiltIn, BuiltinCall};
+use super::{BuiltIn, BuiltinCall, ON_STOP};
 use crate::join_first;
+use crate::matcher::Paths;
 
 pub const HOOK: BuiltIn = BuiltIn {
     name: "self-review",
     description: "Asks Claude a few questions about the code that it changed",
-    on: &[EventName::Stop],
-    tools: "",
     timeout: Duration::from_secs(30),
     // git status runs filters that the repository may name.
     starts_project_tools: true,
     keys: &["questions", "files"],
     run,
+    ..ON_STOP
 };
 
 /// The number of questions that are asked at a time.
@@ -60,8 +58,14 @@ fn run(call: &BuiltinCall<'_>) -> Output {
     let (now, changed) = ProjectState::look(call.project, &before);
     // If this fails, the next stop asks again.
     let _ = changed::remember(call.memory, turn.agent.as_deref(), &now);
-    let wanted = Wanted::read(call);
-    let changed: Vec<&PathBuf> = changed.iter().filter(|file| wanted.has(file)).collect();
+    // The key `paths` is about files that an event names, and a Stop names none. A list with a broken
+    // glob counts as empty.
+    let wanted = Paths::parse(&texts(call, "files")).unwrap_or_default();
+    let changed = changed.into_iter().filter(|file| {
+        let is_code = file.to_str().is_some_and(|file| Syntax::of(file).is_some());
+        is_code && (wanted.is_empty() || wanted.matches(file, call.project))
+    });
+    let changed: Vec<PathBuf> = changed.collect();
     // Changes that a review caused need no other review.
     if turn.active || changed.is_empty() {
         return Output::silence();
@@ -69,7 +73,7 @@ fn run(call: &BuiltinCall<'_>) -> Output {
     turn.go_on(reason(call, &changed))
 }
 
-fn reason(call: &BuiltinCall<'_>, changed: &[&PathBuf]) -> String {
+fn reason(call: &BuiltinCall<'_>, changed: &[PathBuf]) -> String {
     let names = changed.iter().map(|file| {
         let file = file.strip_prefix(call.project).unwrap_or(file);
         file.to_string_lossy().replace(is_hidden, "�")
@@ -87,11 +91,7 @@ fn reason(call: &BuiltinCall<'_>, changed: &[&PathBuf]) -> String {
 
 /// Returns the next few questions, from the user's own list, or else from becket's.
 fn questions(call: &BuiltinCall<'_>) -> Vec<String> {
-    let own = call
-        .options
-        .get("questions")
-        .and_then(toml::Value::as_array);
-    let own = own.into_iter().flatten().filter_map(toml::Value::as_str);
+    let own = texts(call, "questions").into_iter();
     let own: Vec<String> = own.map(|own| own.chars().take(LONGEST).collect()).collect();
     let all = if own.is_empty() {
         QUESTIONS.map(str::to_owned).to_vec()
@@ -106,45 +106,11 @@ fn questions(call: &BuiltinCall<'_>) -> Vec<String> {
     turned.cloned().collect()
 }
 
-/// The files to review: code, limited by the key `files` of the config.
-struct Wanted<'a> {
-    project: &'a Path,
-    globs: Vec<(bool, GlobMatcher)>,
-}
-
-impl<'a> Wanted<'a> {
-    fn read(call: &BuiltinCall<'a>) -> Self {
-        // The key `paths` is about files that an event names, and a Stop names none.
-        let paths = call.options.get("files").and_then(toml::Value::as_array);
-        let paths = paths.into_iter().flatten().filter_map(toml::Value::as_str);
-        Self {
-            project: call.project,
-            globs: paths.filter_map(read_glob).collect(),
-        }
-    }
-
-    /// Returns true if a file is to be reviewed. The last glob that matches decides; if all globs exclude, every other
-    /// file counts.
-    fn has(&self, file: &Path) -> bool {
-        let name = file.strip_prefix(self.project).unwrap_or(file);
-        let unsaid = self.globs.iter().all(|(takes, _)| !takes);
-        let last = self.globs.iter().rfind(|(_, glob)| glob.is_match(name));
-        let is_code = name.to_str().is_some_and(|name| Syntax::of(name).is_some());
-        is_code && last.map_or(unsaid, |(takes, _)| *takes)
-    }
-}
-
-/// Reads a glob; `!` at its beginning excludes.
-fn read_glob(path: &str) -> Option<(bool, GlobMatcher)> {
-    let (takes, path) = match path.strip_prefix('!') {
-        Some(path) => (false, path),
-        None => (true, path),
-    };
-    let glob = GlobBuilder::new(path)
-        .literal_separator(true)
-        .build()
-        .ok()?;
-    Some((takes, glob.compile_matcher()))
+/// Reads a list of texts in the config.
+fn texts(call: &BuiltinCall<'_>, key: &str) -> Vec<String> {
+    let texts = call.options.get(key).and_then(toml::Value::as_array);
+    let texts = texts.into_iter().flatten().filter_map(toml::Value::as_str);
+    texts.map(str::to_owned).collect()
 }
 
 #[cfg(test)]

@@ -29,15 +29,21 @@ pub struct FoundTool {
 }
 
 /// The folders in which tools are searched.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct ToolSearch<'a> {
     /// The topmost folder of the search.
     pub project: &'a Path,
     /// The folders of PATH.
-    pub path: &'a [PathBuf],
+    pub path: Vec<PathBuf>,
 }
 
-impl ToolSearch<'_> {
+impl<'a> ToolSearch<'a> {
+    /// Makes a search in a project and on PATH.
+    pub fn new(project: &'a Path) -> Self {
+        let path = program::folders();
+        Self { project, path }
+    }
+
     /// Finds the tool for a purpose, for the folder `from`. Only tools that `suits` accepts are used. Returns none if
     /// no tool applies, and an error if the project uses a tool that is not installed.
     pub fn find(
@@ -114,7 +120,7 @@ impl ToolSearch<'_> {
         Some(FoundTool {
             tool,
             folder: folder.to_path_buf(),
-            program: program::find(program, self.path)?,
+            program: program::find(program, &self.path)?,
             before,
             by: format!("{}, {by}", tool.name),
         })
@@ -209,10 +215,9 @@ mod tests {
                 .find(|other| other.name.starts_with(language))
                 .unwrap();
             let project = self.folder.path().join("p");
-            let path = [self.folder.path().join("bin")];
             let search = ToolSearch {
                 project: &project,
-                path: &path,
+                path: vec![self.folder.path().join("bin")],
             };
             let from = project.join(file);
             let found = search.find(language, kind, from.parent().unwrap(), |_| true)?;

@@ -1,10 +1,12 @@
 //! The end of a turn, from which the built-ins on Stop decide if Claude has to go on.
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use becket_wire::Output;
 use becket_wire::answer::Answer;
 use becket_wire::event::{Event, EventName, PermissionMode};
+use regex::Regex;
 
 /// A turn that ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,7 +82,7 @@ fn has_ended(status: Option<&str>) -> bool {
 fn asks(message: &str) -> bool {
     let mut before = message.trim_end();
     while let Some((above, last)) = before.rsplit_once('\n') {
-        if !is_choice(last.trim()) {
+        if !CHOICE.is_match(last.trim()) {
             break;
         }
         before = above.trim_end();
@@ -88,17 +90,10 @@ fn asks(message: &str) -> bool {
     ends_with_question(message) || ends_with_question(before)
 }
 
-/// Returns true for an item of a list.
-fn is_choice(line: &str) -> bool {
-    let marked = line.strip_prefix(['-', '*', '•']);
-    let label = line.trim_start_matches(['*', '(']);
-    let rest = label.trim_start_matches(|c: char| c.is_ascii_digit());
-    let numbered = rest.len() < label.len() && rest.starts_with(['.', ')', ':']);
-    let mut letters = label.chars();
-    let lettered = letters.next().is_some_and(|c| c.is_ascii_alphabetic())
-        && letters.next().is_some_and(|c| matches!(c, '.' | ')' | ':'));
-    marked.is_some_and(|rest| rest.starts_with(' ')) || numbered || lettered
-}
+/// The beginning of an item of a list.
+static CHOICE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^(?:[-*•] |[*(]*(?:[0-9]+|[A-Za-z])[.):])").expect("a valid pattern")
+});
 
 /// Phrases that offer more work at the end of finished work. Such a question waits for no answer.
 const OFFERS: &[&str] = &[

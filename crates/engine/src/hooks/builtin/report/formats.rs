@@ -94,21 +94,25 @@ fn from_captures(line: &Captures) -> Option<Problem> {
 
 fn github_line(line: &str) -> Option<Problem> {
     let line = GITHUB.captures(line)?;
-    let field = |name: &str| {
-        let mut fields = line["fields"]
-            .split(',')
-            .filter_map(|it| it.split_once('='));
-        fields
-            .find(|(key, _)| *key == name)
-            .map(|(_, value)| unescape(value))
-    };
-    let number = |name: &str| field(name).and_then(|text| text.parse().ok()).unwrap_or(0);
-    let title = field("title").map(|title| format!("{title}: "));
+    let fields = &line["fields"];
+    let title = github_field(fields, "title").map(|title| format!("{title}: "));
+    let [row, column] = ["line", "col"].map(|name| github_field(fields, name)?.parse().ok());
     let text = title.unwrap_or_default() + &unescape(&line["text"]);
     Some(Problem {
         severity: severity(&line["level"]),
-        ..problem(&field("file")?, number("line"), number("col"), &text)
+        ..problem(
+            &github_field(fields, "file")?,
+            row.unwrap_or(0),
+            column.unwrap_or(0),
+            &text,
+        )
     })
+}
+
+fn github_field(fields: &str, name: &str) -> Option<String> {
+    let mut fields = fields.split(',').filter_map(|field| field.split_once('='));
+    let (_, value) = fields.find(|(key, _)| *key == name)?;
+    Some(unescape(value))
 }
 
 /// Resolves the escapes of GitHub's workflow commands.
