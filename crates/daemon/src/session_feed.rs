@@ -59,7 +59,7 @@ pub(crate) async fn paint(server: &Server, tmux_socket: String, on: bool) -> Ask
     }
 }
 
-/// Gets the live sessions, the most urgent first.
+/// Gets the live sessions, in no order.
 pub(crate) async fn live_sessions(server: &Server) -> Vec<SessionRow> {
     let live = server.ask_registry(RegistryRequest::Live).await;
     live.unwrap_or_default()
@@ -90,7 +90,7 @@ pub(crate) async fn send_sessions(
     }
 }
 
-/// Sends as many sessions as fit into a frame, the first ones.
+/// Sends as many sessions as fit into a frame.
 async fn send_rows(connection: &Connection, rows: Vec<SessionRow>) -> bool {
     match to_frame(rows) {
         Some(frame) => connection.send(&frame).await,

@@ -139,16 +139,16 @@ pub struct StatusLine {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(remote = "EffortLimits", default, deny_unknown_fields)]
 struct EffortSection {
-    /// An agent at work on an effort is reminded after so many calls without a log entry; 0 is never
+    /// After this many calls without a log entry, an agent that works on an effort is reminded; 0: never
     #[schemars(range(max = 10_000))]
     remind: u32,
-    /// From so many calls without a log entry on, calls are denied; 0 is never
+    /// After this many calls without a log entry, becket denies calls; 0: never
     #[schemars(range(max = 10_000))]
     deny: u32,
-    /// At this percentage of the context the work is handed over to a fresh window; 0 is never
+    /// At this percentage of the context, the work is handed over to a fresh window; 0: never
     #[schemars(range(max = 100))]
     overflow: u32,
-    /// So many points before `effort.overflow` the agent is warned
+    /// The agent is warned this many percentage points before `effort.overflow`
     #[schemars(range(max = 100))]
     warn_before: u32,
 }

@@ -92,7 +92,7 @@ pub enum Ask {
     TakeIn,
     /// The log of events, oldest first; with `follow`, what comes after it too.
     Events(EventQuery),
-    /// The sessions as they are now, those that need the user first.
+    /// The sessions as they are now, in no order.
     Sessions(SessionQuery),
     /// The live sessions as they are now, and then every change.
     Watch,
@@ -186,7 +186,7 @@ pub enum Response {
 #[serde(rename_all = "snake_case")]
 pub enum AskReply {
     Status(Box<DaemonStatus>),
-    /// Sessions, the most urgent first.
+    /// Sessions, in no order.
     Sessions(Vec<SessionRow>),
     /// A new or changed session. One with `ended_at` is no longer live.
     Changed(Box<SessionRow>),

@@ -152,7 +152,7 @@ fn hook_names_match_loosely() {
     assert!(text.contains("self-review is built in and off"), "{text}");
     let (text, _) = say(&World::new(), &["hooks"]);
     assert!(
-        text.contains("`becket hooks adopt` moves them here"),
+        text.contains("`becket hooks adopt` moves hooks"),
         "{text}"
     );
 }

@@ -152,14 +152,20 @@ impl InitArgs {
             tell_installed(&commands);
             tell_next(&outcome);
         }
-        if !json && outcome.inspection.disable_all_hooks {
-            let yellow = anstyle::AnsiColor::Yellow.on_default().bold();
-            anstream::eprintln!(
-                "{yellow}warning:{yellow:#} disableAllHooks is true in {}: no hook runs, nor do becket's",
-                visible(&outcome.change.file.to_string_lossy())
-            );
+        if !json {
+            warn_if_hooks_are_off(&outcome);
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Warns if Claude Code's settings switch all hooks off.
+pub fn warn_if_hooks_are_off(outcome: &SettingsOutcome) {
+    if outcome.inspection.disable_all_hooks {
+        anstream::eprintln!(
+            "{WARN}warning:{WARN:#} disableAllHooks is true in {}: no hook runs, nor do becket's",
+            visible(&outcome.change.file.to_string_lossy())
+        );
     }
 }
 

@@ -17,7 +17,7 @@ use crate::tmux::{CurrentTmux, conf};
 use crate::ui::style::{BOLD, DIM, GOOD, Look, WARN};
 use crate::ui::text::{count, wrap};
 use crate::verb::hooks::untrusted_warning;
-use crate::verb::init::{InitArgs, RegisterOptions, install};
+use crate::verb::init::{InitArgs, RegisterOptions, install, warn_if_hooks_are_off};
 use crate::world::{World, project_of};
 use crate::{adopt, claude, client, commands, tui, ui, verb};
 
@@ -68,6 +68,7 @@ impl UpArgs {
         }
         let outcome = register(world, options, false)?;
         world.close_home();
+        warn_if_hooks_are_off(&outcome);
         let mut changed = outcome.change.changed();
         let events = outcome.inspection.entries.len();
         let how = if changed {

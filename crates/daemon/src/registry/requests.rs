@@ -15,7 +15,7 @@ use crate::store::SessionFilter;
 /// A request, with the channel for its answer.
 #[derive(Debug)]
 pub(crate) enum RegistryRequest {
-    /// List the live sessions, the most urgent first.
+    /// List the live sessions.
     Live(Sender<Vec<SessionRow>>),
     /// List the live sessions, and subscribe to every change from then on.
     Watch(Sender<(Vec<SessionRow>, broadcast::Receiver<Arc<SessionRow>>)>),
@@ -48,12 +48,8 @@ impl Registry {
     }
 
     fn rows(&self, now: i64) -> Vec<SessionRow> {
-        let mut rows: Vec<SessionRow> = self
-            .live()
-            .map(|(_, live)| self.session_row(live, now))
-            .collect();
-        rows.sort_by(|a, b| urgency(a).cmp(&urgency(b)));
-        rows
+        let live = self.live();
+        live.map(|(_, live)| self.session_row(live, now)).collect()
     }
 
     /// Lists the sessions whose files may tell more than events do. Only the transcript has the cost of an unattended
@@ -146,14 +142,4 @@ impl Registry {
         }
         complete_session(prefix, self.sessions.keys().map(String::as_str))
     }
-}
-
-/// Returns the key to sort sessions by: first those that need the user, the longest wait first. Sessions that are
-/// done come last, the newest first.
-fn urgency(row: &SessionRow) -> (Display, i64, &str) {
-    let since = match row.display {
-        Display::Done => -row.display_since,
-        _ => row.display_since,
-    };
-    (row.display, since, &row.session_id)
 }

@@ -145,7 +145,7 @@ pub fn last_explainable(
     let decided = format!(
         "SELECT e.at, e.id FROM decisions d {join} events e ON e.seq = d.seq
          WHERE {which} AND d.answer <> 'terminal' AND (d.by IS NULL OR d.by NOT LIKE 'becket:%' AND d.by <> 'effort:context')
-         ORDER BY d.seq DESC LIMIT 1"
+         ORDER BY e.at DESC LIMIT 1"
     );
     let of_session = session.map_or("?1 IS NULL", |_| "session_id = ?1");
     let failed = format!(

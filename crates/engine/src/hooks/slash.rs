@@ -323,8 +323,8 @@ fn set_aside(file: &Path) -> String {
 }
 
 /// A note about the hooks that becket does not run.
-const IN_SETTINGS: &str = "Hooks in Claude Code's settings files have no switch until \
-    `becket hooks adopt` moves them here.";
+const IN_SETTINGS: &str = "`becket hooks adopt` moves hooks from Claude Code's settings files to \
+    becket, so that you can switch them.";
 
 /// Returns the answer if no config names a hook.
 pub fn nothing_configured() -> String {

@@ -26,7 +26,7 @@ fn told_of_once(world: &RunWorld, no_daemon: bool) {
     assert_eq!(outcomes(&recent), expected);
     assert_eq!(recent[0]["tool"], "Write");
     assert_eq!(recent[0]["session_id"], SESSION);
-    let stats = ask(&["stats", "--json"]);
+    let stats = ask(&["hooks", "stats", "--json"]);
     assert_eq!(
         (&stats[0]["hook"], &stats[0]["failed"]),
         (&json!("breaks"), &json!(1))
@@ -94,11 +94,23 @@ fn a_session_and_a_hook_can_be_chosen() {
     let one = world.json(&["hooks", "recent", "1", "--json", "--hook", "breaks"]);
     assert_eq!(outcomes(&one).len(), 1);
     assert_eq!(one[0]["session_id"], OTHER, "the newest");
-    let stats = world.json(&["stats", "--json", "--session", SESSION]);
+    let stats = world.json(&["hooks", "stats", "--json", "--session", SESSION]);
     assert_eq!(stats[0]["runs"], 1);
-    let stats = world.json(&["stats", "--json", "--since", "2001-01-01T00:00:00Z"]);
+    let stats = world.json(&[
+        "hooks",
+        "stats",
+        "--json",
+        "--since",
+        "2001-01-01T00:00:00Z",
+    ]);
     assert_eq!(stats[0]["runs"], 2);
-    let stats = world.json(&["stats", "--json", "--since", "2199-01-01T00:00:00Z"]);
+    let stats = world.json(&[
+        "hooks",
+        "stats",
+        "--json",
+        "--since",
+        "2199-01-01T00:00:00Z",
+    ]);
     assert_eq!(stats, json!([]));
     let why = world.json(&["why", "--json", "--session", SESSION]);
     assert_eq!(why["session_id"], SESSION);

@@ -53,7 +53,7 @@ fn a_running_hook_is_listed_before_it_ends() {
     // All questions come before any assertion: a failed test must not leave a hook that waits for ever.
     let top = world.json(&["hooks", "recent", "2", "--json"]);
     let of_another = world.output(&["hooks", "recent", "--json", "--hook", "unknown"]);
-    let stats = world.json(&["stats", "--json"]);
+    let stats = world.json(&["hooks", "stats", "--json"]);
     let shown = text(&world.output(&["hooks", "recent"]).stdout);
     let id = top[0]["event_id"].as_str().unwrap_or_default().to_owned();
     let why = world.output(&["why", &id, "--json"]);

@@ -165,14 +165,14 @@ fn a_project_without_hooks_says_so() {
     insta::assert_snapshot!(talk.say(SlashVerb::Disable, "typecheck"), @r"
     ❌ No hook found matching 'typecheck'
     typecheck-changed and typecheck-project are built in and off, so they do not run. To switch one on, in a terminal: becket hooks on typecheck-changed
-    No hooks are configured for this project. Hooks in Claude Code's settings files have no switch until `becket hooks adopt` moves them here.
+    No hooks are configured for this project. `becket hooks adopt` moves hooks from Claude Code's settings files to becket, so that you can switch them.
     [exit 3]
     ");
     insta::assert_snapshot!(talk.say(SlashVerb::Disable, ""), @r"
-    No hooks are configured for this project. Hooks in Claude Code's settings files have no switch until `becket hooks adopt` moves them here.
+    No hooks are configured for this project. `becket hooks adopt` moves hooks from Claude Code's settings files to becket, so that you can switch them.
     Usage: /hook:disable [hook-name-or-partial]
     ");
-    insta::assert_snapshot!(talk.say(SlashVerb::Status, ""), @"No hooks are configured for this project. Hooks in Claude Code's settings files have no switch until `becket hooks adopt` moves them here.");
+    insta::assert_snapshot!(talk.say(SlashVerb::Status, ""), @"No hooks are configured for this project. `becket hooks adopt` moves hooks from Claude Code's settings files to becket, so that you can switch them.");
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn several_names_are_switched_together_or_not_at_all() {
       typecheck-changed    - TypeScript type checking
       lint-changed         - ESLint validation
     Try: /hook:disable [exact-name-from-above]
-    Hooks in Claude Code's settings files have no switch until `becket hooks adopt` moves them here.
+    `becket hooks adopt` moves hooks from Claude Code's settings files to becket, so that you can switch them.
     Nothing was changed.
     [exit 3]
     ");
@@ -204,7 +204,7 @@ fn several_names_are_switched_together_or_not_at_all() {
       typecheck-changed    - TypeScript type checking
       lint-changed         - ESLint validation
     Try: /hook:disable [exact-name-from-above]
-    Hooks in Claude Code's settings files have no switch until `becket hooks adopt` moves them here.
+    `becket hooks adopt` moves hooks from Claude Code's settings files to becket, so that you can switch them.
     [exit 3]
     ");
     insta::assert_snapshot!(talk.say(SlashVerb::Disable, "x\"; rm -rf /").lines().next().unwrap(), @r#"❌ No hook found matching 'x"; rm -rf /'"#);
@@ -216,10 +216,10 @@ fn each_of_several_names_is_answered_where_none_is_clear() {
     insta::assert_snapshot!(talk.say(SlashVerb::Disable, "lint-changed typecheck-changed"), @r"
     ❌ No hook found matching 'lint-changed'
     lint-changed is built in and off, so it does not run. To switch it on, in a terminal: becket hooks on lint-changed
-    No hooks are configured for this project. Hooks in Claude Code's settings files have no switch until `becket hooks adopt` moves them here.
+    No hooks are configured for this project. `becket hooks adopt` moves hooks from Claude Code's settings files to becket, so that you can switch them.
     ❌ No hook found matching 'typecheck-changed'
     typecheck-changed is built in and off, so it does not run. To switch it on, in a terminal: becket hooks on typecheck-changed
-    No hooks are configured for this project. Hooks in Claude Code's settings files have no switch until `becket hooks adopt` moves them here.
+    No hooks are configured for this project. `becket hooks adopt` moves hooks from Claude Code's settings files to becket, so that you can switch them.
     Nothing was changed.
     [exit 3]
     ");
@@ -259,7 +259,7 @@ fn each_of_several_names_is_answered_where_none_is_clear() {
       test-changed         - Checks
       test-project         - Checks
     Try: /hook:disable [exact-name-from-above]
-    Hooks in Claude Code's settings files have no switch until `becket hooks adopt` moves them here.
+    `becket hooks adopt` moves hooks from Claude Code's settings files to becket, so that you can switch them.
     [exit 3]
     ");
     // A sentence is one name that no hook has.
