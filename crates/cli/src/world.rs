@@ -254,4 +254,3 @@ pub fn the_session(named: Option<String>) -> Result<String> {
                 .into()
         })
 }
-

@@ -85,11 +85,7 @@ pub(crate) struct PendingClients {
 }
 
 impl PendingClients {
-    pub(crate) fn one(
-        cancel: Cancel,
-        seq: i64,
-        messages: mpsc::WeakSender<Message>,
-    ) -> Arc<Self> {
+    pub(crate) fn one(cancel: Cancel, seq: i64, messages: mpsc::WeakSender<Message>) -> Arc<Self> {
         Arc::new(Self {
             waiting: AtomicUsize::new(1),
             cancel,

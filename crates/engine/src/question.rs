@@ -68,7 +68,10 @@ pub fn answer(event: &PreparedEvent, given: &PersonAnswer) -> Result<Answer, Str
             (Opinion::Deny { reason }, None)
         }
         PersonAnswer::Answers(answers) if asks => {
-            let mut input = payload["tool_input"].as_object().cloned().unwrap_or_default();
+            let mut input = payload["tool_input"]
+                .as_object()
+                .cloned()
+                .unwrap_or_default();
             let answers = serde_json::to_value(answers).map_err(|why| why.to_string())?;
             input.insert("answers".to_owned(), answers);
             (allow(), Some(Change::Input(input)))

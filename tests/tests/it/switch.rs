@@ -151,10 +151,7 @@ fn hook_names_match_loosely() {
     assert_eq!(code, 3);
     assert!(text.contains("self-review is built in and off"), "{text}");
     let (text, _) = say(&World::new(), &["hooks"]);
-    assert!(
-        text.contains("`becket hooks adopt` moves hooks"),
-        "{text}"
-    );
+    assert!(text.contains("`becket hooks adopt` moves hooks"), "{text}");
 }
 
 #[test]

@@ -111,7 +111,11 @@ impl HookRunner {
     }
 
     /// Has the shims of an event wait for a person, also those that waited for its hooks.
-    pub(super) fn expect_person(&mut self, seq: i64, within: Duration) -> (u32, Arc<PendingClients>) {
+    pub(super) fn expect_person(
+        &mut self,
+        seq: i64,
+        within: Duration,
+    ) -> (u32, Arc<PendingClients>) {
         let earlier = self.open.remove(&seq);
         let (for_ms, mut clients) = self.expect(seq, within, Cancel::new());
         if let (Some(earlier), Some(decision)) = (earlier, self.open.get_mut(&seq)) {

@@ -158,7 +158,8 @@ impl Core {
         let doubles = self.hooks.close(id, || output.clone());
         if let Some(verdict) = &answered {
             let agent = row.agent_id.as_deref();
-            self.registry.end_question(&row.session_id, agent, &question);
+            self.registry
+                .end_question(&row.session_id, agent, &question);
             open.set_decision(verdict, &output);
         }
         open.record.set_completion();
@@ -212,7 +213,10 @@ fn ring(pid: u32, sequence: &str) {
         return;
     }
     let flags = (OFlags::NOCTTY | OFlags::NONBLOCK).bits().cast_signed();
-    let opened = OpenOptions::new().write(true).custom_flags(flags).open(terminal);
+    let opened = OpenOptions::new()
+        .write(true)
+        .custom_flags(flags)
+        .open(terminal);
     // A terminal that is gone needs no notice.
     drop(opened.and_then(|mut terminal| terminal.write_all(sequence.as_bytes())));
 }

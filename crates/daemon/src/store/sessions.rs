@@ -124,8 +124,8 @@ fn knows_process(connection: &Connection, pid: u32, pid_start: u64) -> rusqlite:
 pub fn claude_above(database: &Path, pid: u32) -> Option<u32> {
     let connection = open_to_read(database).ok()??;
     let mut processes = ancestors(pid).into_iter();
-    let known = processes
-        .find(|(pid, start)| knows_process(&connection, *pid, *start).unwrap_or(false));
+    let known =
+        processes.find(|(pid, start)| knows_process(&connection, *pid, *start).unwrap_or(false));
     known.map(|(pid, _)| pid)
 }
 
@@ -189,7 +189,7 @@ pub fn session_facts(connection: &Connection) -> rusqlite::Result<Vec<SessionFac
 
 #[cfg(test)]
 mod tests {
-use super::super::tests::Home;
+    use super::super::tests::Home;
     use super::*;
 
     fn state(id: &str, at: i64, change: impl FnOnce(&mut Session)) -> StoredSession {
