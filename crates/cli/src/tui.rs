@@ -160,7 +160,7 @@ struct View {
 /// The message about text that arrived as keys.
 const PASTED: &str = "this looked pasted, so no key of it acted; press r before you paste a line";
 
-/// The effect of a message on the screen, by urgency.
+/// The time at which a message has the screen drawn again. Of several messages the most urgent one counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Redraw {
     NextFrame,
