@@ -148,17 +148,26 @@ fn command() -> Command {
 }
 
 /// Words that people try first, and the command that they look for.
-const GUESSES: [(&str, &str); 10] = [
+const GUESSES: [(&str, &str); 16] = [
     ("adopt", "becket hooks adopt"),
     ("coverage", "becket guard coverage"),
+    ("help", "becket --help"),
+    ("install", "becket up"),
     ("list", "becket sessions"),
+    ("logs", "becket events"),
     ("ls", "becket sessions"),
+    ("kill", "x in the live view ends a session"),
     ("profile", "becket hooks profile"),
     ("recent", "becket hooks recent"),
     ("search", "becket events --grep TEXT"),
     ("status", "becket sessions"),
     ("try", "becket hooks try"),
+    (
+        "uninstall",
+        "becket down, then ./uninstall in becket's source",
+    ),
     ("version", "becket --version"),
+    ("view", "becket"),
 ];
 
 /// Explains a command line that people often type and that becket does not take. Returns none for all others.

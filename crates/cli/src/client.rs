@@ -72,7 +72,7 @@ impl Client {
 
     /// Connects again after the connection to a daemon was lost, and starts a daemon if need be. A home that was
     /// deleted since then is an error. Returns none if the user stopped the daemon: neither is undone here.
-    pub fn connect_again(world: &World) -> Result<Option<Self>> {
+    pub fn reconnect_once(world: &World) -> Result<Option<Self>> {
         let home = world.place.home();
         if !home.exists() {
             let what = format!("{} is gone, and its daemon with it", home.display());
@@ -87,10 +87,10 @@ impl Client {
 
     /// Connects to the daemon that follows one that has ended, with several tries: the next one may be killed
     /// while it starts. Returns none if the user stopped the daemon.
-    pub fn next_daemon(world: &World) -> Result<Option<Self>> {
+    pub fn reconnect_with_retries(world: &World) -> Result<Option<Self>> {
         let until = Instant::now() + PATIENCE;
         loop {
-            match Self::connect_again(world) {
+            match Self::reconnect_once(world) {
                 Err(_) if world.place.home().exists() && Instant::now() < until => {
                     std::thread::park_timeout(PAUSE);
                 }
@@ -101,10 +101,10 @@ impl Client {
 
     /// Connects to the next daemon for the reader of a stream. If the user stopped the daemon, waits until another
     /// process starts one, or until this time.
-    pub fn wait_for_next_daemon(world: &World, until: Option<Instant>) -> Result<Self> {
+    pub fn reconnect_or_wait(world: &World, until: Option<Instant>) -> Result<Self> {
         let mut is_reported = false;
         loop {
-            if let Some(client) = Self::next_daemon(world)? {
+            if let Some(client) = Self::reconnect_with_retries(world)? {
                 return Ok(client);
             }
             if until.is_some_and(|until| Instant::now() >= until) {
@@ -242,7 +242,7 @@ impl Client {
         self.ask(ask)?;
         match self.reply()? {
             AskReply::Effort(told) => Ok(*told),
-            AskReply::No(why) => Err(work::refusal(&why)),
+            AskReply::Refused(why) => Err(work::refusal(&why)),
             other => Err(refusal(other)),
         }
     }
@@ -275,7 +275,7 @@ impl Client {
             missing @ (AskReply::NoSuchSession(_) | AskReply::Ambiguous(_)) => {
                 Err(refusal(missing))
             }
-            AskReply::No(why) => Err(anyhow!("the daemon refused: {why}")),
+            AskReply::Refused(why) => Err(anyhow!("the daemon refused: {why}")),
             _ => Ok(()),
         }
     }
@@ -434,7 +434,7 @@ pub fn refusal(told: AskReply) -> anyhow::Error {
             let what = "several sessions have an id that begins like this";
             Failure::new(Code::Usage, what).hint(format!("one of: {}", ids.join(", ")))
         }
-        AskReply::No(why) => Failure::new(Code::Failed, why),
+        AskReply::Refused(why) => Failure::new(Code::Failed, why),
         _ => return unexpected_reply(),
     };
     failure.into()

@@ -93,9 +93,9 @@ pub fn examine(world: &World) -> Vec<DoctorCheck> {
     // Without an answer each of these would wait for the daemon again.
     if answers || world.no_daemon {
         checks.extend(failing_hooks(world));
+        checks.extend(leftovers(world));
     }
     checks.extend(settings_checks::settings(world, answers));
-    checks.extend(leftovers(world));
     checks.extend(mod_checks::mods(world));
     // After doctor's own event: calls before the first event do not count.
     if answers || world.no_daemon {
@@ -377,7 +377,9 @@ fn database(world: &World) -> Vec<DoctorCheck> {
     for entry in entries.flatten() {
         let file_name = entry.file_name().to_string_lossy().into_owned();
         // The files `-wal` and `-shm` belong to the database beside them.
-        if file_name.starts_with("becket.db.damaged-") && !file_name.ends_with(['l', 'm']) {
+        if file_name.starts_with("becket.db.damaged-")
+            && !["-wal", "-shm"].iter().any(|end| file_name.ends_with(end))
+        {
             let file = entry.path();
             let what = format!("a damaged database was set aside as {}", file.display());
             let fix = format!("rm {}* once you do not need it", file.display());

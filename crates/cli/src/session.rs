@@ -19,12 +19,12 @@ use becket_wire::session::{AgentRow, Display, SessionRow};
 use crate::ui::style::Glyphs;
 
 pub fn sort(rows: &mut [SessionRow]) {
-    rows.sort_by(|one, other| urgency(one).cmp(&urgency(other)));
+    rows.sort_by(|one, other| sort_key(one).cmp(&sort_key(other)));
 }
 
 /// Returns the sort key of a session. Sessions that need the user come first, the longest wait first;
 /// then the others, the last change first; then those without hooks; then those that have ended.
-pub fn urgency(row: &SessionRow) -> impl Ord {
+pub fn sort_key(row: &SessionRow) -> impl Ord {
     let waits = matches!(
         row.display,
         Display::Error | Display::Attention | Display::Checked

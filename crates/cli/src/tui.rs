@@ -167,9 +167,10 @@ struct View {
 /// The message about text that arrived as keys.
 const PASTED: &str = "this looked pasted, so no key of it acted; press r before you paste a line";
 /// The message about keys of the answer box that came too soon, or as a part of a text.
-const TOO_SOON: &str = "a key acts half a second after the last one: nothing was answered";
+const TOO_SOON: &str =
+    "nothing was answered: press the key alone, half a second after the last one";
 
-/// The effect of a message on the screen, by urgency.
+/// The time at which a message has the screen drawn again. Of several messages the most urgent one counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Redraw {
     NextFrame,

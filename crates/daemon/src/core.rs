@@ -225,7 +225,7 @@ impl Core {
                 self.answer(event, &verdict);
             }
             Message::HooksDone(done) => self.hooks_done(*done),
-            Message::HooksFailed(seq) => self.hooks.give_up(seq),
+            Message::HooksFailed(seq) => self.hooks.abandon_decision(seq),
             Message::Abandoned(seq) => self.let_question_go(seq),
             Message::Question(request) => self.handle_question(request),
             Message::HookEnded(runs) => self.runs.extend(runs),
@@ -462,7 +462,7 @@ impl Core {
 
     /// Sets a switch in another thread: that waits for a lock and writes a file.
     fn set_switch(&mut self, open: OpenEvent, verdict: Verdict) {
-        (self.hooks).expect(open.record.seq, FIRST_RESPONSE, Cancel::new());
+        (self.hooks).open_decision(open.record.seq, FIRST_RESPONSE, Cancel::new());
         let (messages, place) = (self.messages.clone(), self.place.clone());
         tokio::task::spawn_blocking(move || {
             let verdict = switch(&open.event, verdict, &place);
@@ -492,7 +492,7 @@ impl Core {
         if let Some(question) = self.question(&open, verdict) {
             return self.hold_question(question, open, verdict.clone());
         }
-        let doubles = (self.hooks).close(open.record.seq, || verdict.repeated());
+        let doubles = (self.hooks).close_decision(open.record.seq, || verdict.repeated());
         open.set_decision(verdict, &output);
         if verdict.blocks_prompt() {
             self.record_outcome(&open, EventOutcome::Blocked);

@@ -58,7 +58,7 @@ pub(crate) async fn answer(ask: EffortAsk, server: &Server) -> AskReply {
     };
     let found = match told {
         Ok(found) => found,
-        Err(why) => return AskReply::No(why),
+        Err(why) => return AskReply::Refused(why),
     };
     let configs = Arc::clone(&server.configs);
     let done = tokio::task::spawn_blocking(move || {
@@ -69,8 +69,8 @@ pub(crate) async fn answer(ask: EffortAsk, server: &Server) -> AskReply {
     match done.await {
         Ok(Ok(Ready::Ask(ask, prepared))) => core(server, &ask.caller, ask.what, prepared).await,
         Ok(Ok(Ready::Text(text))) => AskReply::Effort(Box::new(EffortTold::Text(text))),
-        Ok(Err(why)) => AskReply::No(why),
-        Err(_) => AskReply::No("the request failed".to_owned()),
+        Ok(Err(why)) => AskReply::Refused(why),
+        Err(_) => AskReply::Refused("the request failed".to_owned()),
     }
 }
 
@@ -90,7 +90,7 @@ fn found(told: AskReply) -> Result<Found, String> {
             EffortTold::Task { task, .. } => Ok(Found::Folder(task.folder)),
             _ => Err("no effort is active here".to_owned()),
         },
-        AskReply::No(why) => Err(why),
+        AskReply::Refused(why) => Err(why),
         _ => Err("the daemon ends".to_owned()),
     }
 }
@@ -102,7 +102,7 @@ async fn core(server: &Server, caller: &Caller, what: EffortDo, prepared: Prepar
         what,
     });
     drop(server.core.send(Message::Effort(ask, prepared, done)).await);
-    let ending = AskReply::No("the daemon ends".to_owned());
+    let ending = AskReply::Refused("the daemon ends".to_owned());
     told.await.unwrap_or(ending)
 }
 

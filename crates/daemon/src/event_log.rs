@@ -112,7 +112,7 @@ async fn send_past(
                     replaced.await;
                     text.push_str("; it was set aside, and a new one begun");
                 }
-                connection.reply(AskReply::No(text)).await;
+                connection.reply(AskReply::Refused(text)).await;
                 return false;
             }
         }

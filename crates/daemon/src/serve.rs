@@ -146,8 +146,8 @@ async fn serve_connection(stream: UnixStream, server: Arc<Server>) {
     match peer {
         Ok(peer) if peer.uid() == server.uid && others < MAX_CONNECTIONS => {
             // The check runs once, and early: the shim still reads its event.
-            let foreign = server.namespaces.is_foreign(peer.pid());
-            while serve_request(&mut connection, foreign, &server).await {}
+            let is_in_other_namespace = server.namespaces.is_foreign(peer.pid());
+            while serve_request(&mut connection, is_in_other_namespace, &server).await {}
         }
         Ok(peer) if peer.uid() == server.uid => {
             server.counters.count(|counts| counts.busy += 1);
@@ -159,7 +159,11 @@ async fn serve_connection(stream: UnixStream, server: Arc<Server>) {
 }
 
 /// Serves one request. Returns false if the connection is to be closed.
-async fn serve_request(connection: &mut Connection, foreign: bool, server: &Arc<Server>) -> bool {
+async fn serve_request(
+    connection: &mut Connection,
+    is_in_other_namespace: bool,
+    server: &Arc<Server>,
+) -> bool {
     let frame = match timeout(FRAME_TIME, connection.read(&server.budget)).await {
         Ok(Ok(frame)) => frame,
         Ok(Err(ReadError::Closed)) | Err(_) => return false,
@@ -174,7 +178,7 @@ async fn serve_request(connection: &mut Connection, foreign: bool, server: &Arc<
         }
     };
     server.requests.fetch_add(1, Ordering::Relaxed);
-    if (frame.protocol != PROTOCOL || foreign) && frame.kind != FrameKind::YIELD {
+    if (frame.protocol != PROTOCOL || is_in_other_namespace) && frame.kind != FrameKind::YIELD {
         server.counters.count(|counts| counts.refused += 1);
         let version = server.version;
         connection.respond(&Response::Refused { version }).await;
@@ -184,7 +188,7 @@ async fn serve_request(connection: &mut Connection, foreign: bool, server: &Arc<
         Ok(Request::Event(event)) => serve_event(connection, event, true, server).await,
         Ok(Request::StatusLine(line)) => serve_event(connection, line, false, server).await,
         Ok(Request::Yield { protocol, version }) => {
-            make_way(connection, protocol, version, server).await
+            handle_yield(connection, protocol, version, server).await
         }
         Ok(Request::Ask(ask)) => answer(connection, ask, server).await,
         Ok(Request::Environment(_)) | Err(_) => {
@@ -195,7 +199,7 @@ async fn serve_request(connection: &mut Connection, foreign: bool, server: &Arc<
 }
 
 /// Ends this daemon if the one that asks is newer.
-async fn make_way(
+async fn handle_yield(
     connection: &Connection,
     protocol: u8,
     version: Version,
@@ -268,7 +272,7 @@ async fn take_steps(
             step = steps.recv() => step,
             () = connection.until_hang_up(), if waiting.is_some() => {
                 if let Some(clients) = waiting.take() {
-                    clients.remove().await;
+                    clients.leave().await;
                 }
                 continue;
             }
@@ -283,7 +287,7 @@ async fn take_steps(
                 if hold(connection, &unsent, hooks, server).await {
                     waiting = Some(clients);
                 } else {
-                    clients.remove().await;
+                    clients.leave().await;
                 }
             }
             None => return connection.respond(&Response::Busy).await,
@@ -340,11 +344,11 @@ async fn answer(connection: &Connection, ask: Ask, server: &Server) -> bool {
                 title,
                 done,
             });
-            named.await.unwrap_or_else(ending)
+            named.await.unwrap_or_else(daemon_ending_reply)
         }
         Ask::Seen(at) => {
             let seen = server.ask_registry(|done| RegistryRequest::Seen(at, done));
-            seen.await.unwrap_or_else(ending)
+            seen.await.unwrap_or_else(daemon_ending_reply)
         }
         Ask::Questions => {
             let questions = server.ask(|reply| Message::Question(QuestionRequest::List(reply)));
@@ -377,7 +381,7 @@ async fn answer_question(
     let above = tokio::task::spawn_blocking(move || store::claude_above(&database, peer?));
     if let Ok(Some(claude)) = above.await {
         let why = format!("only a person may answer, and this comes from Claude Code ({claude})");
-        return AskReply::No(why);
+        return AskReply::Refused(why);
     }
     let request = |done| {
         Message::Question(QuestionRequest::Answer {
@@ -387,12 +391,15 @@ async fn answer_question(
             done,
         })
     };
-    server.ask(request).await.unwrap_or_else(ending)
+    server
+        .ask(request)
+        .await
+        .unwrap_or_else(daemon_ending_reply)
 }
 
 /// Makes the answer to a question that the core does not answer any more.
-pub(crate) fn ending() -> AskReply {
-    AskReply::No("the daemon ends".to_owned())
+pub(crate) fn daemon_ending_reply() -> AskReply {
+    AskReply::Refused("the daemon ends".to_owned())
 }
 
 /// Lets the core take in the spool. Returns the numbers of the events whose hooks still run.

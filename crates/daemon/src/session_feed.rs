@@ -12,7 +12,7 @@ use tracing::warn;
 use crate::connection::Connection;
 use crate::lifecycle::{now_ms, until_closing};
 use crate::registry::RegistryRequest;
-use crate::serve::{Server, ending, take_in};
+use crate::serve::{Server, daemon_ending_reply, take_in};
 use crate::store::{self, SessionFilter};
 use crate::tmux::TmuxRequest;
 
@@ -54,8 +54,8 @@ pub(crate) async fn paint(server: &Server, tmux_socket: String, on: bool) -> Ask
     drop(server.tmux.send(request).await);
     match painted.await {
         Ok(Ok(())) => AskReply::Done,
-        Ok(Err(why)) => AskReply::No(why.to_string()),
-        Err(_) => ending(),
+        Ok(Err(why)) => AskReply::Refused(why.to_string()),
+        Err(_) => daemon_ending_reply(),
     }
 }
 

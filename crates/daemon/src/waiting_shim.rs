@@ -56,7 +56,11 @@ impl WaitingShim {
     }
 
     /// Tells the shim of these hooks to wait and to send its environment.
-    pub(crate) fn hold_for(hooks: Box<QueuedHooks>, frame: Vec<u8>, clients: Arc<PendingClients>) {
+    pub(crate) fn hold_and_queue_hooks(
+        hooks: Box<QueuedHooks>,
+        frame: Vec<u8>,
+        clients: Arc<PendingClients>,
+    ) {
         let unsent = hooks.shim().send_now(frame);
         let steps = hooks.shim().steps.clone();
         drop(steps.send(ShimStep::Hold {
@@ -85,7 +89,7 @@ pub(crate) struct PendingClients {
 }
 
 impl PendingClients {
-    pub(crate) fn one(cancel: Cancel, seq: i64, messages: mpsc::WeakSender<Message>) -> Arc<Self> {
+    pub(crate) fn new(cancel: Cancel, seq: i64, messages: mpsc::WeakSender<Message>) -> Arc<Self> {
         Arc::new(Self {
             waiting: AtomicUsize::new(1),
             cancel,
@@ -94,13 +98,13 @@ impl PendingClients {
         })
     }
 
-    pub(crate) fn add(self: &Arc<Self>) -> Arc<Self> {
+    pub(crate) fn join(self: &Arc<Self>) -> Arc<Self> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         Arc::clone(self)
     }
 
     /// Counts one shim less. The last one cancels the hooks and the question.
-    pub(crate) async fn remove(&self) {
+    pub(crate) async fn leave(&self) {
         if self.waiting.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.cancel.abandon();
             if let Some(core) = self.messages.upgrade() {

@@ -1,5 +1,5 @@
 //! becket's own verdict on an event: problems of the configuration, the name of a launched session, notices,
-//! guards. Pure but for `spend`.
+//! guards. Pure, except `Verdict::spend`, which deletes the files of passes.
 
 use becket_wire::answer::{Answer, Opinion};
 use becket_wire::event::EventName;
@@ -218,7 +218,7 @@ const RULES: [fn(&Case<'_>, &mut Verdict); 6] = [
     name_session,
     add_notice,
     guard,
-    work,
+    judge_effort,
 ];
 
 /// Judges one event as if it had this payload, with the guards' findings in that.
@@ -321,7 +321,7 @@ fn name_session(case: &Case<'_>, verdict: &mut Verdict) {
 }
 
 /// Adds the judgement of the session's effort.
-fn work(case: &Case<'_>, verdict: &mut Verdict) {
+fn judge_effort(case: &Case<'_>, verdict: &mut Verdict) {
     let (event, head, context) = (case.event, case.head, case.context);
     let Some(work) = &context.effort else {
         return;

@@ -264,7 +264,7 @@ pub enum EffortDo {
     Context,
 }
 
-/// Answers to an [`EffortAsk`]. A refusal is `AskReply::No`.
+/// Answers to an [`EffortAsk`]. A refusal is `AskReply::Refused`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EffortTold {

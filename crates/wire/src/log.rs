@@ -202,8 +202,8 @@ impl FollowCursor {
     /// Returns the number after which to ask again.
     pub fn after(&self) -> i64 {
         let newest = self.recent.last().copied().unwrap_or(0);
-        // If fewer events came than the follower asked for, none was older: one with a lower number that was
-        // not shown was overtaken.
+        // With fewer rows than `limit`, the follower has seen everything. A lower number that arrives later was
+        // committed late, so it must be asked for.
         let lowest = self.lowest.filter(|_| self.recent.len() >= self.limit);
         (newest - BACK).max(lowest.map_or(self.after, |lowest| lowest - 1))
     }

@@ -199,7 +199,7 @@ pub enum AskReply {
     /// Several sessions have an id with this prefix.
     Ambiguous(Vec<String>),
     /// The request was refused, for this reason.
-    No(String),
+    Refused(String),
 }
 
 /// Finds the one session whose id begins with the typed text, in upper or lower case: Claude Code keeps the

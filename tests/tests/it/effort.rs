@@ -87,7 +87,7 @@ impl Scene {
 
     fn refusal(&self, what: EffortDo) -> String {
         match self.ask(Some(SESSION), what) {
-            AskReply::No(why) => why,
+            AskReply::Refused(why) => why,
             other => panic!("{other:?}"),
         }
     }

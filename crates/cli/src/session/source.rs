@@ -71,7 +71,7 @@ fn again<T>(
 ) -> Result<T> {
     match ask(client) {
         Err(error) if client::is_unreachable(&error) => {
-            *client = Client::next_daemon(world)?.ok_or(error)?;
+            *client = Client::reconnect_with_retries(world)?.ok_or(error)?;
             ask(client)
         }
         answer => answer,
@@ -103,7 +103,7 @@ pub fn find_session(
         ..SessionQuery::default()
     };
     titled(sessions(everything)?, meant)?.ok_or_else(|| {
-        let what = format!("no session has an id that begins with `{meant}`, nor that title");
+        let what = format!("no session has the title `{meant}`, or an id that begins with it");
         let failure = Failure::new(Code::Missing, what);
         failure.hint("becket sessions --all shows the ids").into()
     })

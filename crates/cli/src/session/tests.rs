@@ -431,8 +431,8 @@ fn one_in_full() {
       project     /home/you/work/api
       process     4242
       tmux        %3 (/tmp/tmux-1000/default)
-      begun       06:00:00, 3h00m ago
-      last heard  08:56:00, 4m ago
+      started     06:00:00, 3h00m ago
+      last event  08:56:00, 4m ago
       mode        default
 
     Context and cost

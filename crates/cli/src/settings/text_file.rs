@@ -167,7 +167,7 @@ pub fn take_lock(world: &World, dry_run: bool) -> Result<Option<fs::File>> {
     replace::lock(&path, LOCK_WAIT).map(Some).map_err(|error| {
         if error.kind() == ErrorKind::TimedOut {
             let what = format!("another becket holds {}", path.display());
-            let hint = "wait for the other init, uninit or adopt, or end it";
+            let hint = "wait for the other `becket up`, `down` or `hooks adopt`, or end it";
             return Failure::new(Code::TimedOut, what).hint(hint).into();
         }
         let what = format!("could not lock {}: {error}", path.display());

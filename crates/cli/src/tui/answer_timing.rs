@@ -49,6 +49,11 @@ impl AnswerTiming {
             self.waiting = None;
             return PressedKey::ActsNow;
         }
+        if matches!(key.code, KeyCode::Char('j' | 'k')) {
+            // They scroll, which does no harm, but they may be letters of a text.
+            self.refuse(at);
+            return PressedKey::ActsNow;
+        }
         let quiet = self
             .quiet_since
             .map(|since| at.saturating_duration_since(since));
@@ -154,6 +159,9 @@ mod tests {
     fn no_key_of_a_text_acts_at_any_speed_of_typing() {
         for text in [
             "fix it",
+            "just yes",
+            "jy",
+            "yk",
             "use the proxy",
             "yes, do it",
             "no\n",

@@ -78,7 +78,7 @@ pub fn follow_sessions(world: &World, to: &SyncSender<Message>) -> Result<()> {
     let mut was_connected = false;
     loop {
         let client = if was_connected {
-            Client::connect_again(world)
+            Client::reconnect_once(world)
         } else {
             Client::connect_or_start(world).map(Some)
         };
@@ -141,7 +141,7 @@ fn receive_sessions(
         let message = match client.next_in_stream()? {
             Response::Reply(AskReply::Sessions(rows)) => Message::Sessions(rows),
             Response::Reply(AskReply::Changed(row)) => Message::SessionChanged(row),
-            Response::Reply(AskReply::No(why)) => bail!("the daemon would not: {why}"),
+            Response::Reply(AskReply::Refused(why)) => bail!("the daemon would not: {why}"),
             Response::Reply(AskReply::Done) | Response::Yielding => bail!("the daemon went away"),
             _ => return Err(client::unexpected_reply()),
         };
@@ -219,7 +219,7 @@ impl Drop for Follower {
 }
 
 fn find_question(world: &World, session: &str, id: Option<i64>) -> Result<Option<QuestionRow>> {
-    let mut client = Client::connect_again(world)?.ok_or_else(client::gone)?;
+    let mut client = Client::reconnect_once(world)?.ok_or_else(client::gone)?;
     let mut rows = client.questions()?.into_iter();
     Ok(rows.find(|row| {
         let is_meant = id.map_or(!row.can_be_answered, |id| row.id == id);
@@ -257,7 +257,7 @@ fn follow_events_of_one_daemon(
     connection: &Mutex<FollowerConnection>,
     session: &str,
 ) -> Result<()> {
-    let client = Client::connect_again(world)?.ok_or_else(client::gone)?;
+    let client = Client::reconnect_once(world)?.ok_or_else(client::gone)?;
     let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
     if matches!(*connection, FollowerConnection::Unwanted) {
         return Ok(());
@@ -286,7 +286,7 @@ fn receive_events(
             Response::Row(row) => {
                 let mut line = EventLine::new(&row);
                 if let Some(code) = allow_once(world, &row) {
-                    line.about += &format!("  (once: becket allow {code})");
+                    line.about += &format!("  (let it pass: becket allow {code})");
                 }
                 to.send(Message::Event {
                     session: session.to_owned(),
@@ -508,7 +508,7 @@ mod tests {
         loop {
             let mut caller = Caller::accept(&listener);
             caller.asked();
-            caller.say(&Response::Reply(AskReply::No("not today".into())));
+            caller.say(&Response::Reply(AskReply::Refused("not today".into())));
             if let Ok(Message::Disconnected(why)) = from.try_recv() {
                 assert!(why.contains("not today"), "{why}");
                 break;

@@ -41,10 +41,12 @@ pub enum Action {
 }
 
 /// The keys and their meaning, as the help shows them.
-pub const HELP: [(&str, &str); 16] = [
-    ("↑ ↓  k j", "select the session above or below"),
+pub const HELP: [(&str, &str); 15] = [
+    (
+        "↑ ↓  k j",
+        "select above or below; PgUp PgDn Home End go further",
+    ),
     ("← →  h l", "hide or show its subagents"),
-    ("PgUp PgDn", "go by pages; Home and End to the ends"),
     ("Enter", "jump to its tmux pane"),
     ("a", "select the next session that failed or waits for you"),
     ("Space", "see its question in full, and answer it"),

@@ -14,7 +14,7 @@ use becket_wire::rpc::EventRow;
 use becket_wire::session::{Display, SessionRow};
 
 use crate::event_line;
-use crate::session::{AgentNode, agent_tree, urgency, words};
+use crate::session::{AgentNode, agent_tree, sort_key, words};
 use crate::tui::answer_box::{AnswerBox, OVER};
 use crate::tui::input::TextField;
 use crate::tui::theme::Tone;
@@ -428,7 +428,7 @@ pub fn build_tree(rows: &[SessionRow], options: &ListOptions) -> Vec<TreeRow> {
     let mut order: Vec<usize> = (0..rows.len())
         .filter(|&place| words.is_empty() || fits(&rows[place], &words))
         .collect();
-    order.sort_unstable_by(|&a, &b| urgency(&rows[a]).cmp(&urgency(&rows[b])));
+    order.sort_unstable_by(|&a, &b| sort_key(&rows[a]).cmp(&sort_key(&rows[b])));
     if options.grouped {
         // Groups are in the order of their most urgent session.
         let mut ranks: HashMap<Option<&str>, usize> = HashMap::new();

@@ -12,7 +12,7 @@ use crate::world::World;
 /// Let a call that a guard denied pass once
 ///
 /// The code is shown by `becket why`, `becket hooks recent` and the live view, while the session lives. The pass
-/// waits ten minutes for the same call in the same session, and covers all that becket is asked about it.
+/// waits ten minutes for the same call in the same session, and also covers the permission dialog of that call.
 #[derive(Debug, clap::Args)]
 pub struct AllowArgs {
     /// The code of the denied call

@@ -124,7 +124,7 @@ impl AnswerArgs {
         loop {
             match self.follow_daemon(world, &mut client, &mut printed) {
                 Err(error) if is_unreachable(&error) => {
-                    client = Client::wait_for_next_daemon(world, None)?;
+                    client = Client::reconnect_or_wait(world, None)?;
                     // Another daemon holds no question of the one before.
                     printed.clear();
                 }
@@ -154,7 +154,7 @@ impl AnswerArgs {
             if !asks {
                 continue;
             }
-            let mut second = Client::connect_again(world)?.ok_or_else(gone)?;
+            let mut second = Client::reconnect_once(world)?.ok_or_else(gone)?;
             for row in second.questions()? {
                 if !printed.insert(row.id) {
                     continue;

@@ -66,9 +66,9 @@ impl EventsArgs {
         let session = self.session.as_deref();
         let session = session.map(|meant| id_of_title(world, meant)).transpose()?;
         let id = self.id.map(|id| log::event_id(world, &id)).transpose()?;
-        let limit = self
-            .limit
-            .or((format == LineFormat::Person).then_some(DEFAULT_LIMIT));
+        // A follower gets all earlier events with the text: the limit counts events before their text is read.
+        let is_short = format == LineFormat::Person && !(self.follow && self.grep.is_some());
+        let limit = self.limit.or(is_short.then_some(DEFAULT_LIMIT));
         // The daemon limits all events, and not those with the text.
         let keeps_newest = self.grep.is_some() && !self.follow;
         let query = EventQuery {
@@ -163,7 +163,7 @@ fn through_daemon(world: &World, mut query: EventQuery, output: &mut EventOutput
         }
         query.limit = None;
         query.after = Some(shown.after());
-        client = Client::wait_for_next_daemon(world, None)?;
+        client = Client::reconnect_or_wait(world, None)?;
     }
 }
 

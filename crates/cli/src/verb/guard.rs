@@ -19,6 +19,7 @@ use becket_wire::{EventId, Head};
 use serde_json::{Value, json};
 
 use crate::failure::{Code, Failure};
+use crate::switch::project_config;
 use crate::ui::style::{BAD, BOLD, DIM, GOOD, Look, WARN};
 use crate::ui::table::{Cell, Column, grid};
 use crate::ui::text::one_line;
@@ -106,7 +107,7 @@ const LIST: [Column; 5] = [
 
 impl GuardList {
     fn run(self, world: &World) -> Result<ExitCode> {
-        let config = world.loader(Some(project_of(&world.cwd))).current();
+        let config = project_config(world, project_of(&world.cwd));
         if self.json {
             let rules: Vec<Value> = config.guards.iter().map(|rule| rule_json(rule)).collect();
             println!("{}", Value::from(rules));
@@ -175,7 +176,7 @@ impl GuardTest {
         let cwd = Path::new(head.cwd.as_deref().unwrap_or("/"));
         let project = project_of(cwd).to_path_buf();
         let context = GuardContext {
-            config: world.loader(Some(&project)).current(),
+            config: project_config(world, &project),
             home: user_home(),
             project,
         };

@@ -2,6 +2,7 @@
 //! shim itself where no daemon answers it.
 
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -37,6 +38,10 @@ pub struct HookArgs {
 pub fn run_if_called() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1).peekable();
     args.next_if(|verb| verb == "hook")?;
+    // A person who types `hook` means `hooks`. Claude Code gives no terminal.
+    if std::io::stdin().is_terminal() {
+        return None;
+    }
     becket_daemon::lifecycle::no_core_files();
     let args: Vec<OsString> = args.collect();
     if has(&args, "--help") || has(&args, "-h") {

@@ -226,7 +226,7 @@ impl HooksArgs {
         let hooks = project_config(world, &project).hooks.clone();
         let wanted = match name::words(&name)[..] {
             [] => None,
-            ref typed => Some(find_all(typed, &hooks)),
+            ref typed => Some(find_all(typed, &hooks, self.all)),
         };
         let is_missing = wanted.as_ref().is_some_and(Vec::is_empty);
         if self.slash || is_missing {
@@ -276,11 +276,16 @@ impl HooksArgs {
     }
 }
 
-/// Returns all configured hooks that these words mean. Returns none if a word means no hook.
-fn find_all(typed: &[&str], hooks: &[Arc<Hook>]) -> Vec<String> {
+/// Returns all hooks that these words mean. Returns none if a word means no hook.
+fn find_all(typed: &[&str], hooks: &[Arc<Hook>], with_built_ins: bool) -> Vec<String> {
     let mut all = Vec::new();
+    let built_ins = BUILT_INS.iter().filter(|_| with_built_ins);
     for word in typed {
-        match name::find(word, hooks.iter().map(|hook| &*hook.name)) {
+        let configured = hooks.iter().map(|hook| &*hook.name);
+        let names: BTreeSet<&str> = configured
+            .chain(built_ins.clone().map(|it| it.name))
+            .collect();
+        match name::find(word, names) {
             Match::One(one) => all.push(one.to_owned()),
             Match::Several(several) => all.extend(several.into_iter().map(str::to_owned)),
             Match::None { .. } => return Vec::new(),

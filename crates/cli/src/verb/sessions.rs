@@ -29,7 +29,7 @@ pub struct SessionsArgs {
     /// Only those that are in one of these states
     #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = displays())]
     display: Vec<Display>,
-    /// Only those of the project of this folder (default: the one you are in)
+    /// Only this project; without FOLDER, the one you are in
     #[arg(long, value_name = "FOLDER", num_args = 0..=1, default_missing_value = ".")]
     project: Option<PathBuf>,
     /// Of those that have ended only the newest N (default: 20; with --json all)

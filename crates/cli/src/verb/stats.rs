@@ -23,7 +23,7 @@ pub struct StatsArgs {
     /// One row for each of these
     #[arg(long, value_name = "WHAT", default_value = "day")]
     by: GroupBy,
-    /// Only sessions of the project of this folder (default: the one you are in)
+    /// Only this project; without FOLDER, the one you are in
     #[arg(long, value_name = "FOLDER", num_args = 0..=1, default_missing_value = ".")]
     project: Option<PathBuf>,
     /// Print JSON

@@ -24,7 +24,7 @@ use crate::ui::time::timestamp;
 use crate::world::{World, project_of};
 
 const NOT_FOLLOWED: &str =
-    "What these programs start in turn is not followed: you are not asked again when that changes.";
+    "becket does not check what these programs start: if that changes, it does not ask you again.";
 
 /// The most lines of a changed file that are shown.
 const SHOWN_LINES: usize = 100;
@@ -381,7 +381,7 @@ impl TrustReport {
         match &self.changes {
             None => {
                 let files = self.pins.paths().map(visible);
-                out += &section("files that are pinned", files);
+                out += &section("files that your approval covers", files);
             }
             Some(changes) => {
                 let lines = changes.iter().map(|PinChange { path, kind }| {

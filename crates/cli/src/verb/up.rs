@@ -44,10 +44,10 @@ pub struct UpArgs {
     #[arg(long)]
     no_view: bool,
     /// Notify you in this way when a session needs you or is done after long work
-    #[arg(long, value_name = "HOW")]
+    #[arg(long, value_name = "HOW", conflicts_with_all = ["only_register", "tmux"])]
     notice: Option<NoticeChoice>,
     /// Switch these built-in hooks on, in your config
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with_all = ["only_register", "tmux"])]
     hooks: Vec<String>,
 }
 
@@ -88,7 +88,7 @@ impl UpArgs {
         }
         let record = settings::record_path(&world.place, &outcome.change.file);
         step(
-            "kept the variables for the daemon, and the record for `becket down`",
+            "saved PATH, HOME and TZ for the daemon, and your old settings for `becket down`",
             &format!(
                 "{}, {}",
                 world.place.environment().display(),

@@ -93,7 +93,7 @@ impl Goal {
             Self::Failed => "failed",
             Self::Seen => "seen",
             Self::Working => "working",
-            Self::Ended => "at its end",
+            Self::Ended => "ended",
         }
     }
 
@@ -141,12 +141,10 @@ pub fn wait(
     loop {
         match waiting.watch(&mut client) {
             // The daemon was replaced or has ended. The next one knows the session too.
-            Err(error) if is_unreachable(&error) => {
-                match Client::wait_for_next_daemon(world, until) {
-                    Err(error) if is_late(&error) => return Err(waiting.too_late()),
-                    next => client = next?.until(until),
-                }
-            }
+            Err(error) if is_unreachable(&error) => match Client::reconnect_or_wait(world, until) {
+                Err(error) if is_late(&error) => return Err(waiting.too_late()),
+                next => client = next?.until(until),
+            },
             ended => return ended,
         }
     }
@@ -215,7 +213,7 @@ impl Waiting<'_> {
         match rows.into_iter().find(|row| row.session_id == *id) {
             Some(row) => Ok(row),
             None => {
-                let client = Client::connect_again(self.world)?.ok_or_else(gone)?;
+                let client = Client::reconnect_once(self.world)?.ok_or_else(gone)?;
                 let mut client = client.until(self.until);
                 find_session(id, |query| client.sessions(query))
             }
@@ -225,10 +223,13 @@ impl Waiting<'_> {
     fn too_late(&self) -> anyhow::Error {
         let within = self.timeout.unwrap_or_default().as_millis();
         let within = time::span(i64::try_from(within).unwrap_or(i64::MAX));
+        let missed = match self.goal {
+            Goal::Ended => "did not end".to_owned(),
+            goal => format!("was not {}", goal.word()),
+        };
         let what = format!(
-            "session {} was not {} within {within} (it is {})",
+            "session {} {missed} within {within} (it is {})",
             self.last.session_id,
-            self.goal.word(),
             words::sentence(&self.last),
         );
         Failure::new(Code::TimedOut, what).into()

@@ -15,6 +15,7 @@ use becket_engine::session::EventOutcome;
 use becket_wire::hook_run::{RunOutcome, RunRow};
 use becket_wire::rpc::{Response, RpcError, read_environment};
 use becket_wire::{Output, Place};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tracing::warn;
 
@@ -27,11 +28,11 @@ const TOO_MANY: &str = "too many hooks run already";
 /// The number of events with running hooks above which no background hooks are started.
 const MAX_WITH_BACKGROUND: usize = 320;
 /// The time for which a decision is kept for doubles, which come within five seconds.
-const KEPT: Duration = Duration::from_secs(6);
+const KEPT_FOR_DOUBLES: Duration = Duration::from_secs(6);
 /// The time that the shim waits beyond the hooks' own: their answer has to be committed first.
-const MARGIN: Duration = Duration::from_secs(2);
+const COMMIT_MARGIN: Duration = Duration::from_secs(2);
 /// The time that copying switches may wait for their lock. The shim waits a second.
-const PATIENCE: Duration = Duration::from_millis(300);
+const SWITCH_LOCK_WAIT: Duration = Duration::from_millis(300);
 
 /// The number of events whose hooks run at once. More have to wait.
 const AT_ONCE: usize = 64;
@@ -53,7 +54,7 @@ pub(crate) struct HookRunner {
     /// The decisions that are still open, by the number of their event.
     open: HashMap<i64, OpenDecision>,
     /// The decisions of the last seconds: time, number of the event, answer for a double.
-    made: VecDeque<(Instant, i64, Output)>,
+    recent: VecDeque<(Instant, i64, Output)>,
 }
 
 #[derive(Debug)]
@@ -87,20 +88,20 @@ impl HookRunner {
             },
             slots: Arc::new(HookSlots::new(SLOT_WAIT)),
             open: HashMap::new(),
-            made: VecDeque::new(),
+            recent: VecDeque::new(),
         }
     }
 
     /// Opens a decision that takes its time. Returns its time limit in milliseconds and the shims that wait.
-    pub(super) fn expect(
+    pub(super) fn open_decision(
         &mut self,
         seq: i64,
         within: Duration,
         cancel: Cancel,
     ) -> (u32, Arc<PendingClients>) {
-        let within = within + MARGIN;
+        let within = within + COMMIT_MARGIN;
         let for_ms = u32::try_from(within.as_millis()).unwrap_or(u32::MAX);
-        let clients = PendingClients::one(cancel, seq, self.messages.clone());
+        let clients = PendingClients::new(cancel, seq, self.messages.clone());
         let decision = OpenDecision {
             for_ms,
             clients: Arc::clone(&clients),
@@ -117,7 +118,7 @@ impl HookRunner {
         within: Duration,
     ) -> (u32, Arc<PendingClients>) {
         let earlier = self.open.remove(&seq);
-        let (for_ms, mut clients) = self.expect(seq, within, Cancel::new());
+        let (for_ms, mut clients) = self.open_decision(seq, within, Cancel::new());
         if let (Some(earlier), Some(decision)) = (earlier, self.open.get_mut(&seq)) {
             clients = Arc::clone(&earlier.clients);
             (decision.clients, decision.doubles) = (earlier.clients, earlier.doubles);
@@ -126,7 +127,7 @@ impl HookRunner {
     }
 
     /// Closes a decision that will not be made. Its doubles go standalone.
-    pub(super) fn give_up(&mut self, seq: i64) {
+    pub(super) fn abandon_decision(&mut self, seq: i64) {
         self.open.remove(&seq);
     }
 
@@ -135,26 +136,26 @@ impl HookRunner {
         if let Some(OpenDecision { for_ms, .. }) = self.open.get(&seq) {
             return Some(EarlierDecision::Pending { for_ms: *for_ms });
         }
-        let (_, _, output) = self.made.iter().find(|(_, made, _)| *made == seq)?;
+        let (_, _, output) = self.recent.iter().find(|(_, made, _)| *made == seq)?;
         Some(EarlierDecision::Made(output.clone()))
     }
 
     /// Closes a decision and keeps it for doubles. Returns those that wait for it, with their answers.
-    pub(super) fn close(
+    pub(super) fn close_decision(
         &mut self,
         seq: i64,
         output: impl FnOnce() -> Output,
     ) -> Vec<(WaitingShim, Output)> {
-        while let Some((at, ..)) = self.made.front()
-            && at.elapsed() > KEPT
+        while let Some((at, ..)) = self.recent.front()
+            && at.elapsed() > KEPT_FOR_DOUBLES
         {
-            self.made.pop_front();
+            self.recent.pop_front();
         }
         let Some(decision) = self.open.remove(&seq) else {
             return Vec::new();
         };
         let output = output();
-        (self.made).push_back((Instant::now(), seq, output.clone()));
+        (self.recent).push_back((Instant::now(), seq, output.clone()));
         let doubles = decision.doubles.into_iter();
         doubles.map(|shim| (shim, output.clone())).collect()
     }
@@ -179,7 +180,7 @@ impl Core {
         let cancel = Cancel::new();
         let (for_ms, clients) =
             self.hooks
-                .expect(seq, plan.longest().max(SLOT_WAIT), cancel.clone());
+                .open_decision(seq, plan.longest().max(SLOT_WAIT), cancel.clone());
         let (Ok(hold), Ok(begun)) = (hold_frame(for_ms, true), hold_frame(for_ms, false)) else {
             return;
         };
@@ -205,7 +206,7 @@ impl Core {
         });
         self.group.push((
             record,
-            Box::new(move || WaitingShim::hold_for(hooks, hold, clients)),
+            Box::new(move || WaitingShim::hold_and_queue_hooks(hooks, hold, clients)),
         ));
     }
 
@@ -231,7 +232,7 @@ impl Core {
             // Silence would count as consent.
             cut_off(&ended)
         };
-        let doubles = self.hooks.close(open.record.seq, || {
+        let doubles = self.hooks.close_decision(open.record.seq, || {
             if is_answer {
                 verdict.repeated()
             } else {
@@ -272,7 +273,7 @@ impl Core {
         let Ok(hold) = hold_frame(for_ms, false) else {
             return;
         };
-        shim.hold(hold, decision.clients.add());
+        shim.hold(hold, decision.clients.join());
         decision.doubles.push(shim);
         self.group.push((record, Box::new(|| ())));
     }
@@ -282,7 +283,7 @@ impl Core {
     pub(super) fn follow_switches(&self, from: String, to: String, then: Option<OpenEvent>) {
         let (messages, place) = (self.messages.clone(), self.place.clone());
         tokio::task::spawn_blocking(move || {
-            if let Err(why) = switch::copy(&place, &from, &to, PATIENCE) {
+            if let Err(why) = switch::copy(&place, &from, &to, SWITCH_LOCK_WAIT) {
                 warn!(%why, "could not copy the switches of {from} to {to}");
             }
             let (Some(mut open), Some(core)) = (then, messages.upgrade()) else {
@@ -344,7 +345,11 @@ impl Drop for RunningEntry {
         if !self.answered
             && let Some(core) = self.messages.upgrade()
         {
-            drop(core.try_send(Message::HooksFailed(self.seq)));
+            let failed = Message::HooksFailed(self.seq);
+            // The doubles of the event wait for this message, so a full queue does not lose it.
+            if let Err(TrySendError::Full(failed)) = core.try_send(failed) {
+                std::thread::spawn(move || drop(core.blocking_send(failed)));
+            }
         }
     }
 }

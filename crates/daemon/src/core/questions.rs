@@ -95,7 +95,10 @@ impl Core {
             question.held = Some((open, verdict.without_notice()));
         } else {
             let output = verdict.output();
-            let doubles = self.hooks.close(seq, || verdict.repeated()).into_iter();
+            let doubles = self
+                .hooks
+                .close_decision(seq, || verdict.repeated())
+                .into_iter();
             self.reply(open.record, doubles.chain([(open.shim, output)]));
         }
         self.questions.0.insert(seq, question);
@@ -116,7 +119,7 @@ impl Core {
             } => {
                 let told = match self.answer_question(id, &answer, via) {
                     Ok(()) => AskReply::Done,
-                    Err(why) => AskReply::No(why),
+                    Err(why) => AskReply::Refused(why),
                 };
                 // The answer is kept before anybody hears of it.
                 self.commit();
@@ -155,7 +158,7 @@ impl Core {
             return;
         };
         let output = answered.as_ref().unwrap_or(&silent).output();
-        let doubles = self.hooks.close(id, || output.clone());
+        let doubles = self.hooks.close_decision(id, || output.clone());
         if let Some(verdict) = &answered {
             let agent = row.agent_id.as_deref();
             self.registry

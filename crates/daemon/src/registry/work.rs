@@ -295,9 +295,9 @@ impl Registry {
     ) -> AskReply {
         match self.do_effort(database, ask, prepared, now) {
             Ok(told) => AskReply::Effort(Box::new(told)),
-            Err(Refused::No(why)) => AskReply::No(why),
+            Err(Refused::No(why)) => AskReply::Refused(why),
             Err(Refused::Database(why)) => {
-                AskReply::No(format!("could not read the database: {why}"))
+                AskReply::Refused(format!("could not read the database: {why}"))
             }
         }
     }

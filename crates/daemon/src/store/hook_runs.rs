@@ -137,15 +137,16 @@ pub fn last_explainable(
     connection: &Connection,
     session: Option<&str>,
 ) -> rusqlite::Result<Option<(i64, EventId)>> {
-    // Without a session, there are fewer decisions than events to read.
+    // Without a session, there are fewer decisions than events to read. An event from the spool has a high number and an
+    // old time, so the time decides among the newest decisions.
     let (join, which) = match session {
         None => ("CROSS JOIN", "?1 IS NULL"),
         Some(_) => ("JOIN", "e.session_id = ?1"),
     };
     let decided = format!(
-        "SELECT e.at, e.id FROM decisions d {join} events e ON e.seq = d.seq
+        "SELECT at, id FROM (SELECT e.at, e.id FROM decisions d {join} events e ON e.seq = d.seq
          WHERE {which} AND d.answer <> 'terminal' AND (d.by IS NULL OR d.by NOT LIKE 'becket:%' AND d.by <> 'effort:context')
-         ORDER BY e.at DESC LIMIT 1"
+         ORDER BY d.seq DESC LIMIT 1000) ORDER BY at DESC LIMIT 1"
     );
     let of_session = session.map_or("?1 IS NULL", |_| "session_id = ?1");
     let failed = format!(

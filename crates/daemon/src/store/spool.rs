@@ -6,7 +6,7 @@
 //! Intake first renames it to `ID.1.ev`, so that it removes only the version that it has read. `ID.more-PID-N.ev`
 //! adds details to an event that another process may have left or stored.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, DirEntry, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -176,6 +176,11 @@ fn pack(envelope: &Envelope, payload: &[u8], details: &SpoolDetails) -> Result<V
 
 /// Returns an error if the spool is full.
 fn check_room(folder: &Path) -> Result<(), SpoolError> {
+    let files = event_files(folder).count();
+    // So few files cannot fill it: their sizes need no look.
+    if files as u64 * MAX_FILE <= MAX_BYTES {
+        return Ok(());
+    }
     let (files, bytes) = usage(folder);
     if files >= MAX_FILES || bytes >= MAX_BYTES {
         Err(SpoolError::Full { files, bytes })
@@ -186,15 +191,14 @@ fn check_room(folder: &Path) -> Result<(), SpoolError> {
 
 /// Returns the number of event files, and their bytes.
 pub fn usage(folder: &Path) -> (usize, u64) {
-    let (mut files, mut bytes) = (0, 0);
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        // Another ending is the unfinished write of a killed process.
-        if entry.path().extension().is_some_and(|end| end == "ev") {
-            files += 1;
-            bytes += entry.metadata().map_or(0, |meta| meta.len());
-        }
-    }
-    (files, bytes)
+    let sizes = event_files(folder).map(|entry| entry.metadata().map_or(0, |meta| meta.len()));
+    sizes.fold((0, 0), |(files, bytes), size| (files + 1, bytes + size))
+}
+
+/// Lists the event files. Another ending is the unfinished write of a killed process.
+fn event_files(folder: &Path) -> impl Iterator<Item = DirEntry> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.path().extension().is_some_and(|end| end == "ev"))
 }
 
 /// Reads the events in the spool, oldest first, each merged with its additions. The database may have them

@@ -219,8 +219,11 @@ impl<'a> MergedHook<'a> {
         }
         let values = keys.iter();
         let values = values.map(|(name, (_, key))| ((*name).to_owned(), key.value.clone()));
+        let table = read_table(values.collect());
+        let table =
+            table.map_err(|what| problems.push(first.locate(Problem::error("", what), &first.at)));
         Some(Self {
-            table: read_table(values.collect()).unwrap_or_default(),
+            table: table.ok()?,
             built_in,
             first,
             managed: managed.is_some(),

@@ -24,7 +24,7 @@ pub struct Key {
 }
 
 /// Sections whose tables are kept as written. The modules `hook`, `guard` and `skill` read their keys.
-pub const RAW: [&str; 3] = ["hooks", "guards", "skills"];
+pub const TABLE_SECTIONS: [&str; 3] = ["hooks", "guards", "skills"];
 
 pub static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
     let mut keys = Vec::new();
@@ -138,7 +138,7 @@ impl Key {
         }
         let mut parts: Vec<&str> = self.path.split('.').collect();
         let section = parts[0];
-        if RAW.contains(&section) {
+        if TABLE_SECTIONS.contains(&section) {
             parts.drain(..2);
         }
         let mut table = Table::new();
@@ -169,7 +169,7 @@ impl Key {
             Value::String(_) => self.has_type("string"),
             Value::Array(values) => {
                 self.has_type("array")
-                    && values.len() <= MOST_WORDS
+                    && (self.is_program() || values.len() <= MOST_WORDS)
                     && values.iter().all(Value::is_str)
             }
             _ => false,
@@ -251,7 +251,7 @@ pub fn nearest(path: &str) -> Option<&'static str> {
     let sections = KEYS
         .iter()
         .filter_map(|key| key.path.rsplit_once('.').map(|(section, _)| section))
-        .chain(RAW)
+        .chain(TABLE_SECTIONS)
         .filter(|_| !path.contains('.'));
     keys.chain(sections)
         .filter(|known| !known.contains('*'))

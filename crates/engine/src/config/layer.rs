@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 use toml::{Spanned, Value};
 
 use super::hook::{LONGEST_NAME, is_name};
-use super::key::{Key, RAW, join, nearest};
+use super::key::{Key, TABLE_SECTIONS, join, nearest};
 use super::problem::{ConfigError, Lines, Position, Problem, Severity, most_similar};
 use super::value::words;
 use crate::hooks::builtin::BuiltIn;
@@ -193,7 +193,7 @@ impl Reader<'_> {
     fn table(&mut self, prefix: &str, table: &DeTable<'_>) {
         for (name, value) in table {
             let path = join(prefix, name.get_ref());
-            let raw = RAW.into_iter().find(|section| *section == path);
+            let raw = TABLE_SECTIONS.into_iter().find(|section| *section == path);
             match (raw, value.get_ref()) {
                 (Some(section), DeValue::Table(tables)) => self.raw(section, tables),
                 (None, DeValue::Table(inner)) if Key::is_section(&path) => self.table(&path, inner),

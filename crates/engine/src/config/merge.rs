@@ -151,8 +151,19 @@ pub fn merge<'a>(layers: impl IntoIterator<Item = &'a Layer>) -> Effective {
         }
     }
     let tables = effective.config;
-    let config: Config = read_table(values)
-        .unwrap_or_else(|error| unreachable!("each value was checked alone: {error}"));
+    // Each value was checked alone. If a check was wrong, becket judges by its defaults.
+    let config: Config = read_table(values).unwrap_or_else(|error| {
+        let what = format!("the settings could not be read: {error}");
+        effective.warnings.push(Problem::error("", what));
+        let built_in = defaults().into_iter();
+        let built_in =
+            built_in.filter_map(|(path, setting)| Some((Key::find(&path)?, path, setting.value)));
+        let mut values = Table::new();
+        for (key, path, value) in built_in {
+            key.put(&mut values, &path, value);
+        }
+        read_table(values).unwrap_or_default()
+    });
     effective.config = Config {
         hooks: tables.hooks,
         guards: tables.guards,

@@ -54,8 +54,8 @@ pub struct HookPlan {
     pub project: PathBuf,
     /// True if a user can be asked.
     attended: bool,
-    /// The time of this plan. Claude Code waits since then at the latest.
-    made: Instant,
+    /// The time when the plan was made. Claude Code has been waiting at least since then.
+    made_at: Instant,
 }
 
 /// One event, as [`HookPlan::of`] sees it.
@@ -102,7 +102,7 @@ impl HookPlan {
             cwd: cwd.to_path_buf(),
             project: project.to_path_buf(),
             attended: event.attended,
-            made: Instant::now(),
+            made_at: Instant::now(),
         })
     }
 
@@ -127,7 +127,7 @@ impl HookPlan {
             plan: self,
             setup,
             payload: Arc::clone(&self.payload),
-            until: self.made + longest_total_time(&self.event),
+            until: self.made_at + longest_total_time(&self.event),
             jobs: RunningJobs::new(cancel),
             refusal: None,
             unstarted: Vec::new(),

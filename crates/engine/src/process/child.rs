@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 
-use super::clock::{Clock, ClockAction, EndReason};
+use super::clock::{ClockAction, EndReason, TerminationTimer};
 use super::output::{KEPT, Pipes, went_async};
 use super::proc::{apply, signal_group};
 use super::run_file::Listed;
@@ -30,10 +30,10 @@ pub(super) struct ChildProcess {
     /// A pidfd, readable once the program has ended. None on systems without pidfds.
     end: Option<OwnedFd>,
     pipes: Pipes,
-    clock: Clock,
+    clock: TerminationTimer,
     listed: Option<Listed>,
     exited: bool,
-    left: bool,
+    abandoned: bool,
 }
 
 impl ChildProcess {
@@ -49,13 +49,13 @@ impl ChildProcess {
             at,
             started,
             pid,
-            end: notice_of_end(pid),
+            end: open_pidfd(pid),
             pipes: Pipes::of(&mut child, job.stdin, KEPT),
             child,
-            clock: Clock::start(started, job.timeout),
+            clock: TerminationTimer::start(started, job.timeout),
             listed,
             exited: false,
-            left: false,
+            abandoned: false,
         })
     }
 
@@ -101,7 +101,7 @@ impl ChildProcess {
 
     fn act(&mut self, act: Option<ClockAction>) {
         if let Some(act) = act {
-            self.left |= act == ClockAction::Leave;
+            self.abandoned |= act == ClockAction::Abandon;
             apply(act, self.pid);
         }
     }
@@ -126,7 +126,7 @@ impl ChildProcess {
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.left || self.clock.is_over(self.exited, self.pipes.are_closed())
+        self.abandoned || self.clock.is_over(self.exited, self.pipes.are_closed())
     }
 
     pub(super) fn finish(mut self, buffer: &mut [u8]) -> JobResult {
@@ -182,12 +182,12 @@ fn outcome(reason: Option<EndReason>, status: Option<ExitStatus>) -> Outcome {
 
 /// Opens a pidfd, which is readable once the process has ended. Returns none on systems without pidfds.
 #[cfg(target_os = "linux")]
-pub(super) fn notice_of_end(pid: Pid) -> Option<OwnedFd> {
+pub(super) fn open_pidfd(pid: Pid) -> Option<OwnedFd> {
     rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn notice_of_end(_: Pid) -> Option<OwnedFd> {
+pub(super) fn open_pidfd(_: Pid) -> Option<OwnedFd> {
     None
 }
 

@@ -13,14 +13,14 @@ const GRACE: Duration = Duration::from_secs(2);
 const SHORT_GRACE: Duration = Duration::from_millis(500);
 /// The time for the last output to arrive once the program has ended. A process that it left behind may hold
 /// the pipes open.
-pub(super) const REST: Duration = Duration::from_millis(100);
+pub(super) const LAST_OUTPUT_WAIT: Duration = Duration::from_millis(100);
 /// The time for the kernel to end a killed program. A program that hangs in a dead file system cannot be
 /// killed at all.
-const DYING: Duration = Duration::from_secs(1);
+const KILL_WAIT: Duration = Duration::from_secs(1);
 /// The longest time from the end of a program's time limit until becket stops waiting for it.
-pub const ENDING: Duration = GRACE.saturating_add(DYING);
+pub const ENDING: Duration = GRACE.saturating_add(KILL_WAIT);
 /// The longest time limit.
-const EVER: Duration = Duration::from_secs(366 * 24 * 3600);
+const LONGEST_LIMIT: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// The reason for which a program had to be ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(super) enum ClockAction {
     Terminate,
     Kill,
     /// Stop waiting for it.
-    Leave,
+    Abandon,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ enum Stage {
 }
 
 #[derive(Debug)]
-pub(super) struct Clock {
+pub(super) struct TerminationTimer {
     stage: Stage,
     /// The time limit.
     pub(super) limit: Duration,
@@ -59,7 +59,7 @@ pub(super) struct Clock {
     pub(super) next: Instant,
 }
 
-impl Clock {
+impl TerminationTimer {
     pub(super) fn start(now: Instant, timeout: Duration) -> Self {
         Self {
             stage: Stage::Running,
@@ -79,7 +79,7 @@ impl Clock {
     pub(super) fn exited(&mut self, now: Instant) {
         if self.stage == Stage::Running {
             self.stage = Stage::Draining;
-            self.next = now + REST;
+            self.next = now + LAST_OUTPUT_WAIT;
         }
     }
 
@@ -110,10 +110,10 @@ impl Clock {
             }
             Stage::Terminated(reason) => {
                 self.stage = Stage::Killed(reason);
-                self.next = now + DYING;
+                self.next = now + KILL_WAIT;
                 ClockAction::Kill
             }
-            Stage::Draining | Stage::Killed(_) => ClockAction::Leave,
+            Stage::Draining | Stage::Killed(_) => ClockAction::Abandon,
         })
     }
 
@@ -137,7 +137,7 @@ impl Clock {
 }
 
 fn after(now: Instant, span: Duration) -> Instant {
-    now + span.min(EVER)
+    now + span.min(LONGEST_LIMIT)
 }
 
 /// The jobs of an event that are cancelled.
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn a_program_that_does_not_end_is_asked_then_killed_then_left() {
         let now = Instant::now();
-        let mut clock = Clock::start(now, TIMEOUT);
+        let mut clock = TerminationTimer::start(now, TIMEOUT);
         assert_eq!(clock.act(now + TIMEOUT / 2), None);
         let asked = now + TIMEOUT;
         assert_eq!(clock.act(asked), Some(ClockAction::Terminate));
@@ -279,26 +279,29 @@ mod tests {
             clock.is_over(true, false),
             "pipes do not count after a kill"
         );
-        assert_eq!(clock.act(asked + ENDING), Some(ClockAction::Leave));
+        assert_eq!(clock.act(asked + ENDING), Some(ClockAction::Abandon));
         assert_eq!(clock.reason(), Some(EndReason::TimedOut));
     }
 
     #[test]
     fn a_program_that_ended_leaves_a_moment_for_what_it_wrote() {
         let now = Instant::now();
-        let mut clock = Clock::start(now, TIMEOUT);
+        let mut clock = TerminationTimer::start(now, TIMEOUT);
         clock.exited(now);
         assert!(!clock.is_over(true, false));
         assert!(clock.is_over(true, true));
         assert_eq!(clock.cancel(now, EndReason::Cancelled), None);
-        assert_eq!(clock.act(now + REST), Some(ClockAction::Leave));
+        assert_eq!(
+            clock.act(now + LAST_OUTPUT_WAIT),
+            Some(ClockAction::Abandon)
+        );
         assert_eq!(clock.reason(), None);
     }
 
     #[test]
     fn a_cancelled_program_has_a_shorter_grace() {
         let now = Instant::now();
-        let mut clock = Clock::start(now, TIMEOUT);
+        let mut clock = TerminationTimer::start(now, TIMEOUT);
         assert_eq!(
             clock.cancel(now, EndReason::Cancelled),
             Some(ClockAction::Terminate)
@@ -307,7 +310,7 @@ mod tests {
         assert_eq!(clock.act(now + SHORT_GRACE), Some(ClockAction::Kill));
         assert_eq!(clock.reason(), Some(EndReason::Cancelled));
 
-        let mut late = Clock::start(now, Duration::ZERO);
+        let mut late = TerminationTimer::start(now, Duration::ZERO);
         assert_eq!(late.act(now), Some(ClockAction::Terminate));
         assert_eq!(late.cancel(now, EndReason::Cancelled), None);
         assert_eq!(late.act(now + SHORT_GRACE), Some(ClockAction::Kill));
@@ -317,7 +320,7 @@ mod tests {
     #[test]
     fn no_timeout_is_too_long_to_be_counted() {
         let now = Instant::now();
-        let mut clock = Clock::start(now, Duration::MAX);
+        let mut clock = TerminationTimer::start(now, Duration::MAX);
         assert_eq!(clock.act(now + TIMEOUT), None);
         clock.set(now, Duration::MAX);
         assert!(clock.next > now);

@@ -11,8 +11,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal};
 
 use super::Cancel;
-use super::child::{notice_of_end, reap_later};
-use super::clock::{CancelScope, REST};
+use super::child::{open_pidfd, reap_later};
+use super::clock::{CancelScope, LAST_OUTPUT_WAIT};
 use super::jobs::{BUFFER, LOOK};
 use super::output::Pipes;
 use super::proc::signal_group;
@@ -67,7 +67,7 @@ pub fn run_command(
         .stderr(Stdio::piped())
         .spawn()?;
     let pid = Pid::from_child(&child);
-    let end = notice_of_end(pid);
+    let end = open_pidfd(pid);
     let mut pipes = Pipes::of(&mut child, stdin.into(), bounds.bytes);
     let mut buffer = vec![0; BUFFER];
     let mut until = bounds.time.map(|time| Instant::now() + time);
@@ -77,7 +77,7 @@ pub fn run_command(
             status = child.try_wait()?;
             if status.is_some() {
                 pipes.end_input();
-                let rest = Instant::now() + REST;
+                let rest = Instant::now() + LAST_OUTPUT_WAIT;
                 until = Some(until.map_or(rest, |until| until.min(rest)));
             }
         }

@@ -30,7 +30,7 @@ pub(super) fn apply(act: ClockAction, group: Pid) {
             signal_group(group, Signal::CONT);
         }
         ClockAction::Kill => signal_group(group, Signal::KILL),
-        ClockAction::Leave => {}
+        ClockAction::Abandon => {}
     }
 }
 

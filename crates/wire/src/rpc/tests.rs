@@ -79,7 +79,7 @@ fn responses_come_back_as_they_were() {
         Response::Busy,
         Response::Refused { version },
         Response::Yielding,
-        Response::Reply(AskReply::No("why".into())),
+        Response::Reply(AskReply::Refused("why".into())),
         Response::Row(Box::new(EventRow {
             payload: None,
             ..row.clone()

@@ -212,7 +212,7 @@ fn the_time_may_run_out() {
     let (daemon, world) = Scripted::new(vec![silent]);
     let why = wait(&world, "a1b2", Goal::Ended, Some(Duration::from_millis(50))).unwrap_err();
     assert!(why.downcast_ref::<Failure>().unwrap().is_late());
-    assert!(why.to_string().contains("was not at its end"), "{why}");
+    assert!(why.to_string().contains("did not end within"), "{why}");
     assert!(daemon.thread.join().is_err(), "it was left alone");
 }
 

@@ -173,7 +173,7 @@ fn draw_keys(ctx: DrawContext<'_>, open: &AnswerBox, scrolls: bool, mut writer: 
             None if open.confirms_always => {
                 keys.extend([
                     ("A".to_owned(), "add this rule"),
-                    ("y".to_owned(), "only now"),
+                    ("y".to_owned(), "only this time"),
                 ]);
                 keys.push(("n".to_owned(), "no"));
             }

@@ -11,7 +11,7 @@ use crate::session::words;
 use crate::tui::draw::RowWriter;
 use crate::tui::model::EventLine;
 use crate::tui::theme::tone;
-use crate::ui::text::{short_id, tokens};
+use crate::ui::text::{count, short_id, tokens};
 
 pub(super) fn draw(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer, drawn: &mut DrawnFrame) {
     let theme = ctx.theme;
@@ -143,7 +143,7 @@ fn facts(theme: &Theme, row: &SessionRow) -> Vec<String> {
     if let (Some(added), Some(removed)) = (figures.lines_added, figures.lines_removed) {
         facts.push(format!("+{added} -{removed} lines"));
     }
-    let failed = format!("{} failed calls", row.failed_tools);
+    let failed = count(row.failed_tools as usize, "failed call", "failed calls");
     for (fact, holds) in [
         (&*failed, row.failed_tools > 0),
         ("unattended", !row.attended),

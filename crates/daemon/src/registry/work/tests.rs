@@ -416,7 +416,7 @@ fn from_an_event_to_its_effort() {
     let caller = bench.caller(B);
     assert!(matches!(
         bench.ask(&caller, log("x"), Prepared::default()),
-        AskReply::No(_)
+        AskReply::Refused(_)
     ));
     bench.row(&caller, EffortDo::Resume);
     assert_eq!(bench.effort_of(B), Some(effort));
@@ -760,7 +760,7 @@ fn efforts_of_one_task_have_their_own_ordinals_and_are_found_again() {
     };
     assert!(matches!(
         bench.ask(&named, log("x"), Prepared::default()),
-        AskReply::No(_)
+        AskReply::Refused(_)
     ));
     assert!(matches!(
         bench.ask(

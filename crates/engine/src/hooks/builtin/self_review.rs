@@ -58,9 +58,10 @@ fn run(call: &BuiltinCall<'_>) -> Output {
     let (now, changed) = ProjectState::look(call.project, &before);
     // If this fails, the next stop asks again.
     let _ = changed::remember(call.memory, turn.agent.as_deref(), &now);
-    // The key `paths` is about files that an event names, and a Stop names none. A list with a broken
-    // glob counts as empty.
-    let wanted = Paths::parse(&texts(call, "files")).unwrap_or_default();
+    // The key `paths` is about files that an event names, and a Stop names none. A broken glob is left out.
+    let mut globs = texts(call, "files");
+    globs.retain(|glob| Paths::parse(std::slice::from_ref(glob)).is_ok());
+    let wanted = Paths::parse(&globs).unwrap_or_default();
     let changed = changed.into_iter().filter(|file| {
         let is_code = file.to_str().is_some_and(|file| Syntax::of(file).is_some());
         is_code && (wanted.is_empty() || wanted.matches(file, call.project))

@@ -237,7 +237,7 @@ fn no_chain_takes_more_time_than_there_is() {
     let yard = Yard::new();
     let hooks = vec![rewriting("a", "touch a"), Hook::of_test("b", "touch b")];
     let mut plan = yard.plan(&EventName::SessionEnd, hooks);
-    plan.made -= Duration::from_secs(6);
+    plan.made_at -= Duration::from_secs(6);
     let (_, runs, _) = yard.run(&plan, &Cancel::new());
     let none = "not started";
     assert_eq!(ends(&runs), [("a", none), ("b", none)]);
