@@ -97,8 +97,8 @@ fn start_eight_sessions(world: &World) {
         json!({"error": "overloaded"}),
     );
     begin(world, "aaaa0005", "infra", "Rotate the signing keys");
-    let ask = json!({"tool_name": "ExitPlanMode", "tool_input": {"plan": "1. rotate"}});
-    tell(world, "aaaa0005", "PermissionRequest", ask);
+    let plan = json!({"tool_name": "ExitPlanMode", "tool_input": {"plan": "1. rotate"}});
+    tell(world, "aaaa0005", "PermissionRequest", plan);
     begin(world, "aaaa0006", "notes", "日本語の見出しを直す");
     let start = json!({"agent_id": "r1", "agent_type": "researcher"});
     tell(world, "aaaa0006", "SubagentStart", start);

@@ -368,8 +368,12 @@ fn draw_keys(ctx: DrawContext<'_>, mut writer: RowWriter<'_>) {
         _ if model.rows().is_empty() => {}
         (row, Focus::List) => {
             let asks = row.is_some_and(|row| row.question.is_some());
-            hints.push(if asks { ANSWER_KEY } else { LINE_KEY });
             hints.extend(ACTING_KEYS);
+            if asks {
+                hints.insert(0, ANSWER_KEY);
+            } else {
+                hints.insert(2, LINE_KEY);
+            }
             more = &MORE_KEYS;
         }
         (_, Focus::Events) => hints.extend(EVENT_KEYS),
