@@ -187,7 +187,7 @@ fn next_and_jump_lead_to_the_pane() {
         fails(
             &world.becket_in_tmux(&["tmux", "jump", "x"]),
             3,
-            "begins with `x`",
+            "the title `x`",
         );
         world.shows("%2");
     });
