@@ -124,8 +124,18 @@ fn answers_in(view: &Terminal, keys: &[(&str, &str)]) {
     for (place, (shown, key)) in keys.iter().enumerate() {
         view.wait_text(shown);
         let next = keys.get(place + 1).map_or("sent: ", |(next, _)| next);
-        presses(view, key, next);
+        press_until(view, key, next);
     }
+}
+
+/// Presses a key until it acts: the box refuses one that comes in the first half second.
+fn press_until(view: &Terminal, key: &str, what: &str) {
+    let acted = wait::until(PATIENCE, || {
+        view.press(key);
+        let shows = || view.screen().contains(what).then_some(());
+        wait::until(Duration::from_secs(1), shows)
+    });
+    assert!(acted.is_some(), "{key}: {}", view.screen().0);
 }
 
 #[test]
