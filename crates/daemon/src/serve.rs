@@ -391,7 +391,10 @@ async fn answer_question(
             done,
         })
     };
-    server.ask(request).await.unwrap_or_else(daemon_ending_reply)
+    server
+        .ask(request)
+        .await
+        .unwrap_or_else(daemon_ending_reply)
 }
 
 /// Makes the answer to a question that the core does not answer any more.
