@@ -13,6 +13,7 @@ use crate::pipeline::PreparedEvent;
 pub fn of_event(event: &PreparedEvent, verdict: &Verdict) -> Option<QuestionRow> {
     let asks = event.event == EventName::PermissionRequest
         && event.envelope.attended()
+        && event.envelope.shows_dialog_beside_hook()
         && event.config.config.answer.enabled
         && verdict.answer().opinion().is_none()
         && verdict.answer().stopped().is_none();

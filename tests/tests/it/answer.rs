@@ -13,6 +13,9 @@ use serde_json::{Value, json};
 const SESSION: &str = "0e9a1c2e-5f3a-4f0e-9a5b-1c2d3e4f5a6b";
 const OTHER: &str = "1f9a1c2e-5f3a-4f0e-9a5b-1c2d3e4f5a6b";
 
+/// A Claude Code that shows its dialog while the hook waits.
+const CLAUDE: &str = "claude-code_2-1-325_harness";
+
 /// A world in which sessions ask.
 struct AskingWorld {
     world: World,
@@ -36,7 +39,9 @@ impl AskingWorld {
         for (name, value) in fields.as_object().into_iter().flatten() {
             payload[name] = value.clone();
         }
-        let mut child = start(self.world.shim(event));
+        let mut shim = self.world.shim(event);
+        shim.env("AI_AGENT", CLAUDE);
+        let mut child = start(shim);
         let mut stdin = child.stdin.take().expect("stdin");
         stdin
             .write_all(payload.to_string().as_bytes())
@@ -253,11 +258,12 @@ run = """grep -q 'make yes' && echo '{"hookSpecificOutput": {"hookEventName": "P
 }
 
 #[test]
-fn sessions_that_nobody_attends_are_not_held() {
+fn questions_that_no_person_could_see_are_not_held() {
     let asking = AskingWorld::new("");
     let input = permission(&json!({"command": "make"}));
     let mut shim = asking.world.shim("PermissionRequest");
-    shim.env("CLAUDE_CODE_SESSION_ATTENDED", "0");
+    shim.env("CLAUDE_CODE_SESSION_ATTENDED", "0")
+        .env("AI_AGENT", CLAUDE);
     let mut child = start(shim);
     let mut stdin = child.stdin.take().expect("stdin");
     let mut event = input.clone();
@@ -268,6 +274,10 @@ fn sessions_that_nobody_attends_are_not_held() {
         .expect("an event");
     drop(stdin);
     assert!(ends(child).is_silent());
+
+    // The dialog of an older Claude Code may wait for the hook.
+    let event = asking.world.tell(SESSION, "PermissionRequest", &input);
+    assert!(event.is_silent());
 
     let off = AskingWorld::new("[answer]\nenabled = false\n");
     let child = off.begin(SESSION, "PermissionRequest", &input);

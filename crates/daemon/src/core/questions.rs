@@ -143,12 +143,12 @@ impl Core {
         };
         let answer = question::answer(&event.event, given)?;
         let verdict = silent.clone().answered(answer, via);
-        self.close_question(id, Some(verdict));
+        self.close_question(id, Some(&verdict));
         Ok(())
     }
 
     /// Answers the shim of a question: with silence, if no person has answered.
-    fn close_question(&mut self, id: i64, answered: Option<Verdict>) {
+    fn close_question(&mut self, id: i64, answered: Option<&Verdict>) {
         let Some(OpenQuestion { asked, held, .. }) = self.questions.0.remove(&id) else {
             return;
         };
@@ -157,9 +157,9 @@ impl Core {
         let Some((mut open, silent)) = held else {
             return;
         };
-        let output = answered.as_ref().unwrap_or(&silent).output();
+        let output = answered.unwrap_or(&silent).output();
         let doubles = self.hooks.close_decision(id, || output.clone());
-        if let Some(verdict) = &answered {
+        if let Some(verdict) = answered {
             let agent = row.agent_id.as_deref();
             self.registry
                 .end_question(&row.session_id, agent, &question);

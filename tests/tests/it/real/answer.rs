@@ -1,5 +1,7 @@
 //! Dialogs of Claude Code in a terminal, answered through becket while they are on the screen.
 
+use std::time::{Duration, Instant};
+
 use becket_tests::claude::SettingsScope;
 use becket_tests::model::{bash, say, tool};
 use becket_tests::story::{Becket, Person, Story, story};
@@ -205,6 +207,31 @@ fn the_dialog_stays_when_the_daemon_is_killed() {
         person.chooses(1);
         person.wait_text("it was made");
         person.ready();
+        person.leaves();
+        assert!(exists(&story, "one"));
+        Ok(())
+    });
+}
+
+/// A little more than the time that Claude Code gives a hook by default.
+const BEYOND_THE_LIMIT: Duration = Duration::from_secs(11 * 60);
+
+#[test]
+#[ignore = "takes eleven minutes: Claude Code's own time limit for a hook is ten"]
+fn a_dialog_is_answered_after_eleven_minutes() {
+    story(|given| {
+        let story = given
+            .registered(Becket::default())
+            .on("try it", [bash(&makes("one")), say("it was made")])
+            .begin()?;
+        let person = story.person_with(&["--permission-mode", "default"])?;
+        person.submits("try it");
+        person.wait_text("❯ 1.");
+        asked(&story);
+        let asked_at = Instant::now();
+        let is_late = || (asked_at.elapsed() > BEYOND_THE_LIMIT).then_some(());
+        wait::until(2 * BEYOND_THE_LIMIT, is_late);
+        answers(&person, &["yes"], "it was made");
         person.leaves();
         assert!(exists(&story, "one"));
         Ok(())
