@@ -26,11 +26,16 @@ fn begin(world: &World, session: &str, project: &str, prompt: &str) {
     );
 }
 
+/// A Claude Code that shows its dialog while the hook waits.
+const CLAUDE_CODE: &str = "claude-code_2-1-325_harness";
+
 /// Has a session ask for a permission. Returns the hook, which waits for a person, once becket knows the question.
 fn ask(world: &World, session: &str, mut fields: Value) -> Child {
     fields["session_id"] = json!(session);
     fields["hook_event_name"] = json!("PermissionRequest");
-    let mut child = start(world.shim("PermissionRequest"));
+    let mut shim = world.shim("PermissionRequest");
+    shim.env("AI_AGENT", CLAUDE_CODE);
+    let mut child = start(shim);
     let mut stdin = child.stdin.take().expect("stdin");
     let sent = stdin.write_all(fields.to_string().as_bytes());
     sent.expect("an event");
@@ -76,7 +81,12 @@ fn figures(world: &World, session: &str, percent: u32, cost: f64) {
 fn start_eight_sessions(world: &World) {
     begin(world, "aaaa0001", "shop", "Make the checkout idempotent");
     tell(world, "aaaa0001", "PreToolUse", bash("psql shop_dev"));
-    ask(world, "aaaa0001", bash("psql shop_dev"));
+    tell(
+        world,
+        "aaaa0001",
+        "PermissionRequest",
+        bash("psql shop_dev"),
+    );
     figures(world, "aaaa0001", 13, 0.37);
     begin(world, "aaaa0002", "shop", "Find the slow query");
     for (agent, kind) in [("x1", "Explore"), ("x2", "Plan")] {
@@ -97,8 +107,8 @@ fn start_eight_sessions(world: &World) {
         json!({"error": "overloaded"}),
     );
     begin(world, "aaaa0005", "infra", "Rotate the signing keys");
-    let plan = json!({"tool_name": "ExitPlanMode", "tool_input": {"plan": "1. rotate"}});
-    tell(world, "aaaa0005", "PermissionRequest", plan);
+    let ask = json!({"tool_name": "ExitPlanMode", "tool_input": {"plan": "1. rotate"}});
+    tell(world, "aaaa0005", "PermissionRequest", ask);
     begin(world, "aaaa0006", "notes", "日本語の見出しを直す");
     let start = json!({"agent_id": "r1", "agent_type": "researcher"});
     tell(world, "aaaa0006", "SubagentStart", start);
@@ -106,7 +116,7 @@ fn start_eight_sessions(world: &World) {
         "tool_name": "WebFetch", "tool_input": {"url": "https://example.org"}, "agent_id": "r1",
         "agent_type": "researcher",
     });
-    ask(world, "aaaa0006", fetch);
+    tell(world, "aaaa0006", "PermissionRequest", fetch);
     tell(world, "aaaa0006", "Stop", json!({}));
     begin(world, "aaaa0007", "notes", "Summarise the week");
     begin(world, "aaaa0008", "notes", "Sort the bookmarks");
