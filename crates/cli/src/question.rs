@@ -65,7 +65,7 @@ pub fn lines(row: &QuestionRow) -> Vec<QuestionLine> {
         }
         _ if !row.asked().is_empty() => {
             for asked in &row.asked() {
-                add_asked(&mut lines, asked);
+                lines.extend(asked_lines(asked));
             }
         }
         _ => {
@@ -132,14 +132,17 @@ fn add_change(lines: &mut Vec<QuestionLine>, old: &str, new: &str) {
     }
 }
 
-fn add_asked(lines: &mut Vec<QuestionLine>, asked: &AskedQuestion) {
-    add(lines, LineUse::Plain, one_line(&asked.question));
+/// Returns one question of an AskUserQuestion with its options.
+pub fn asked_lines(asked: &AskedQuestion) -> Vec<QuestionLine> {
+    let mut lines = Vec::new();
+    add(&mut lines, LineUse::Plain, one_line(&asked.question));
     for (nth, option) in asked.options.iter().enumerate() {
         let label = one_line(&option.label);
         let description = one_line(&option.description);
         let text = format!("  {} {label}  {description}", nth + 1);
-        add(lines, LineUse::Plain, text.trim_end().to_owned());
+        add(&mut lines, LineUse::Plain, text.trim_end().to_owned());
     }
+    lines
 }
 
 fn field<'a>(value: &'a Value, key: &str) -> &'a str {

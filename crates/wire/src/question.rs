@@ -13,7 +13,7 @@ pub const ASK_TOOL: &str = "AskUserQuestion";
 pub const PLAN_TOOL: &str = "ExitPlanMode";
 
 /// A question that waits for a person: a permission, or what Claude asks with AskUserQuestion.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct QuestionRow {
     /// The number of its event.

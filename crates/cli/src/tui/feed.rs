@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use becket_daemon::lifecycle::now_ms;
 use becket_wire::Place;
+use becket_wire::question::QuestionRow;
 use becket_wire::rpc::{AnswerWord, Ask, AskReply, EventQuery, EventRow, Response};
 use becket_wire::session::{SessionQuery, SessionRow};
 use ratatui::crossterm::event;
@@ -61,6 +62,12 @@ pub enum Message {
     EmptyReason(String),
     /// The terminal was closed, or a signal arrived.
     Leave,
+    /// The question that the answer box waits for; none if the daemon does not know it any more.
+    Question {
+        session: String,
+        id: Option<i64>,
+        found: Result<Option<QuestionRow>, String>,
+    },
     /// The result of an effect: a message, or an error.
     EffectDone(Result<String, String>),
 }
@@ -185,6 +192,16 @@ impl Follower {
         }
     }
 
+    /// Fetches a question of a session. Without a number: one that only the terminal can answer.
+    pub fn load_question(&self, session: String, id: Option<i64>) {
+        let (world, to) = (self.world.clone(), self.to.clone());
+        std::thread::spawn(move || {
+            let found = find_question(&world, &session, id);
+            let found = found.map_err(|error| format!("{error:#}"));
+            drop(to.send(Message::Question { session, id, found }));
+        });
+    }
+
     fn hang_up(&mut self) {
         let mut line = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if let FollowerConnection::Open(hang_up) =
@@ -199,6 +216,15 @@ impl Drop for Follower {
     fn drop(&mut self) {
         self.hang_up();
     }
+}
+
+fn find_question(world: &World, session: &str, id: Option<i64>) -> Result<Option<QuestionRow>> {
+    let mut client = Client::reconnect_once(world)?.ok_or_else(client::gone)?;
+    let mut rows = client.questions()?.into_iter();
+    Ok(rows.find(|row| {
+        let is_meant = id.map_or(!row.can_be_answered, |id| row.id == id);
+        is_meant && row.session_id == session
+    }))
 }
 
 /// Sends the events of one session, from one daemon to the next, until they are no longer wanted.

@@ -61,7 +61,7 @@ impl AnswerArgs {
             return self.follow(world);
         }
         let mut client = Client::connect_or_start(world)?;
-        let open = questions(&mut client)?;
+        let open = client.questions()?;
         let Some(meant) = &self.session else {
             self.print(&open)?;
             return Ok(ExitCode::SUCCESS);
@@ -155,7 +155,7 @@ impl AnswerArgs {
                 continue;
             }
             let mut second = Client::reconnect_once(world)?.ok_or_else(gone)?;
-            for row in questions(&mut second)? {
+            for row in second.questions()? {
                 if !printed.insert(row.id) {
                     continue;
                 }
@@ -166,14 +166,6 @@ impl AnswerArgs {
                 }
             }
         }
-    }
-}
-
-fn questions(client: &mut Client) -> Result<Vec<QuestionRow>> {
-    client.ask(Ask::Questions)?;
-    match client.next()? {
-        Response::Reply(AskReply::Questions(rows)) => Ok(rows),
-        _ => Err(unexpected_reply()),
     }
 }
 
