@@ -24,11 +24,13 @@ pub fn of_event(event: &PreparedEvent, verdict: &Verdict) -> Option<QuestionRow>
     let mut take = |key| payload.remove(key).unwrap_or_default();
     let tool = text(take("tool_name"))?;
     let suggestions = take("permission_suggestions");
+    let agent_id = text(take("agent_id"));
     Some(QuestionRow {
         id: 0,
         session_id: text(take("session_id"))?,
-        agent_id: text(take("agent_id")),
-        can_be_answered: tool != PLAN_TOOL,
+        // For a subagent in the background, Claude Code shows the dialog only when the hook has ended.
+        can_be_answered: tool != PLAN_TOOL && agent_id.is_none(),
+        agent_id,
         tool,
         input: take("tool_input"),
         cwd: text(take("cwd")),

@@ -275,6 +275,19 @@ fn questions_that_no_person_could_see_are_not_held() {
     drop(stdin);
     assert!(ends(child).is_silent());
 
+    // The dialog of a background subagent waits for the hook, so it is only listed.
+    let mut subagents = input.clone();
+    subagents["agent_id"] = json!("a1");
+    let start = json!({"agent_id": "a1", "agent_type": "Explore"});
+    ends(asking.begin(SESSION, "SubagentStart", &start));
+    assert!(ends(asking.begin(SESSION, "PermissionRequest", &subagents)).is_silent());
+    assert_eq!(asking.questions()[0]["can_be_answered"], false);
+    let refused = asking.world.output(&["answer", SESSION, "yes"]);
+    assert!(
+        String::from_utf8_lossy(&refused.stderr).contains("only the terminal"),
+        "{refused:?}"
+    );
+
     // The dialog of an older Claude Code may wait for the hook.
     let event = asking.world.tell(SESSION, "PermissionRequest", &input);
     assert!(event.is_silent());
