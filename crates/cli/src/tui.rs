@@ -665,7 +665,7 @@ mod tests {
         view.draw(&mut terminal).unwrap();
         view.act(Some(Action::OpenQuestion));
         view.draw(&mut terminal).unwrap();
-        let (found, id) = (Ok(Some(permission())), Some(41));
+        let (found, id) = (Ok(Some(Box::new(permission()))), Some(41));
         view.handle(Message::Question { session, id, found });
         view.draw(&mut terminal).unwrap();
         (view, terminal, noted)

@@ -428,8 +428,8 @@ fn open_box(name: &str, world: &World) -> Option<(Child, Terminal)> {
     let mut fields = bash("psql shop_dev -f 0042.sql");
     fields["permission_suggestions"] = json!([{"type": "addRules", "behavior": "allow",
         "destination": "localSettings", "rules": [{"toolName": "Bash", "ruleContent": "psql:*"}]}]);
-    let hook = ask(world, "aaaa0001", fields);
     let view = open_view(name, world, (80, 24), &[])?;
+    let hook = ask(world, "aaaa0001", fields);
     let screen = view.wait_text("Space answer");
     assert!(screen.contains("$ psql shop_dev -f"), "{}", screen.0);
     view.press("Space");

@@ -66,7 +66,7 @@ pub enum Message {
     Question {
         session: String,
         id: Option<i64>,
-        found: Result<Option<QuestionRow>, String>,
+        found: Result<Option<Box<QuestionRow>>, String>,
     },
     /// The result of an effect: a message, or an error.
     EffectDone(Result<String, String>),
@@ -197,6 +197,7 @@ impl Follower {
         let (world, to) = (self.world.clone(), self.to.clone());
         std::thread::spawn(move || {
             let found = find_question(&world, &session, id);
+            let found = found.map(|row| row.map(Box::new));
             let found = found.map_err(|error| format!("{error:#}"));
             drop(to.send(Message::Question { session, id, found }));
         });

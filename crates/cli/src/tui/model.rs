@@ -241,13 +241,13 @@ impl Model {
         &mut self,
         session: &str,
         id: Option<i64>,
-        found: Result<Option<QuestionRow>, String>,
+        found: Result<Option<Box<QuestionRow>>, String>,
     ) {
         if let Mode::Answer(open) = &mut self.mode
             && (&*open.target.session_id, open.question_id) == (session, id)
             && open.question.is_none()
         {
-            open.load(found);
+            open.load(found.map(|row| row.map(|row| *row)));
         }
     }
 

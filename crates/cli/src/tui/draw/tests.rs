@@ -180,11 +180,11 @@ fn answer_box(question: QuestionRow) -> Model {
     model.load_question(
         &session,
         Some(question.id),
-        Ok(Some(QuestionRow {
+        Ok(Some(Box::new(QuestionRow {
             session_id: session.clone(),
             cwd: Some("/home/user/shop/api".into()),
             ..question
-        })),
+        }))),
     );
     model
 }

@@ -167,7 +167,7 @@ fn open_box() -> Model {
         id: Some(41),
     };
     assert_eq!(model.act(Action::OpenQuestion), Some(loads));
-    model.load_question("a", Some(41), Ok(Some(permission())));
+    model.load_question("a", Some(41), Ok(Some(Box::new(permission()))));
     draw_box(&mut model);
     model
 }
@@ -215,7 +215,7 @@ fn the_box_does_not_pass_to_the_next_question() {
         assert_eq!(model.act(Action::Answer(AnswerKey::Yes)), None);
         assert_eq!(the_box(&mut model).over.as_deref(), Some(OVER));
         // The question that came later is not put into this box either.
-        model.load_question("a", Some(41), Ok(Some(permission())));
+        model.load_question("a", Some(41), Ok(Some(Box::new(permission()))));
         draw_box(&mut model);
         assert_eq!(model.act(Action::Answer(AnswerKey::Yes)), None);
         model.act(Action::Cancel);
@@ -228,7 +228,7 @@ fn only_the_question_that_the_box_waits_for_is_loaded() {
     let mut model = model(vec![asking(41)]);
     model.act(Action::OpenQuestion);
     for (session, id) in [("b", Some(41)), ("a", Some(40)), ("a", None)] {
-        model.load_question(session, id, Ok(Some(permission())));
+        model.load_question(session, id, Ok(Some(Box::new(permission()))));
         assert_eq!(the_box(&mut model).question, None);
     }
     model.load_question("a", Some(41), Ok(None));
