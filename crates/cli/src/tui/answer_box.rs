@@ -239,10 +239,12 @@ pub mod tests {
     #[test]
     fn a_permission_takes_yes_no_and_always_twice() {
         let no = PersonAnswer::No { reason: None };
-        let one = |key| press(&mut open(permission()), key);
-        assert_eq!(one(AnswerKey::Yes), Some(PersonAnswer::Yes));
-        assert_eq!(one(AnswerKey::No), Some(no));
-        assert_eq!(one(AnswerKey::Option(1)), None);
+        assert_eq!(
+            press(&mut open(permission()), AnswerKey::Yes),
+            Some(PersonAnswer::Yes)
+        );
+        assert_eq!(press(&mut open(permission()), AnswerKey::No), Some(no));
+        assert_eq!(press(&mut open(permission()), AnswerKey::Option(1)), None);
         let mut always = open(permission());
         assert_eq!(press(&mut always, AnswerKey::Always), None);
         // The rule has to be on the screen first.
@@ -301,13 +303,15 @@ pub mod tests {
         assert_eq!(press(&mut plan, AnswerKey::Yes), None);
     }
 
+    /// Returns why a box says that nothing can be answered.
+    fn loaded(id: Option<i64>, found: Result<Option<QuestionRow>, String>) -> String {
+        let mut open = AnswerBox::new(Target::default(), id);
+        open.load(found);
+        open.over.unwrap()
+    }
+
     #[test]
     fn a_question_that_is_gone_says_so() {
-        let loaded = |id, found| {
-            let mut open = AnswerBox::new(Target::default(), id);
-            open.load(found);
-            open.over.unwrap()
-        };
         assert_eq!(loaded(Some(4), Ok(None)), OVER);
         assert!(loaded(None, Ok(None)).contains("only the terminal"));
         assert_eq!(loaded(Some(4), Err("no daemon".into())), "no daemon");

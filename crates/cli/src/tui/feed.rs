@@ -548,6 +548,40 @@ mod tests {
         assert_eq!(second.asked(), None);
     }
 
+    #[test]
+    fn the_question_with_this_number_is_fetched_by_a_client_of_its_own() {
+        let home = tempfile::tempdir().unwrap();
+        let world = world(home.path());
+        let listener = listen_at(&world);
+        let (to, from) = sync_channel(QUEUE);
+        let follower = Follower::new(world, to);
+        let rows = [
+            (4, "a", true),
+            (5, "b", true),
+            (6, "a", false),
+            (7, "a", true),
+        ];
+        let rows = rows.map(|(id, session, can_be_answered)| QuestionRow {
+            id,
+            session_id: session.into(),
+            can_be_answered,
+            ..QuestionRow::default()
+        });
+        // Without a number it is a question that only the terminal can answer.
+        for (asked, found) in [(Some(7), Some(7)), (Some(5), None), (None, Some(6))] {
+            follower.load_question("a".into(), asked);
+            let mut caller = Caller::accept(&listener);
+            assert_eq!(caller.asked(), Some(Ask::Questions));
+            caller.say(&Response::Reply(AskReply::Questions(rows.to_vec())));
+            match from.recv_timeout(SOON).unwrap() {
+                Message::Question { id, found: row, .. } => {
+                    assert_eq!((id, row.unwrap().map(|row| row.id)), (asked, found));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
     fn event(seq: i64) -> EventRow {
         EventRow {
             seq,
