@@ -20,7 +20,9 @@ const LAST: usize = 900;
 const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Every day",
-        &["sessions", "show", "events", "stats", "replay", "tmux"],
+        &[
+            "sessions", "answer", "show", "events", "stats", "replay", "tmux",
+        ],
     ),
     (
         "Hooks and guards",
@@ -90,6 +92,7 @@ enum Verb {
     Why(verb::why::WhyArgs),
     Guard(verb::guard::GuardArgs),
     Allow(verb::allow::AllowArgs),
+    Answer(verb::answer::AnswerArgs),
     Trust(verb::trust::TrustArgs),
     Tmux(verb::tmux::TmuxArgs),
     Daemon(verb::daemon::DaemonArgs),
@@ -225,6 +228,7 @@ impl Args {
             Verb::Why(verb) => verb.run(&world),
             Verb::Guard(verb) => verb.run(&world),
             Verb::Allow(verb) => verb.run(&world),
+            Verb::Answer(verb) => verb.run(&world),
             Verb::Trust(verb) => verb.run(&world),
             Verb::Tmux(verb) => verb.run(&world),
             Verb::Daemon(verb) => verb.run(&world),

@@ -14,6 +14,7 @@ use becket_wire::effort::EffortTold;
 use becket_wire::place::UNREGISTERED;
 #[cfg(target_os = "linux")]
 use becket_wire::process::process_state;
+use becket_wire::question::QuestionRow;
 use becket_wire::rpc::{
     Ask, AskReply, DaemonStatus, Envelope, EventQuery, EventRequest, EventRow, Request, Response,
 };
@@ -197,6 +198,15 @@ impl Client {
         self.ask(Ask::Sessions(query))?;
         match self.reply()? {
             AskReply::Sessions(rows) => Ok(rows),
+            other => Err(refusal(other)),
+        }
+    }
+
+    /// Returns the questions that wait for a person, oldest first.
+    pub fn questions(&mut self) -> Result<Vec<QuestionRow>> {
+        self.ask(Ask::Questions)?;
+        match self.reply()? {
+            AskReply::Questions(rows) => Ok(rows),
             other => Err(refusal(other)),
         }
     }

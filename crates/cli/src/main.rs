@@ -15,6 +15,7 @@ mod hook_trial;
 mod launch;
 mod log;
 mod previous_status_line;
+mod question;
 mod session;
 mod settings;
 mod signals;

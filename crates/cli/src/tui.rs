@@ -2,6 +2,8 @@
 //! here the event loop that owns the terminal. It draws when something changed, and by itself only while
 //! something visible moves.
 
+mod answer_box;
+mod answer_timing;
 mod draw;
 mod effect;
 pub mod feed;
@@ -21,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use becket_daemon::lifecycle::now_ms;
+use becket_wire::question::AnsweredIn;
 use becket_wire::rpc::{Ask, EventRow, SeenAt};
 use becket_wire::session::SessionRow;
 use jiff::tz::TimeZone;
@@ -37,6 +40,8 @@ use ratatui::{DefaultTerminal, Terminal};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::client::Client;
+use crate::tui::answer_box::answer_words;
+use crate::tui::answer_timing::{AnswerTiming, PressedKey};
 use crate::tui::draw::DrawnFrame;
 use crate::tui::effect::Effect;
 use crate::tui::feed::{Follower, Message, QUEUE};
@@ -151,6 +156,8 @@ struct View {
     clicks: ClickTracker,
     /// Keys that may be part of a paste.
     keys: KeyBurst,
+    /// The keys of the answer box.
+    answer_timing: AnswerTiming,
     drawn: DrawnFrame,
     frame_times: Option<FrameTimes>,
     /// True while no session is listed, for the thread that looks for the reason.
@@ -159,6 +166,9 @@ struct View {
 
 /// The message about text that arrived as keys.
 const PASTED: &str = "this looked pasted, so no key of it acted; press r before you paste a line";
+/// The message about keys of the answer box that came too soon, or as a part of a text.
+const TOO_SOON: &str =
+    "nothing was answered: press the key alone, half a second after the last one";
 
 /// The time at which a message has the screen drawn again. Of several messages the most urgent one counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -186,6 +196,7 @@ impl View {
             follower,
             clicks: ClickTracker::default(),
             keys: KeyBurst::default(),
+            answer_timing: AnswerTiming::default(),
             drawn: DrawnFrame::default(),
             frame_times: None,
             list_is_empty: Arc::default(),
@@ -227,7 +238,7 @@ impl View {
     fn handle_more(&mut self, mut next: Redraw, from: &Receiver<Message>, due: Instant) -> Redraw {
         for _ in 0..MAX_MESSAGES {
             let until = match next {
-                Redraw::NextFrame => self.keys.until().map_or(due, |until| until.min(due)),
+                Redraw::NextFrame => self.keys_until().map_or(due, |until| until.min(due)),
                 _ => Instant::now(),
             };
             match from.recv_timeout(until.saturating_duration_since(Instant::now())) {
@@ -268,7 +279,19 @@ impl View {
             .store(self.model.rows().is_empty(), Ordering::Relaxed);
         self.model.top = self.drawn.top;
         self.model.page = usize::from(self.drawn.list.height);
+        if let Mode::Answer(open) = &mut self.model.mode {
+            open.drawn = self.drawn.answer_box;
+            open.scroll = open.scroll.min(open.drawn.max_scroll);
+        }
+        self.answer_timing
+            .draw(self.drawn.answer_box.state, Instant::now());
         Ok(())
+    }
+
+    /// Returns the moment at which a waiting key acts.
+    fn keys_until(&self) -> Option<Instant> {
+        let waiting = [self.keys.until(), self.answer_timing.until()];
+        waiting.into_iter().flatten().min()
     }
 
     /// Returns the time until something changes by itself, or None if nothing will.
@@ -276,7 +299,7 @@ impl View {
         let pulse = self.drawn.moves.then(|| PULSE - now_ms().rem_euclid(PULSE));
         let next = [pulse, self.drawn.next_in].into_iter().flatten().min();
         let next = next.map(|next| Duration::from_millis(next.max(1) as u64));
-        let keys = self.keys.until();
+        let keys = self.keys_until();
         let keys = keys.map(|until| until.saturating_duration_since(Instant::now()));
         [next, keys].into_iter().flatten().min()
     }
@@ -299,6 +322,7 @@ impl View {
             }
             Message::EffectDone(Ok(text)) => model.show_message(text, false),
             Message::EffectDone(Err(text)) => model.show_message(text, true),
+            Message::Question { session, id, found } => model.load_question(&session, id, found),
             Message::EmptyReason(why) => model.empty_reason = Some(why),
             Message::Input(events, at) => {
                 let inputs = events.into_iter().map(|event| self.input(event, at));
@@ -315,22 +339,26 @@ impl View {
             Event::Key(key) if key.kind == KeyEventKind::Release => {}
             Event::Key(key) if matches!(self.model.mode, Mode::Normal | Mode::Help) => {
                 let taken = self.keys.add(key, at);
-                next = next.max(self.apply_keys(taken.act));
+                next = next.max(self.apply_keys(taken.act, at));
                 if taken.pasted {
                     self.model.show_message(PASTED, true);
                     next = next.max(Redraw::Now);
                 }
             }
-            Event::Key(key) => next = next.max(self.apply_keys(vec![key])),
+            Event::Key(key) => next = next.max(self.apply_keys(vec![key], at)),
             Event::Mouse(mouse) => {
                 let waiting = self.keys.flush();
-                next = next.max(self.apply_keys(waiting));
+                next = next.max(self.apply_keys(waiting, at));
                 let (drawn, model) = (&self.drawn, &mut self.model);
                 let action = self.clicks.take(mouse, drawn, model, now_ms());
                 next = next.max(self.act(action));
             }
             Event::Paste(_) if self.model.mode == Mode::Normal => {
                 self.model.show_message(PASTED, true);
+            }
+            Event::Paste(_) if matches!(self.model.mode, Mode::Answer(_)) => {
+                self.answer_timing.refuse(at);
+                self.model.show_message(TOO_SOON, true);
             }
             Event::Paste(text) => {
                 next = next.max(self.act(Some(Action::Edit(Edit::Paste(text)))));
@@ -342,15 +370,37 @@ impl View {
 
     /// Applies the keys that no other key followed in time.
     fn keys_due(&mut self, now: Instant) -> Redraw {
+        let answer = self.answer_timing.due(now);
+        let answer = answer.filter(|_| matches!(self.model.mode, Mode::Answer(_)));
+        let answered = answer.map_or(Redraw::NextFrame, |key| self.apply_key(key));
         let due = self.keys.due(now);
-        self.apply_keys(due)
+        answered.max(self.apply_keys(due, now))
     }
 
-    fn apply_keys(&mut self, keys: Vec<KeyEvent>) -> Redraw {
+    fn apply_keys(&mut self, keys: Vec<KeyEvent>, at: Instant) -> Redraw {
         keys.into_iter().fold(Redraw::NextFrame, |next, key| {
-            let action = input::action(&self.model.mode, self.model.focus, key);
-            next.max(self.act(action))
+            next.max(match self.model.mode {
+                Mode::Answer(_) => self.time_answer_key(key, at),
+                _ => self.apply_key(key),
+            })
         })
+    }
+
+    /// Applies a key of the answer box if it acts at once.
+    fn time_answer_key(&mut self, key: KeyEvent, at: Instant) -> Redraw {
+        match self.answer_timing.add(key, at) {
+            PressedKey::ActsNow => self.apply_key(key),
+            PressedKey::Waits => Redraw::NextFrame,
+            PressedKey::Refused => {
+                self.model.show_message(TOO_SOON, true);
+                Redraw::Now
+            }
+        }
+    }
+
+    fn apply_key(&mut self, key: KeyEvent) -> Redraw {
+        let action = input::action(&self.model.mode, self.model.focus, key);
+        self.act(action)
     }
 
     fn act(&mut self, action: Option<Action>) -> Redraw {
@@ -358,6 +408,11 @@ impl View {
             None => {}
             Some(Effect::Quit) => return Redraw::Quit,
             Some(Effect::Redraw) => return Redraw::Everything,
+            Some(Effect::LoadQuestion { session, id }) => {
+                if let Some(follower) = &self.follower {
+                    follower.load_question(session, id);
+                }
+            }
             Some(effect) => self.perform(effect),
         }
         Redraw::Now
@@ -408,7 +463,16 @@ fn perform(world: &World, effect: &Effect) -> Result<String> {
                 None => "removed its name".to_owned(),
             }
         }
-        Effect::Redraw | Effect::Quit => String::new(),
+        Effect::Answer { id, answer, title } => {
+            let ask = Ask::Answer {
+                id: *id,
+                answer: answer.clone(),
+                via: AnsweredIn::View,
+            };
+            Client::connect_or_start(world)?.execute(ask)?;
+            format!("sent: {} to {title}", answer_words(answer))
+        }
+        Effect::LoadQuestion { .. } | Effect::Redraw | Effect::Quit => String::new(),
     };
     Ok(said)
 }
@@ -457,10 +521,12 @@ mod tests {
     use std::sync::mpsc::{Receiver, channel, sync_channel};
 
     use anyhow::bail;
+    use becket_wire::question::PersonAnswer;
     use becket_wire::session::Display;
     use ratatui::backend::TestBackend;
     use ratatui::crossterm::event::{KeyCode, KeyModifiers};
 
+    use crate::tui::answer_box::tests::permission;
     use crate::tui::draw::tests::{eight, theme};
 
     use super::*;
@@ -523,7 +589,8 @@ mod tests {
             Effect::End(_) => "end",
             Effect::Line(..) => "line",
             Effect::Name { .. } => "name",
-            Effect::Redraw | Effect::Quit => "none",
+            Effect::Answer { .. } => "answer",
+            Effect::LoadQuestion { .. } | Effect::Redraw | Effect::Quit => "none",
         }
     }
 
@@ -583,6 +650,88 @@ mod tests {
             view.model.mode
         );
         assert_eq!(noted.try_iter().count(), 0);
+    }
+
+    /// A view with the open box of question 41, which it drew a moment ago.
+    fn view_with_a_question() -> (View, Terminal<TestBackend>, Receiver<Effect>) {
+        let mut rows = eight();
+        rows.truncate(1);
+        rows[0].question = Some(41);
+        let session = rows[0].session_id.clone();
+        let (to, _from) = sync_channel(QUEUE);
+        let (mut view, noted) = view(to);
+        let mut terminal = Terminal::new(TestBackend::new(100, 24)).unwrap();
+        view.handle(Message::Sessions(rows));
+        view.draw(&mut terminal).unwrap();
+        view.act(Some(Action::OpenQuestion));
+        view.draw(&mut terminal).unwrap();
+        let (found, id) = (Ok(Some(Box::new(permission()))), Some(41));
+        view.handle(Message::Question { session, id, found });
+        view.draw(&mut terminal).unwrap();
+        (view, terminal, noted)
+    }
+
+    fn after(ms: u64) -> Instant {
+        Instant::now() + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn a_key_answers_after_a_pause() {
+        let (mut view, _, noted) = view_with_a_question();
+        let pressed = after(1_000);
+        view.input(event('y'), pressed);
+        assert_eq!(noted.try_iter().count(), 0);
+        view.keys_due(pressed + Duration::from_millis(250));
+        match noted.recv().unwrap() {
+            Effect::Answer { id: 41, answer, .. } => assert_eq!(answer, PersonAnswer::Yes),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(view.model.mode, Mode::Normal);
+    }
+
+    #[test]
+    fn a_text_answers_nothing() {
+        for (text, pause) in [
+            ("fix it", 0),
+            ("use the proxy", 30),
+            ("yes\n", 120),
+            ("no", 200),
+        ] {
+            let (mut view, _, noted) = view_with_a_question();
+            for (c, nth) in text.chars().zip(0..) {
+                view.input(event(c), after(1_000 + pause * nth));
+            }
+            view.keys_due(after(10_000));
+            assert_eq!(noted.try_iter().count(), 0, "{text}");
+            assert!(matches!(view.model.mode, Mode::Answer(_)), "{text}");
+        }
+        let (mut view, _, noted) = view_with_a_question();
+        view.input(event('y'), after(0));
+        view.input(event('y'), after(1_000));
+        view.input(Event::Paste("use the proxy".into()), after(1_100));
+        view.keys_due(after(10_000));
+        assert_eq!(noted.try_iter().count(), 0);
+        assert!(view.model.status_message.is_some());
+    }
+
+    #[test]
+    fn a_key_that_waits_does_not_answer_a_question_that_is_over() {
+        let (mut view, mut terminal, noted) = view_with_a_question();
+        view.input(event('y'), after(1_000));
+        let mut row = eight().remove(0);
+        row.question = Some(42);
+        view.handle(Message::SessionChanged(Box::new(row)));
+        view.keys_due(after(2_000));
+        view.draw(&mut terminal).unwrap();
+        assert!(
+            terminal
+                .backend()
+                .to_string()
+                .contains("this question is over")
+        );
+        assert_eq!(noted.try_iter().count(), 0);
+        view.input(event('\u{1b}'), after(3_000));
+        assert_eq!(view.model.mode, Mode::Normal);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The verbs of `becket`, one file each.
 
 pub mod allow;
+pub mod answer;
 pub mod builtin;
 pub mod checkpoint;
 pub mod completions;

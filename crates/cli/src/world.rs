@@ -11,7 +11,6 @@ use becket_engine::config::{Loader, Problem, parse_pairs};
 use becket_engine::guard::memory::{self, Denied};
 use becket_engine::replace;
 use becket_wire::Place;
-use becket_wire::process::parent_and_start;
 use becket_wire::rpc::Ask;
 
 use crate::client::Client;
@@ -154,7 +153,6 @@ impl World {
     /// Finds a Claude Code among the parent processes. A home that `--home` names may be new and have no sessions,
     /// so the homes that settings files register are read too.
     fn claude_above(&self) -> Option<u32> {
-        let ancestors = ancestors();
         let mut homes = vec![self.place.home().to_path_buf()];
         homes.extend(settings::registered_homes(self));
         homes.sort();
@@ -163,21 +161,17 @@ impl World {
             place: Place::new(home),
             ..self.clone()
         });
-        let mut known = worlds.filter_map(|world| world.known_process(&ancestors));
+        let mut known = worlds.filter_map(|world| world.known_process());
         known.next()
     }
 
-    /// Returns the first of these processes that ran a session of this home.
-    fn known_process(&self, processes: &[(u32, u64)]) -> Option<u32> {
+    /// Returns the first process above this one that ran a session of this home.
+    fn known_process(&self) -> Option<u32> {
         // An event that came a moment ago counts too.
         if let Ok(Some(mut client)) = Client::connect(self) {
             drop(client.execute(Ask::TakeIn));
         }
-        let connection = store::open_to_read(&self.place.database()).ok()??;
-        let known = processes
-            .iter()
-            .find(|(pid, start)| store::knows_process(&connection, *pid, *start).unwrap_or(false));
-        known.map(|(pid, _)| *pid)
+        store::claude_above(&self.place.database(), std::process::id())
     }
 
     /// Closes the home to other users, and reports it if the home was open, as one that was made by hand may be.
@@ -259,20 +253,4 @@ pub fn the_session(named: Option<String>) -> Result<String> {
                 .hint("becket sessions shows the ids")
                 .into()
         })
-}
-
-/// Returns this process and its ancestors, with their start times.
-fn ancestors() -> Vec<(u32, u64)> {
-    let mut found = Vec::new();
-    let mut pid = std::process::id();
-    // The bound is for a /proc that changes meanwhile.
-    while pid > 1 && found.len() < 256 {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let Some((parent, start)) = parent_and_start(&stat) else {
-            break;
-        };
-        found.push((pid, start));
-        pid = parent;
-    }
-    found
 }

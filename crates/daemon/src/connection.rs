@@ -153,6 +153,12 @@ impl Connection {
         }
     }
 
+    /// Returns the process of the client, if it is in this namespace.
+    pub(crate) fn peer_pid(&self) -> Option<u32> {
+        let pid = self.stream.peer_cred().ok()?.pid()?;
+        u32::try_from(pid).ok()
+    }
+
     /// Returns true if the client has hung up already. Reads nothing.
     pub(crate) fn has_hung_up(&self) -> bool {
         let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;

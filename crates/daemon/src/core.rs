@@ -5,6 +5,7 @@
 mod doubles;
 mod hooks;
 mod live;
+mod questions;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -37,6 +38,8 @@ use crate::waiting_shim::WaitingShim;
 use doubles::Doubles;
 use hooks::EarlierDecision;
 pub(crate) use hooks::{HookRunner, HooksDone, QueuedHooks, RunningHooks};
+use questions::OpenQuestions;
+pub(crate) use questions::QuestionRequest;
 
 /// The number of messages that may wait for the core. More events are answered `Busy`.
 pub(crate) const QUEUE: usize = 4096;
@@ -57,7 +60,10 @@ pub(crate) enum Message {
     HooksDone(Box<HooksDone>),
     /// The hooks of the event with this number could not be run.
     HooksFailed(i64),
-    /// Answer events that need hooks with `Busy` from now on.
+    /// All shims that waited for the decision about this event have hung up.
+    Abandoned(i64),
+    Question(QuestionRequest),
+    /// Answer events that need hooks with `Busy` from now on, and let the questions go.
     Drain(oneshot::Sender<()>),
     /// Hooks that no answer waited for have ended. Their rows are masked.
     HookEnded(Vec<RunRow>),
@@ -138,6 +144,7 @@ pub(crate) struct Core {
     configs: Arc<ConfigCache>,
     doubles: Doubles,
     hooks: HookRunner,
+    questions: OpenQuestions,
     notices: Notices,
     counters: Arc<Counters>,
     /// Decided events that are not committed yet, each with its reply.
@@ -166,6 +173,7 @@ impl Core {
             configs,
             doubles: Doubles::default(),
             hooks,
+            questions: OpenQuestions::default(),
             notices: Notices::new(Arc::clone(&counters)),
             counters,
             group: Vec::new(),
@@ -209,6 +217,7 @@ impl Core {
             Message::Decide(event) => self.decide(*event),
             Message::Drain(reply) => {
                 self.hooks.draining = true;
+                self.let_questions_go();
                 let _ = reply.send(());
             }
             Message::SwitchSet(switched) => {
@@ -217,6 +226,8 @@ impl Core {
             }
             Message::HooksDone(done) => self.hooks_done(*done),
             Message::HooksFailed(seq) => self.hooks.abandon_decision(seq),
+            Message::Abandoned(seq) => self.let_question_go(seq),
+            Message::Question(request) => self.handle_question(request),
             Message::HookEnded(runs) => self.runs.extend(runs),
             Message::Registry(mut request) => {
                 self.commit();
@@ -265,6 +276,7 @@ impl Core {
 
     /// Commits the decided events and the sessions that changed, then sends the answers.
     fn commit(&mut self) {
+        self.end_answered_questions();
         let batch = Batch {
             events: std::mem::take(&mut self.group),
             runs: std::mem::take(&mut self.runs),
@@ -475,10 +487,13 @@ impl Core {
                 }
             }
         };
-        let doubles = (self.hooks).close_decision(open.record.seq, || verdict.repeated());
-        open.set_decision(verdict, &output);
         self.run_notice(verdict.notice.as_ref());
         self.record_effort(&open, verdict);
+        if let Some(question) = self.question(&open, verdict) {
+            return self.hold_question(question, open, verdict.clone());
+        }
+        let doubles = (self.hooks).close_decision(open.record.seq, || verdict.repeated());
+        open.set_decision(verdict, &output);
         if verdict.blocks_prompt() {
             self.record_outcome(&open, EventOutcome::Blocked);
         }

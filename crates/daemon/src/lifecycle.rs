@@ -184,7 +184,7 @@ fn start(options: &Options) -> Result<ReadyDaemon, StartError> {
         options.version,
         store,
         Arc::clone(&configs),
-        HookRunner::new(place, std::env::current_exe()?),
+        HookRunner::new(place, std::env::current_exe()?, to_core.downgrade()),
         Arc::clone(&counters),
         to_core.downgrade(),
     );

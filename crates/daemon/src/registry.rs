@@ -14,6 +14,7 @@ use becket_engine::notice::DisplayChange;
 use becket_engine::session::{
     EventOutcome, EventTime, Inference, JudgedEvent, Session, SessionEvent,
 };
+use becket_engine::status::Question;
 use becket_engine::transcript::TurnTokens;
 use becket_wire::Head;
 use becket_wire::bounds::FIRST_RESPONSE;
@@ -80,6 +81,8 @@ struct LiveSession {
     /// The time when its last event arrived by the socket, which may be later than the event.
     arrived_at: i64,
     own_line: Option<OwnLine>,
+    /// The number of its oldest question that waits for an answer through becket.
+    question: Option<i64>,
 }
 
 /// The last output of the program of a user's own status line.
@@ -394,6 +397,28 @@ impl Registry {
         line.filter(|line| line.given == given)
     }
 
+    /// Returns true if this question of an agent waits for the user.
+    pub(crate) fn asks(&self, id: &str, agent: Option<&str>, question: &Question) -> bool {
+        let live = self.sessions.get(id);
+        live.is_some_and(|live| live.session.asks(agent, question))
+    }
+
+    /// Removes a question of an agent, which a person has answered.
+    pub(crate) fn end_question(&mut self, id: &str, agent: Option<&str>, question: &Question) {
+        let now = now_ms();
+        self.update_session(id, |session| session.end_question(agent, question, now));
+    }
+
+    /// Sets the number of the session's oldest question that can be answered through becket.
+    pub(crate) fn set_question(&mut self, id: &str, question: Option<i64>) {
+        if let Some(live) = self.sessions.get_mut(id)
+            && live.question != question
+        {
+            live.question = question;
+            self.changed.insert(id.to_owned());
+        }
+    }
+
     /// Sets the reason why something about a session is not known, or clears it.
     pub(crate) fn set_trouble(&mut self, id: &str, trouble: Option<String>) {
         let troubles: Vec<String> = trouble.into_iter().collect();
@@ -554,6 +579,7 @@ impl LiveSession {
     fn row(&self, now: i64) -> SessionRow {
         let mut row = self.session.row(now);
         row.troubles.extend(self.troubles.iter().cloned());
+        row.question = self.question;
         row
     }
 

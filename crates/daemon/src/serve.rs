@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use becket_engine::config::ConfigCache;
 use becket_engine::pipeline::prepare;
 use becket_wire::frame::FrameKind;
+use becket_wire::question::{AnsweredIn, PersonAnswer};
 use becket_wire::rpc::{Ask, AskReply, Counts, DaemonStatus, EventRequest, Request, Response};
 use becket_wire::{PROTOCOL, Place, Version};
 use tokio::net::{UnixListener, UnixStream};
@@ -16,7 +17,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{error, warn};
 
 use crate::connection::{Budget, Connection, Namespaces, ReadError};
-use crate::core::{Arrival, Message, QueuedHooks};
+use crate::core::{Arrival, Message, QuestionRequest, QueuedHooks};
 use crate::counters::Counters;
 use crate::registry::RegistryRequest;
 use crate::store::{self, EventRecord, Feed};
@@ -271,7 +272,7 @@ async fn take_steps(
             step = steps.recv() => step,
             () = connection.until_hang_up(), if waiting.is_some() => {
                 if let Some(clients) = waiting.take() {
-                    clients.leave();
+                    clients.leave().await;
                 }
                 continue;
             }
@@ -286,7 +287,7 @@ async fn take_steps(
                 if hold(connection, &unsent, hooks, server).await {
                     waiting = Some(clients);
                 } else {
-                    clients.leave();
+                    clients.leave().await;
                 }
             }
             None => return connection.respond(&Response::Busy).await,
@@ -349,6 +350,13 @@ async fn answer(connection: &Connection, ask: Ask, server: &Server) -> bool {
             let seen = server.ask_registry(|done| RegistryRequest::Seen(at, done));
             seen.await.unwrap_or_else(daemon_ending_reply)
         }
+        Ask::Questions => {
+            let questions = server.ask(|reply| Message::Question(QuestionRequest::List(reply)));
+            AskReply::Questions(questions.await.unwrap_or_default())
+        }
+        Ask::Answer { id, answer, via } => {
+            answer_question(connection, id, answer, via, server).await
+        }
         Ask::Paint { tmux_socket, on } => session_feed::paint(server, tmux_socket, on).await,
         Ask::Effort(ask) => crate::effort::answer(*ask, server).await,
         Ask::Stop => {
@@ -358,6 +366,35 @@ async fn answer(connection: &Connection, ask: Ask, server: &Server) -> bool {
         }
     };
     connection.reply(reply).await
+}
+
+/// Passes a person's answer on to the core. A session must not answer its own question, so a process below one of
+/// its Claude Codes is refused.
+async fn answer_question(
+    connection: &Connection,
+    id: i64,
+    answer: PersonAnswer,
+    via: AnsweredIn,
+    server: &Server,
+) -> AskReply {
+    let (peer, database) = (connection.peer_pid(), server.place.database());
+    let above = tokio::task::spawn_blocking(move || store::claude_above(&database, peer?));
+    if let Ok(Some(claude)) = above.await {
+        let why = format!("only a person may answer, and this comes from Claude Code ({claude})");
+        return AskReply::Refused(why);
+    }
+    let request = |done| {
+        Message::Question(QuestionRequest::Answer {
+            id,
+            answer,
+            via,
+            done,
+        })
+    };
+    server
+        .ask(request)
+        .await
+        .unwrap_or_else(daemon_ending_reply)
 }
 
 /// Makes the answer to a question that the core does not answer any more.

@@ -31,8 +31,6 @@ pub use queries::{
 pub use record::{Decision, EventRecord, not_whole};
 pub use retention::Limits;
 pub(crate) use sessions::StoredSession;
-pub use sessions::{
-    SessionFacts, SessionFilter, has_ended, knows_process, session_facts, sessions,
-};
+pub use sessions::{SessionFacts, SessionFilter, claude_above, has_ended, session_facts, sessions};
 pub use write::Feed;
 pub(crate) use write::{Batch, IntakeProgress, Reply, Store};

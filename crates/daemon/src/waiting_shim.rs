@@ -11,7 +11,7 @@ use rustix::net::SendFlags;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 
-use crate::core::QueuedHooks;
+use crate::core::{Message, QueuedHooks};
 
 /// A shim that waits for its answer. Dropped without an answer, it gets `Busy` and goes standalone.
 #[derive(Debug)]
@@ -45,8 +45,8 @@ impl WaitingShim {
         drop(self.steps.send(ShimStep::Answered { unsent }));
     }
 
-    /// Tells the shim to wait for the hooks of another event, which is the same as its own.
-    pub(crate) fn hold_for_double(&self, frame: Vec<u8>, clients: Arc<PendingClients>) {
+    /// Tells the shim to wait: for the hooks of another event, which is the same as its own, or for a person.
+    pub(crate) fn hold(&self, frame: Vec<u8>, clients: Arc<PendingClients>) {
         let unsent = self.send_now(frame);
         drop(self.steps.send(ShimStep::Hold {
             unsent,
@@ -84,12 +84,18 @@ impl WaitingShim {
 pub(crate) struct PendingClients {
     waiting: AtomicUsize,
     cancel: Cancel,
+    seq: i64,
+    messages: mpsc::WeakSender<Message>,
 }
 
 impl PendingClients {
-    pub(crate) fn new(cancel: Cancel) -> Arc<Self> {
-        let waiting = AtomicUsize::new(1);
-        Arc::new(Self { waiting, cancel })
+    pub(crate) fn new(cancel: Cancel, seq: i64, messages: mpsc::WeakSender<Message>) -> Arc<Self> {
+        Arc::new(Self {
+            waiting: AtomicUsize::new(1),
+            cancel,
+            seq,
+            messages,
+        })
     }
 
     pub(crate) fn join(self: &Arc<Self>) -> Arc<Self> {
@@ -97,10 +103,13 @@ impl PendingClients {
         Arc::clone(self)
     }
 
-    /// Counts one shim less. The last one cancels the hooks.
-    pub(crate) fn leave(&self) {
+    /// Counts one shim less. The last one cancels the hooks and the question.
+    pub(crate) async fn leave(&self) {
         if self.waiting.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.cancel.abandon();
+            if let Some(core) = self.messages.upgrade() {
+                drop(core.send(Message::Abandoned(self.seq)).await);
+            }
         }
     }
 }

@@ -55,6 +55,7 @@ pub struct Config {
     #[schemars(with = "NoticeSection")]
     pub notice: NoticeSettings,
     pub launch: Launch,
+    pub answer: AnswerSection,
     #[serde(deserialize_with = "EffortSection::deserialize")]
     #[schemars(with = "EffortSection")]
     pub effort: EffortLimits,
@@ -110,6 +111,13 @@ struct MaskPattern(#[expect(dead_code, reason = "only its schema is used")] Stri
 pub struct Launch {
     /// A session that `becket run` started is told its id and start with each prompt
     pub context: bool,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct AnswerSection {
+    /// A permission request waits for an answer through becket as long as its dialog is open
+    pub enabled: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]

@@ -3,6 +3,7 @@
 
 use becket_wire::answer::{Answer, Opinion};
 use becket_wire::event::EventName;
+use becket_wire::question::AnsweredIn;
 use becket_wire::rpc::DecisionRow;
 use becket_wire::{Account, Actor, Head, Output, Place};
 
@@ -27,6 +28,8 @@ pub struct Verdict {
     pub notice: Option<Notice>,
     /// The judgement of the session's effort.
     pub effort: Option<Box<EffortSaid>>,
+    /// The reason of the guard that has Claude Code ask the user.
+    pub asked: Option<String>,
     /// The call that guards judge.
     key: Option<Key>,
     /// The passes and first tries that the verdict uses up.
@@ -41,6 +44,7 @@ impl Verdict {
             told: None,
             notice: None,
             effort: None,
+            asked: None,
             key: None,
             spends: Vec::new(),
         }
@@ -146,6 +150,17 @@ impl Verdict {
             by: by.or(self.by),
             ..self
         }
+    }
+
+    /// Takes out the notice for the terminal, which got it already.
+    pub fn without_notice(mut self) -> Self {
+        self.answer.clear_terminal();
+        self
+    }
+
+    /// Replaces the answer by that of a person.
+    pub fn answered(self, answer: Answer, place: AnsweredIn) -> Self {
+        self.merged(answer, Some(Actor::Person(place)))
     }
 
     /// Returns true if becket itself refuses, so that no hook needs to run.
@@ -274,7 +289,9 @@ fn answer(found: &Found, event: &PreparedEvent, verdict: &mut Verdict) {
             verdict.give(Opinion::Ask { reason }, by);
         }
         // Claude Code's own dialog asks.
-        (Say::Ask, EventName::PermissionRequest) if event.envelope.attended() => {}
+        (Say::Ask, EventName::PermissionRequest) if event.envelope.attended() => {
+            verdict.asked = Some(found.reason.clone());
+        }
         _ => verdict.refuse(&found.reason, by),
     }
 }

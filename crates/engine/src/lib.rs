@@ -18,6 +18,7 @@ pub mod pipeline;
 pub mod price;
 pub mod process;
 pub mod program;
+pub mod question;
 pub mod replace;
 pub mod session;
 pub mod session_file;

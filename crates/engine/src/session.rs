@@ -24,7 +24,7 @@ use crate::coverage::Coverage;
 use crate::effort::Work;
 use crate::hooks::slash;
 use crate::is_default;
-use crate::status::{Agent, is_machine_made, repeats_an_event};
+use crate::status::{Agent, Question, is_machine_made, repeats_an_event};
 
 /// The longest prompt that is kept, in characters.
 const MAX_PROMPT: usize = 500;
@@ -422,6 +422,25 @@ impl Child {
 }
 
 impl Session {
+    /// Returns true if this question of an agent (none: the main one) waits for the user.
+    pub fn asks(&self, agent: Option<&str>, question: &Question) -> bool {
+        let agent = match agent {
+            None => Some(&self.main),
+            Some(id) => self.children.get(id).map(|child| &child.agent),
+        };
+        let is_open = |agent: &Agent| agent.pending().iter().any(|one| one.question == *question);
+        self.ended_at.is_none() && agent.is_some_and(is_open)
+    }
+
+    /// Removes this question of an agent, which a person has answered.
+    pub fn end_question(&mut self, agent: Option<&str>, question: &Question, at: i64) -> bool {
+        let agent = match agent {
+            None => Some(&mut self.main),
+            Some(id) => self.children.get_mut(id).map(|child| &mut child.agent),
+        };
+        agent.is_some_and(|agent| agent.end_question(question, at))
+    }
+
     /// Returns the subagents that have not ended.
     pub fn live_children(&self) -> impl Iterator<Item = (&str, &Child)> {
         let children = self.children.iter().map(|(id, child)| (&**id, child));

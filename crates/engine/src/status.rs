@@ -543,6 +543,11 @@ impl Agent {
         self.update_without_event(at, true)
     }
 
+    /// Removes one question, as answered.
+    pub fn end_question(&mut self, question: &Question, at: i64) -> bool {
+        self.questions.end(question) && self.update_without_event(at, true)
+    }
+
     /// Removes the question about one call, or all questions up to `at`, as answered.
     pub fn remove_answered(&mut self, tool_use_id: Option<&str>, at: i64) -> bool {
         self.questions.answered(tool_use_id, at) && self.update_without_event(at, true)

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::event::words;
+use crate::question::AnsweredIn;
 
 words! {
     /// A part of becket that answers by itself. `Config` reports errors of the config, `Switch` that a hook was
@@ -27,6 +28,8 @@ pub enum Actor {
     Becket(Account),
     /// A guard: `guard:ID`.
     Guard(String),
+    /// A person, who answered in this place: `person:PLACE`.
+    Person(AnsweredIn),
     /// A rule of the session's effort: `effort:RULE`.
     Effort(String),
     /// One hook or several: `a, b`.
@@ -48,7 +51,7 @@ impl Actor {
         match self {
             Self::Becket(_) => true,
             Self::Effort(rule) => rule == "context",
-            Self::Guard(_) | Self::Hooks(_) => false,
+            Self::Guard(_) | Self::Person(_) | Self::Hooks(_) => false,
         }
     }
 
@@ -56,6 +59,7 @@ impl Actor {
     pub fn in_words(&self) -> String {
         match self {
             Self::Becket(account) => format!("becket ({account})"),
+            Self::Person(place) => format!("you ({place})"),
             _ => self.to_string(),
         }
     }
@@ -66,6 +70,7 @@ impl fmt::Display for Actor {
         match self {
             Self::Becket(account) => write!(f, "becket:{account}"),
             Self::Guard(id) => write!(f, "guard:{id}"),
+            Self::Person(place) => write!(f, "person:{place}"),
             Self::Effort(rule) => write!(f, "effort:{rule}"),
             Self::Hooks(names) => f.write_str(names),
         }
@@ -77,6 +82,7 @@ impl From<String> for Actor {
         match text.split_once(':') {
             Some(("becket", account)) => Self::Becket(account.into()),
             Some(("guard", id)) => Self::Guard(id.to_owned()),
+            Some(("person", place)) => Self::Person(place.into()),
             Some(("effort", rule)) => Self::Effort(rule.to_owned()),
             _ => Self::Hooks(text),
         }

@@ -124,6 +124,10 @@ impl Answer {
         self.terminal.push_str(sequence);
     }
 
+    pub fn clear_terminal(&mut self) {
+        self.terminal.clear();
+    }
+
     pub fn event(&self) -> &EventName {
         &self.event
     }

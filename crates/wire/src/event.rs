@@ -128,6 +128,8 @@ impl EventName {
         let seconds = match self {
             Self::UserPromptSubmit => 60,
             Self::SessionEnd => 10,
+            // The dialog stays open until a person answers, and the hook with it.
+            Self::PermissionRequest => 12 * 60 * 60,
             _ if self.comes_late() => 10,
             _ => 600,
         };

@@ -14,6 +14,7 @@ pub mod json;
 pub mod log;
 pub mod place;
 pub mod process;
+pub mod question;
 pub mod registration;
 pub mod rpc;
 pub mod session;

@@ -11,6 +11,7 @@ use crate::answer::Output;
 use crate::effort::{EffortAsk, EffortTold};
 use crate::frame::{self, Frame, FrameError, FrameHead, FrameKind, HEAD};
 pub use crate::log::{AnswerWord, DecisionRow, EventQuery, EventRow, FollowCursor, Source};
+use crate::question::{AnsweredIn, PersonAnswer, QuestionRow};
 use crate::session::{SessionQuery, SessionRow};
 use crate::{EventId, PROTOCOL, Version};
 
@@ -104,6 +105,14 @@ pub enum Ask {
     Seen(SeenAt),
     /// Colour the panes of a tmux server (its socket) by display state, or stop.
     Paint { tmux_socket: String, on: bool },
+    /// The questions that wait for a person, oldest first.
+    Questions,
+    /// The answer of a person to the question with this number.
+    Answer {
+        id: i64,
+        answer: PersonAnswer,
+        via: AnsweredIn,
+    },
     /// Tasks, efforts, logs.
     Effort(Box<EffortAsk>),
     /// End after the running hooks have ended.
@@ -181,6 +190,7 @@ pub enum AskReply {
     Sessions(Vec<SessionRow>),
     /// A new or changed session. One with `ended_at` is no longer live.
     Changed(Box<SessionRow>),
+    Questions(Vec<QuestionRow>),
     Effort(Box<EffortTold>),
     /// The request is done, or a stream of rows has reached the present.
     Done,
@@ -395,7 +405,8 @@ pub struct Envelope {
 }
 
 /// The environment variables that an envelope carries.
-pub const CARRIED: [&str; 8] = [
+pub const CARRIED: [&str; 9] = [
+    AGENT,
     "TMUX",
     "TMUX_PANE",
     "CLAUDE_PROJECT_DIR",
@@ -473,6 +484,10 @@ fn read_variable(line: &[u8]) -> Option<(OsString, OsString)> {
 }
 
 const ATTENDED: &str = "CLAUDE_CODE_SESSION_ATTENDED";
+/// The variable that names the program of the session and its version: `claude-code_2-1-325_harness`.
+const AGENT: &str = "AI_AGENT";
+/// The first version of Claude Code that is known to show its dialog while a PermissionRequest hook runs.
+const DIALOG_RACES: [u32; 3] = [2, 1, 325];
 
 impl Envelope {
     pub fn variable(&self, name: &str) -> Option<&str> {
@@ -490,6 +505,20 @@ impl Envelope {
     /// Returns true if a user attends the session, or if that is unknown.
     pub fn attended(&self) -> bool {
         self.variable(ATTENDED) != Some("0")
+    }
+
+    /// Returns true if Claude Code shows its dialog while the hook of a PermissionRequest runs. An unknown program
+    /// or an older version may wait for the hook first, so that nobody would see the dialog.
+    pub fn shows_dialog_beside_hook(&self) -> bool {
+        let version = self.variable(AGENT).and_then(|agent| {
+            let version = agent.strip_prefix("claude-code_")?.split('_').next()?;
+            let parts: Vec<u32> = version
+                .split('-')
+                .map_while(|part| part.parse().ok())
+                .collect();
+            <[u32; 3]>::try_from(parts).ok()
+        });
+        version.is_some_and(|version| version >= DIALOG_RACES)
     }
 
     /// Returns true if the event comes from the Claude Code that a `becket run` started itself. A `claude -p`

@@ -163,6 +163,8 @@ pub struct SessionRow {
     /// True if no event came for eight hours.
     pub stale: bool,
     pub figures: Figures,
+    /// The number of the oldest question that becket can answer.
+    pub question: Option<i64>,
     /// The effort that it works on.
     pub effort: Option<EffortBrief>,
     pub last_prompt: Option<String>,

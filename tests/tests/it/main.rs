@@ -1,6 +1,7 @@
 //! becket as a whole, in a hermetic world.
 
 mod adopt;
+mod answer;
 mod bad_input;
 mod builtin;
 mod chaos;

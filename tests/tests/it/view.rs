@@ -1,10 +1,14 @@
 //! The live view in a real terminal: made-up events go through the real shim, and snapshots show the
 //! screen.
 
+use std::io::Write;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
 use becket_tests::skip::{Unavailable, skip};
 use becket_tests::terminal::{Screen, Size, Terminal};
 use becket_tests::wait::{self, PATIENCE};
-use becket_tests::world::{World, call};
+use becket_tests::world::{World, call, finish, start};
 use serde_json::{Value, json};
 
 const WIDE: Size = (120, 32);
@@ -20,6 +24,32 @@ fn begin(world: &World, session: &str, project: &str, prompt: &str) {
         "UserPromptSubmit",
         json!({"prompt": prompt, "cwd": cwd}),
     );
+}
+
+/// A Claude Code that shows its dialog while the hook waits.
+const CLAUDE_CODE: &str = "claude-code_2-1-325_harness";
+
+/// Has a session ask for a permission. Returns the hook, which waits for a person, once becket knows the question.
+fn ask(world: &World, session: &str, mut fields: Value) -> Child {
+    fields["session_id"] = json!(session);
+    fields["hook_event_name"] = json!("PermissionRequest");
+    let mut shim = world.shim("PermissionRequest");
+    shim.env("AI_AGENT", CLAUDE_CODE);
+    let mut child = start(shim);
+    let mut stdin = child.stdin.take().expect("stdin");
+    let sent = stdin.write_all(fields.to_string().as_bytes());
+    sent.expect("an event");
+    drop(stdin);
+    let is_known = || {
+        let questions = world.run(&["answer", "--json"]);
+        let questions: Vec<Value> = serde_json::from_str(&questions).expect("JSON");
+        let mut inputs = questions.iter().map(|row| &row["input"]);
+        inputs
+            .any(|input| *input == fields["tool_input"])
+            .then_some(())
+    };
+    assert!(wait::until(PATIENCE, is_known).is_some(), "{fields}");
+    child
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "made where it is told")]
@@ -313,7 +343,7 @@ fn keys_filter_and_help_work_and_quitting_restores_the_terminal() {
     };
     view.wait_text("StopFailure");
     view.press("/");
-    view.wait_for("the prompt", |screen| !screen.contains("next waiting"));
+    view.wait_for("the prompt", |screen| !screen.contains("a next"));
     view.type_text("notes week");
     view.wait_for("one of them alone", |screen| {
         screen.contains("Summarise the week") && !screen.contains("runners")
@@ -387,4 +417,105 @@ fn a_line_reaches_claude_and_is_refused_once_it_has_left_the_pane() {
     pane.press("Enter");
     let screen = pane.wait_text("the end");
     assert!(!screen.contains("ran-in-shell"), "{}", screen.0);
+}
+
+/// The keys that the box of a permission shows.
+const KEYS_OF_THE_BOX: &str = "y yes  n no  A always  Esc close";
+
+/// Has a session ask, and opens the box in a view. Returns the hook and the view.
+fn open_box(name: &str, world: &World) -> Option<(Child, Terminal)> {
+    begin(world, "aaaa0001", "shop", "Make the checkout idempotent");
+    let mut fields = bash("psql shop_dev -f 0042.sql");
+    fields["permission_suggestions"] = json!([{"type": "addRules", "behavior": "allow",
+        "destination": "localSettings", "rules": [{"toolName": "Bash", "ruleContent": "psql:*"}]}]);
+    let view = open_view(name, world, (80, 24), &[])?;
+    let hook = ask(world, "aaaa0001", fields);
+    let screen = view.wait_text("Space answer");
+    assert!(screen.contains("$ psql shop_dev -f"), "{}", screen.0);
+    view.press("Space");
+    let screen = view.wait_text(KEYS_OF_THE_BOX);
+    for part in ["$ psql shop_dev -f 0042.sql", "always allows: Bash(psql:*)"] {
+        assert!(screen.contains(part), "{}", screen.0);
+    }
+    Some((hook, view))
+}
+
+/// Presses a key until it acts: one that comes in the first half second is refused.
+fn press_until(view: &Terminal, key: &str, what: &str) {
+    let acted = wait::until(PATIENCE, || {
+        view.press(key);
+        let shows = || view.screen().contains(what).then_some(());
+        wait::until(Duration::from_secs(1), shows)
+    });
+    assert!(acted.is_some(), "{}", view.screen().0);
+}
+
+fn decision(hook: Child) -> Value {
+    let called = finish(hook, Instant::now(), PATIENCE);
+    let said: Value = serde_json::from_str(&called.stdout).unwrap_or_default();
+    said["hookSpecificOutput"]["decision"].clone()
+}
+
+#[test]
+fn a_key_in_the_answer_box_answers_the_session() {
+    let name = "a_key_in_the_answer_box_answers_the_session";
+    let world = World::new();
+    let Some((hook, view)) = open_box(name, &world) else {
+        return;
+    };
+    press_until(&view, "y", "sent: yes");
+    assert_eq!(decision(hook), json!({"behavior": "allow"}));
+    let events = world.events();
+    let mut asked = events
+        .iter()
+        .filter(|row| row["event"] == "PermissionRequest");
+    assert_eq!(
+        asked.next().expect("an event")["decision"]["by"],
+        "person:view"
+    );
+
+    let hook = ask(&world, "aaaa0001", bash("make"));
+    view.wait_text("$ make");
+    view.press("Space");
+    view.wait_text("y yes  n no  Esc close");
+    press_until(&view, "n", "sent: no");
+    assert_eq!(decision(hook)["behavior"], "deny");
+}
+
+#[test]
+fn the_answer_box_says_that_the_terminal_was_quicker() {
+    let name = "the_answer_box_says_that_the_terminal_was_quicker";
+    let world = World::new();
+    let Some((hook, view)) = open_box(name, &world) else {
+        return;
+    };
+    tell(&world, "aaaa0001", "Stop", json!({}));
+    assert_eq!(decision(hook), Value::Null);
+    view.wait_text("this question is over");
+    // The next question does not take its place.
+    let mut hook = ask(&world, "aaaa0001", bash("make"));
+    view.type_text("y");
+    view.press("Escape");
+    let screen = view.wait_text("Space answer");
+    assert!(!screen.contains("sent:"), "{}", screen.0);
+    assert!(hook.try_wait().expect("a state").is_none());
+    hook.kill().expect("a kill");
+    hook.wait().expect("an end");
+}
+
+#[test]
+fn a_text_that_is_typed_into_the_answer_box_answers_nothing() {
+    let name = "a_text_that_is_typed_into_the_answer_box_answers_nothing";
+    let world = World::new();
+    let Some((mut hook, view)) = open_box(name, &world) else {
+        return;
+    };
+    for text in ["fix it", "use the proxy", "yes"] {
+        view.type_text(text);
+        let refused = view.wait_text("nothing was answered");
+        assert!(refused.contains(KEYS_OF_THE_BOX), "{}", refused.0);
+    }
+    assert!(hook.try_wait().expect("a state").is_none());
+    press_until(&view, "n", "sent: no");
+    assert_eq!(decision(hook)["behavior"], "deny");
 }

@@ -1,5 +1,6 @@
 //! Draws the model into a buffer: a pure function of model, theme, time and area.
 
+mod answer_box;
 mod session_list;
 mod session_pane;
 
@@ -15,6 +16,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Widget};
 
 use crate::session::words::question;
+use crate::tui::answer_box::DrawnBox;
 use crate::tui::input::{HELP, TextField};
 use crate::tui::model::{self, Focus, Mode, Model};
 use crate::tui::theme::{Theme, Tone, tone};
@@ -39,6 +41,7 @@ pub struct DrawnFrame {
     pub moves: bool,
     /// The milliseconds until a visible duration changes.
     pub next_in: Option<i64>,
+    pub answer_box: DrawnBox,
 }
 
 impl DrawnFrame {
@@ -88,6 +91,9 @@ pub fn draw(model: &Model, theme: &Theme, now: i64, area: Rect, buffer: &mut Buf
         session_pane::draw(ctx, pane, buffer, &mut drawn);
     }
     draw_foot(ctx, foot, buffer, &mut drawn);
+    if let Mode::Answer(open) = &model.mode {
+        drawn.answer_box = answer_box::draw(ctx, open, area, buffer);
+    }
     if let Some((title, lines)) = sheet(ctx, area) {
         draw_framed_lines(theme, area, buffer, &title, &lines);
     }
@@ -280,17 +286,22 @@ fn totals_text(ctx: DrawContext<'_>) -> String {
 /// A key as Unicode sign and ASCII sign, and its label.
 type KeyHint = (&'static str, &'static str, &'static str);
 
-/// The keys in the order of their use. The last ones are left out if there is no room.
-const KEYS: [KeyHint; 10] = [
+/// The key of a session that has a question. Such a session takes no line.
+const ANSWER_KEY: KeyHint = ("Space", "Space", "answer");
+const LINE_KEY: KeyHint = ("r", "r", "send");
+/// The keys that act on sessions. Terminals with 80 columns show all of them.
+const ACTING_KEYS: [KeyHint; 6] = [
     ("⏎", "Enter", "jump"),
-    ("a", "a", "next waiting"),
-    ("/", "/", "filter"),
-    ("⇥", "Tab", "events"),
-    ("r", "r", "send a line"),
+    ("a", "a", "next"),
     ("n", "n", "name"),
     ("i", "i", "interrupt"),
     ("x", "x", "end"),
     ("g", "g", "group"),
+];
+/// The keys that are left out if there is no room.
+const MORE_KEYS: [KeyHint; 3] = [
+    ("/", "/", "filter"),
+    ("⇥", "Tab", "events"),
     ("←→", "h l", "fold"),
 ];
 const EVENT_KEYS: [KeyHint; 3] = [
@@ -324,6 +335,9 @@ fn draw_foot(ctx: DrawContext<'_>, area: Rect, buffer: &mut Buffer, drawn: &mut 
             }
             None => draw_text_field(ctx, writer, "Ctrl-X ends it: ", field),
         },
+        (Mode::Answer(_), None) => {
+            writer.own("the keys of the box act, Esc closes it", Tone::Strong);
+        }
         (_, Some(message)) => {
             if let Some(until) = message.until {
                 drawn.changes_in(until.saturating_sub(ctx.now));
@@ -348,34 +362,55 @@ fn draw_keys(ctx: DrawContext<'_>, mut writer: RowWriter<'_>) {
             .own(" (Esc)", Tone::Dim)
             .skip(2);
     }
-    let reserved: usize = ALWAYS.iter().map(|hint| hint_width(ctx.theme, hint)).sum();
-    let some = match model.focus {
-        _ if model.rows().is_empty() => &[],
-        Focus::List => &KEYS[..],
-        Focus::Events => &EVENT_KEYS[..],
+    let mut hints: Vec<KeyHint> = Vec::new();
+    let mut more: &[KeyHint] = &[];
+    match (model.current(), model.focus) {
+        _ if model.rows().is_empty() => {}
+        (row, Focus::List) => {
+            let asks = row.is_some_and(|row| row.question.is_some());
+            hints.extend(ACTING_KEYS);
+            if asks {
+                hints.insert(0, ANSWER_KEY);
+            } else {
+                hints.insert(2, LINE_KEY);
+            }
+            more = &MORE_KEYS;
+        }
+        (_, Focus::Events) => hints.extend(EVENT_KEYS),
+    }
+    let room = writer.room();
+    let fits = |hints: &[KeyHint], gap| {
+        let all = hints.iter().chain(&ALWAYS);
+        let widths = all.map(|hint| hint_width(ctx.theme, hint) + gap);
+        widths.sum::<usize>() <= room + gap
     };
-    for hint in some {
-        if hint_width(ctx.theme, hint) + reserved > writer.room() + 2 {
+    let gap = if fits(&hints, 2) { 2 } else { 1 };
+    for hint in more {
+        hints.push(*hint);
+        if !fits(&hints, gap) {
+            hints.pop();
             break;
         }
-        draw_hint(&mut writer, hint);
     }
-    for hint in &ALWAYS {
-        draw_hint(&mut writer, hint);
+    while !hints.is_empty() && !fits(&hints, gap) {
+        hints.pop();
+    }
+    for hint in hints.iter().chain(&ALWAYS) {
+        draw_hint(&mut writer, hint, gap);
     }
 }
 
 fn hint_width(theme: &Theme, (unicode, ascii, label): &KeyHint) -> usize {
-    width(theme.sign(unicode, ascii)) + width(label) + 3
+    width(theme.sign(unicode, ascii)) + 1 + width(label)
 }
 
-fn draw_hint(writer: &mut RowWriter<'_>, (unicode, ascii, label): &KeyHint) {
+fn draw_hint(writer: &mut RowWriter<'_>, (unicode, ascii, label): &KeyHint, gap: usize) {
     let sign = writer.theme.sign(unicode, ascii);
     writer
         .own(sign, Tone::Strong)
         .skip(1)
         .own(label, Tone::Dim)
-        .skip(2);
+        .skip(gap as u16);
 }
 
 fn short_title(theme: &Theme, title: &str, most: usize) -> String {
@@ -535,8 +570,30 @@ fn draw_framed_lines(
         _ => keys + 2 + width(what),
     });
     let inner = widths.max().unwrap_or(0).max(width(title) + 2);
-    let wide = ((inner + 4) as u16).min(area.width);
-    let high = ((lines.len() + 2) as u16).min(area.height);
+    let size = (inner + 4, lines.len() + 2);
+    let inside = draw_frame(theme, area, buffer, size, title, "");
+    for ((key, what), y) in lines.iter().zip(inside.y..) {
+        let mut writer = RowWriter::new(buffer, theme, inside, y);
+        writer.skip(1);
+        if !key.is_empty() {
+            writer.column(key, keys, Tone::Strong).skip(1);
+        }
+        writer.own(what, Tone::Plain);
+    }
+}
+
+/// Draws a frame of this width and height in the middle, with a title and a note at its lower edge. Returns its
+/// inside.
+fn draw_frame(
+    theme: &Theme,
+    area: Rect,
+    buffer: &mut Buffer,
+    (wide, high): (usize, usize),
+    title: &str,
+    note: &str,
+) -> Rect {
+    let wide = (wide as u16).min(area.width);
+    let high = (high as u16).min(area.height);
     let (x, y) = ((area.width - wide) / 2, (area.height - high) / 2);
     let sheet = Rect::new(area.x + x, area.y + y, wide, high);
     // A wide character that reaches under the sheet would hide its edge.
@@ -556,18 +613,14 @@ fn draw_framed_lines(
         Glyphs::Unicode => border::ROUNDED,
         Glyphs::Ascii => ASCII_BORDER,
     };
-    Block::bordered()
+    let mut block = Block::bordered()
         .border_set(border)
         .border_style(theme.style(Tone::Accent))
-        .title_top(title)
-        .render(sheet, buffer);
-    let inside = sheet.inner(Margin::new(1, 1));
-    for ((key, what), y) in lines.iter().zip(sheet.y + 1..) {
-        let mut writer = RowWriter::new(buffer, theme, inside, y);
-        writer.skip(1);
-        if !key.is_empty() {
-            writer.column(key, keys, Tone::Strong).skip(1);
-        }
-        writer.own(what, Tone::Plain);
+        .title_top(title);
+    if !note.is_empty() {
+        let note = Span::styled(format!(" {note} "), theme.style(Tone::Attention));
+        block = block.title_bottom(Line::from(note).right_aligned());
     }
+    block.render(sheet, buffer);
+    sheet.inner(Margin::new(1, 1))
 }

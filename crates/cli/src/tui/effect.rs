@@ -1,10 +1,12 @@
 //! Applies an action to the model, and returns the effect that it has outside of the view.
 
+use becket_wire::question::PersonAnswer;
 use becket_wire::session::SessionRow;
 
 use super::model::{Focus, Mode, Model, Target, title};
 use crate::session::words::question;
 use crate::tmux::may_take_a_line;
+use crate::tui::answer_box::{AnswerBox, AnswerKey};
 use crate::tui::input::{Action, TextField};
 use crate::tui::model::key;
 use crate::ui::style::Glyphs;
@@ -20,6 +22,16 @@ pub enum Effect {
     Name {
         session: String,
         title: Option<String>,
+    },
+    /// Fetches the question of a session for the answer box.
+    LoadQuestion {
+        session: String,
+        id: Option<i64>,
+    },
+    Answer {
+        id: i64,
+        answer: PersonAnswer,
+        title: String,
     },
     Redraw,
     Quit,
@@ -40,7 +52,12 @@ impl Model {
             Action::Step(by) => self.step(by),
             Action::Page(by) => self.step(by.saturating_mul(page)),
             Action::Fold(folded) => self.fold(folded),
-            Action::Scroll(by) => self.events.scroll(by),
+            Action::Scroll(by) => match &mut self.mode {
+                Mode::Answer(open) => open.scroll(by),
+                _ => self.events.scroll(by),
+            },
+            Action::OpenQuestion => return self.open_question(),
+            Action::Answer(key) => return self.answer(key),
             Action::NextWaiting => {
                 if !self.next_waiting() {
                     self.show_message("no session waits for you", false);
@@ -130,6 +147,33 @@ impl Model {
         }
     }
 
+    /// Opens the answer box for the oldest question of the selected session, and asks for its content.
+    fn open_question(&mut self) -> Option<Effect> {
+        let Some(row) = self.current() else {
+            self.show_message("no session is selected", true);
+            return None;
+        };
+        if row.question.is_none() && question(row).is_none() {
+            self.show_message("it asks you nothing", false);
+            return None;
+        }
+        let (session, id) = (row.session_id.clone(), row.question);
+        self.open_prompt(|target, row| {
+            Mode::Answer(Box::new(AnswerBox::new(target, row.question)))
+        });
+        Some(Effect::LoadQuestion { session, id })
+    }
+
+    fn answer(&mut self, key: AnswerKey) -> Option<Effect> {
+        let Mode::Answer(open) = &mut self.mode else {
+            return None;
+        };
+        let (id, answer) = (open.question_id?, open.press(key)?);
+        let title = std::mem::take(&mut open.target.title);
+        self.mode = Mode::Normal;
+        Some(Effect::Answer { id, answer, title })
+    }
+
     fn accept(&mut self) -> Option<Effect> {
         match std::mem::take(&mut self.mode) {
             Mode::Filter(_) => {
@@ -137,7 +181,7 @@ impl Model {
                 None
             }
             Mode::Normal | Mode::Help => None,
-            mode @ (Mode::Refused(_) | Mode::Interrupt(_)) => {
+            mode @ (Mode::Refused(_) | Mode::Interrupt(_) | Mode::Answer(_)) => {
                 self.mode = mode;
                 None
             }

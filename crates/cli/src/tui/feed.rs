@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use becket_daemon::lifecycle::now_ms;
 use becket_wire::Place;
+use becket_wire::question::QuestionRow;
 use becket_wire::rpc::{AnswerWord, Ask, AskReply, EventQuery, EventRow, Response};
 use becket_wire::session::{SessionQuery, SessionRow};
 use ratatui::crossterm::event;
@@ -61,6 +62,12 @@ pub enum Message {
     EmptyReason(String),
     /// The terminal was closed, or a signal arrived.
     Leave,
+    /// The question that the answer box waits for; none if the daemon does not know it any more.
+    Question {
+        session: String,
+        id: Option<i64>,
+        found: Result<Option<Box<QuestionRow>>, String>,
+    },
     /// The result of an effect: a message, or an error.
     EffectDone(Result<String, String>),
 }
@@ -185,6 +192,17 @@ impl Follower {
         }
     }
 
+    /// Fetches a question of a session. Without a number: one that only the terminal can answer.
+    pub fn load_question(&self, session: String, id: Option<i64>) {
+        let (world, to) = (self.world.clone(), self.to.clone());
+        std::thread::spawn(move || {
+            let found = find_question(&world, &session, id);
+            let found = found.map(|row| row.map(Box::new));
+            let found = found.map_err(|error| format!("{error:#}"));
+            drop(to.send(Message::Question { session, id, found }));
+        });
+    }
+
     fn hang_up(&mut self) {
         let mut line = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if let FollowerConnection::Open(hang_up) =
@@ -199,6 +217,15 @@ impl Drop for Follower {
     fn drop(&mut self) {
         self.hang_up();
     }
+}
+
+fn find_question(world: &World, session: &str, id: Option<i64>) -> Result<Option<QuestionRow>> {
+    let mut client = Client::reconnect_once(world)?.ok_or_else(client::gone)?;
+    let mut rows = client.questions()?.into_iter();
+    Ok(rows.find(|row| {
+        let is_meant = id.map_or(!row.can_be_answered, |id| row.id == id);
+        is_meant && row.session_id == session
+    }))
 }
 
 /// Sends the events of one session, from one daemon to the next, until they are no longer wanted.
@@ -519,6 +546,40 @@ mod tests {
         assert_eq!(second.asked(), query("b"));
         drop(follower);
         assert_eq!(second.asked(), None);
+    }
+
+    #[test]
+    fn the_question_with_this_number_is_fetched_by_a_client_of_its_own() {
+        let home = tempfile::tempdir().unwrap();
+        let world = world(home.path());
+        let listener = listen_at(&world);
+        let (to, from) = sync_channel(QUEUE);
+        let follower = Follower::new(world, to);
+        let rows = [
+            (4, "a", true),
+            (5, "b", true),
+            (6, "a", false),
+            (7, "a", true),
+        ];
+        let rows = rows.map(|(id, session, can_be_answered)| QuestionRow {
+            id,
+            session_id: session.into(),
+            can_be_answered,
+            ..QuestionRow::default()
+        });
+        // Without a number it is a question that only the terminal can answer.
+        for (asked, found) in [(Some(7), Some(7)), (Some(5), None), (None, Some(6))] {
+            follower.load_question("a".into(), asked);
+            let mut caller = Caller::accept(&listener);
+            assert_eq!(caller.asked(), Some(Ask::Questions));
+            caller.say(&Response::Reply(AskReply::Questions(rows.to_vec())));
+            match from.recv_timeout(SOON).unwrap() {
+                Message::Question { id, found: row, .. } => {
+                    assert_eq!((id, row.unwrap().map(|row| row.id)), (asked, found));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
     }
 
     fn event(seq: i64) -> EventRow {

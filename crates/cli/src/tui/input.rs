@@ -5,6 +5,7 @@ use ratatui::crossterm::event::{
 };
 use ratatui::layout::Position;
 
+use crate::tui::answer_box::AnswerKey;
 use crate::tui::draw::DrawnFrame;
 use crate::tui::model::{Focus, Mode, Model, key};
 
@@ -19,6 +20,9 @@ pub enum Action {
     Scroll(isize),
     Jump,
     NextWaiting,
+    /// Opens the question of the selected session.
+    OpenQuestion,
+    Answer(AnswerKey),
     Filter,
     Group,
     Focus,
@@ -38,11 +42,14 @@ pub enum Action {
 
 /// The keys and their meaning, as the help shows them.
 pub const HELP: [(&str, &str); 15] = [
-    ("↑ ↓  k j", "select the session above or below"),
+    (
+        "↑ ↓  k j",
+        "select above or below; PgUp PgDn Home End go further",
+    ),
     ("← →  h l", "hide or show its subagents"),
-    ("PgUp PgDn", "go by pages; Home and End to the ends"),
     ("Enter", "jump to its tmux pane"),
     ("a", "select the next session that failed or waits for you"),
+    ("Space", "see its question in full, and answer it"),
     ("/", "show only what fits some words; Esc shows all"),
     ("g", "group by project, or one list"),
     ("Tab", "scroll through its events"),
@@ -87,7 +94,21 @@ pub fn action(mode: &Mode, focus: Focus, key: KeyEvent) -> Option<Action> {
             code => typing(code, control),
         },
         Mode::Name(..) | Mode::Line(..) | Mode::End(..) => typing(key.code, control),
+        Mode::Answer(_) if control => None,
+        Mode::Answer(_) => answering(key.code),
     }
+}
+
+fn answering(code: KeyCode) -> Option<Action> {
+    Some(match code {
+        KeyCode::Esc | KeyCode::Char(' ' | 'q') => Action::Cancel,
+        KeyCode::Char('y') => Action::Answer(AnswerKey::Yes),
+        KeyCode::Char('n') => Action::Answer(AnswerKey::No),
+        KeyCode::Char('A') => Action::Answer(AnswerKey::Always),
+        KeyCode::Enter => Action::Answer(AnswerKey::Accept),
+        KeyCode::Char(c) => Action::Answer(AnswerKey::Option(c.to_digit(10)? as usize)),
+        code => return scrolling(code),
+    })
 }
 
 fn normal(focus: Focus, code: KeyCode) -> Option<Action> {
@@ -109,6 +130,7 @@ fn normal(focus: Focus, code: KeyCode) -> Option<Action> {
         KeyCode::Tab | KeyCode::BackTab => Action::Focus,
         KeyCode::Esc => Action::Cancel,
         KeyCode::Char('a') => Action::NextWaiting,
+        KeyCode::Char(' ') => Action::OpenQuestion,
         KeyCode::Char('/') => Action::Filter,
         KeyCode::Char('g') => Action::Group,
         KeyCode::Char('n') => Action::Name,
@@ -171,6 +193,7 @@ impl ClickTracker {
     ) -> Option<Action> {
         let place = Position::new(event.column, event.row);
         let in_events = drawn.events.contains(place);
+        let in_events = in_events || matches!(model.mode, Mode::Answer(_));
         match event.kind {
             MouseEventKind::ScrollUp if in_events => Some(Action::Scroll(WHEEL)),
             MouseEventKind::ScrollDown if in_events => Some(Action::Scroll(-WHEEL)),
@@ -179,6 +202,7 @@ impl ClickTracker {
             MouseEventKind::Down(MouseButton::Left) if model.mode == Mode::Help => {
                 Some(Action::Cancel)
             }
+            MouseEventKind::Down(_) if matches!(model.mode, Mode::Answer(_)) => None,
             MouseEventKind::Down(MouseButton::Left) if in_events => {
                 model.focus = Focus::Events;
                 None

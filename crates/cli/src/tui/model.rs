@@ -9,11 +9,13 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use becket_engine::session::PROCESS_GONE;
 use becket_wire::effort::EffortBrief;
 use becket_wire::log::{AnswerWord, RAN_DENIED};
+use becket_wire::question::QuestionRow;
 use becket_wire::rpc::EventRow;
 use becket_wire::session::{Display, SessionRow};
 
 use crate::event_line;
 use crate::session::{AgentNode, agent_tree, sort_key, words};
+use crate::tui::answer_box::{AnswerBox, OVER};
 use crate::tui::input::TextField;
 use crate::tui::theme::Tone;
 use crate::ui::text::short_id;
@@ -75,10 +77,12 @@ pub enum Mode {
     Interrupt(Target),
     /// A question before a session is ended. Its short id is the answer.
     End(Target, TextField),
+    /// The question of a session, which the user answers here.
+    Answer(Box<AnswerBox>),
 }
 
 /// The session that a prompt is about. After `/clear` the same key belongs to another session.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Target {
     pub key: String,
     pub session_id: String,
@@ -205,12 +209,45 @@ impl Model {
         }
         self.tree_is_current = true;
         self.tree_rows = build_tree(&self.rows, &self.options);
+        self.end_answered_question();
         self.totals = Totals::of(&self.rows);
         let wanted = self.selected.as_ref().and_then(|key| self.place(key));
         let found = wanted.and_then(|place| self.find(place));
         self.selected_row = found.unwrap_or_else(|| self.nearest(self.selected_row));
         if self.selected.is_none() {
             self.keep_selection();
+        }
+    }
+
+    /// Takes the keys of the answer box away once its question is over.
+    fn end_answered_question(&mut self) {
+        let Mode::Answer(open) = &mut self.mode else {
+            return;
+        };
+        let target = &open.target;
+        let mut rows = self.rows.iter();
+        let row = rows.find(|row| row.session_id == target.session_id && key(row) == target.key);
+        let asks = row.is_some_and(|row| match open.question_id {
+            None => words::question(row).is_some(),
+            id => row.question == id,
+        });
+        if !asks {
+            open.over.get_or_insert_with(|| OVER.to_owned());
+        }
+    }
+
+    /// Puts a question into the answer box, if the box still waits for it.
+    pub fn load_question(
+        &mut self,
+        session: &str,
+        id: Option<i64>,
+        found: Result<Option<Box<QuestionRow>>, String>,
+    ) {
+        if let Mode::Answer(open) = &mut self.mode
+            && (&*open.target.session_id, open.question_id) == (session, id)
+            && open.question.is_none()
+        {
+            open.load(found.map(|row| row.map(|row| *row)));
         }
     }
 

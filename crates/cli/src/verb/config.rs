@@ -425,6 +425,7 @@ mod tests {
     #[test]
     fn shows_every_value_with_what_set_it() {
         insta::assert_snapshot!(shown(|snapshot| values(snapshot, usize::MAX)), @r#"
+    answer.enabled        true      built-in
     daemon.idle           12h       built-in
     effort.deny           10        built-in
     effort.overflow       91        built-in

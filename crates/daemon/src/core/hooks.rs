@@ -47,6 +47,8 @@ pub(crate) struct HookRunner {
     /// True if the daemon is about to end and starts no hooks any more.
     pub(super) draining: bool,
     pub(super) running: Arc<RunningHooks>,
+    /// The queue of the core.
+    messages: mpsc::WeakSender<Message>,
     setup: HookSetup,
     slots: Arc<HookSlots>,
     /// The decisions that are still open, by the number of their event.
@@ -74,8 +76,9 @@ pub(super) enum EarlierDecision {
 }
 
 impl HookRunner {
-    pub(crate) fn new(place: &Place, becket: PathBuf) -> Self {
+    pub(crate) fn new(place: &Place, becket: PathBuf, messages: mpsc::WeakSender<Message>) -> Self {
         Self {
+            messages,
             draining: false,
             running: Arc::default(),
             setup: HookSetup {
@@ -98,13 +101,28 @@ impl HookRunner {
     ) -> (u32, Arc<PendingClients>) {
         let within = within + COMMIT_MARGIN;
         let for_ms = u32::try_from(within.as_millis()).unwrap_or(u32::MAX);
-        let clients = PendingClients::new(cancel);
+        let clients = PendingClients::new(cancel, seq, self.messages.clone());
         let decision = OpenDecision {
             for_ms,
             clients: Arc::clone(&clients),
             doubles: Vec::new(),
         };
         self.open.insert(seq, decision);
+        (for_ms, clients)
+    }
+
+    /// Has the shims of an event wait for a person, also those that waited for its hooks.
+    pub(super) fn expect_person(
+        &mut self,
+        seq: i64,
+        within: Duration,
+    ) -> (u32, Arc<PendingClients>) {
+        let earlier = self.open.remove(&seq);
+        let (for_ms, mut clients) = self.open_decision(seq, within, Cancel::new());
+        if let (Some(earlier), Some(decision)) = (earlier, self.open.get_mut(&seq)) {
+            clients = Arc::clone(&earlier.clients);
+            (decision.clients, decision.doubles) = (earlier.clients, earlier.doubles);
+        }
         (for_ms, clients)
     }
 
@@ -201,6 +219,13 @@ impl Core {
             .map(|run| &*run.hook)
             .collect();
         let is_answer = ended.is_empty() || verdict.refuses();
+        if ended.is_empty()
+            && let Some(question) = self.question(&open, &verdict)
+        {
+            self.runs.extend(runs);
+            self.run_notice(verdict.notice.as_ref());
+            return self.hold_question(question, open, verdict);
+        }
         let output = if is_answer {
             verdict.output()
         } else {
@@ -248,7 +273,7 @@ impl Core {
         let Ok(hold) = hold_frame(for_ms, false) else {
             return;
         };
-        shim.hold_for_double(hold, decision.clients.join());
+        shim.hold(hold, decision.clients.join());
         decision.doubles.push(shim);
         self.group.push((record, Box::new(|| ())));
     }
@@ -273,7 +298,7 @@ impl Core {
     }
 }
 
-fn hold_frame(for_ms: u32, need_env: bool) -> Result<Vec<u8>, RpcError> {
+pub(super) fn hold_frame(for_ms: u32, need_env: bool) -> Result<Vec<u8>, RpcError> {
     Response::Hold { for_ms, need_env }.to_frame()
 }
 

@@ -1,9 +1,14 @@
 //! Sessions in the database. Each one is stored whole, in the transaction of its event.
 
+use std::path::Path;
+
 use becket_engine::session::Session;
+use becket_wire::process::parent_and_start;
 use rusqlite::{Connection, params};
 use serde::Deserialize;
 use tracing::warn;
+
+use super::open_to_read;
 
 /// A row of the table `sessions`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,10 +114,34 @@ pub fn sessions(
 
 /// Returns true if a session of this Claude Code process is in the database. The start time tells the process
 /// from a later one with the same pid.
-pub fn knows_process(connection: &Connection, pid: u32, pid_start: u64) -> rusqlite::Result<bool> {
+fn knows_process(connection: &Connection, pid: u32, pid_start: u64) -> rusqlite::Result<bool> {
     connection
         .prepare("SELECT 1 FROM sessions WHERE pid = ?1 AND pid_start = ?2 LIMIT 1")?
         .exists(params![pid, pid_start as i64])
+}
+
+/// Finds a Claude Code with a session in the database: this process, or one above it.
+pub fn claude_above(database: &Path, pid: u32) -> Option<u32> {
+    let connection = open_to_read(database).ok()??;
+    let mut processes = ancestors(pid).into_iter();
+    let known =
+        processes.find(|(pid, start)| knows_process(&connection, *pid, *start).unwrap_or(false));
+    known.map(|(pid, _)| pid)
+}
+
+/// Returns the pid and start time of a process and of all above it.
+fn ancestors(mut pid: u32) -> Vec<(u32, u64)> {
+    let mut found = Vec::new();
+    // The bound is for a /proc that changes meanwhile.
+    while pid > 1 && found.len() < 256 {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let Some((parent, start)) = parent_and_start(&stat) else {
+            break;
+        };
+        found.push((pid, start));
+        pid = parent;
+    }
+    found
 }
 
 /// Returns true if this session is known and has ended.

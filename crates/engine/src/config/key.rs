@@ -286,7 +286,7 @@ mod tests {
             }
             assert!(Key::find(&key.path).is_some_and(|found| found.path == key.path));
         }
-        assert_eq!(defaults, 17);
+        assert_eq!(defaults, 18);
     }
 
     #[test]

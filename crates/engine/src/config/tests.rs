@@ -43,7 +43,7 @@ fn without_files_the_defaults_hold() {
     );
     assert!(effective.config.mask.enabled);
     assert_eq!(origin(&effective, "mask.enabled"), "built-in");
-    assert_eq!(effective.settings.len(), 17);
+    assert_eq!(effective.settings.len(), 18);
     assert_eq!(effective.config.notice.on, NoticeFilter::Off);
 }
 

@@ -76,7 +76,7 @@ impl Session {
         changed
     }
 
-    /// Makes the row of every view. The caller fills in `alive`, `effort` and `troubles`, which events do not
+    /// Makes the row of every view. The caller fills in `alive`, `effort`, `question` and `troubles`, which events do not
     /// tell.
     pub fn row(&self, now: i64) -> SessionRow {
         let (display, waiting_for, reason) = self.display();
@@ -116,6 +116,7 @@ impl Session {
             stale: self.is_stale(now),
             figures: self.figures.clone(),
             effort: None,
+            question: None,
             last_prompt: self.last_prompt.clone(),
             transcript_path: self.transcript_path.clone(),
             agents: self.agent_rows(),

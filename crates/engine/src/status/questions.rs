@@ -140,6 +140,16 @@ pub enum Question {
     },
 }
 
+impl Question {
+    /// Makes the question that a permission request for this call is.
+    pub fn of_call(head: &Head<'_>) -> Self {
+        Self::Tool {
+            tool: head.tool.as_deref().unwrap_or("a tool").to_owned(),
+            input: hash(head),
+        }
+    }
+}
+
 /// One open question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingQuestion {
@@ -371,6 +381,11 @@ impl Questions {
         for one in &mut self.0 {
             one.at = one.at.min(now);
         }
+    }
+
+    pub(super) fn end(&mut self, question: &Question) -> bool {
+        let found = self.0.iter().position(|one| one.question == *question);
+        found.map(|nth| self.0.remove(nth)).is_some()
     }
 
     /// Removes the question about that call, or all of this agent's own questions up to `at`.

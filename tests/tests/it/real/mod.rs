@@ -1,5 +1,6 @@
 //! Scenarios with the real Claude Code and the scripted model.
 
+mod answer;
 mod effort;
 mod events;
 mod flows;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use becket_tests::claude::SettingsScope;
-use becket_tests::model::{bash, say};
+use becket_tests::model::{bash, say, tool};
 use becket_tests::story::{Becket, Recorder, Session, story};
 use becket_tests::terminal::Terminal;
 use becket_tests::wait::{self, PATIENCE};
@@ -113,6 +113,104 @@ fn a_finished_claude_p_stays_in_the_view() {
                 screen.contains("count the words") && screen.contains("ended")
             });
         }
+        Ok(())
+    });
+}
+
+/// Opens the box of the question that is on the screen, and presses these keys, each once its line is shown.
+fn answers_in(view: &Terminal, keys: &[(&str, &str)]) {
+    view.wait_text("Space answer");
+    presses(view, "Space", keys[0].0);
+    for (place, (shown, key)) in keys.iter().enumerate() {
+        view.wait_text(shown);
+        let next = keys.get(place + 1).map_or("sent: ", |(next, _)| next);
+        press_until(view, key, next);
+    }
+}
+
+/// Presses a key until it acts: the box refuses one that comes in the first half second.
+fn press_until(view: &Terminal, key: &str, what: &str) {
+    let acted = wait::until(PATIENCE, || {
+        view.press(key);
+        let shows = || view.screen().contains(what).then_some(());
+        wait::until(Duration::from_secs(1), shows)
+    });
+    assert!(acted.is_some(), "{key}: {}", view.screen().0);
+}
+
+#[test]
+fn a_permission_is_answered_by_a_key_in_the_view_in_each_mode() {
+    for mode in ["default", "acceptEdits", "auto", "bypassPermissions"] {
+        story(|given| {
+            let story = given
+                .since("2.1.325", "the dialog of a hook in auto mode")
+                .settings(
+                    SettingsScope::Local,
+                    json!({"skipDangerousModePermissionPrompt": true}),
+                )
+                .file(".git/HEAD", "ref: refs/heads/main\n")
+                .registered(Becket::default().config(ASKS))
+                .on("touch it", [bash("touch made.txt"), say("it was made")])
+                .on("again", [bash("touch made2.txt"), say("it was refused")])
+                .begin()?;
+            let person = story.person_with(&["--permission-mode", mode])?;
+            let becket = story.becket().becket::<&str>([]);
+            let view = Terminal::of(&becket, (80, 24))?;
+            person.submits("touch it");
+            person.wait_text("❯ 1.");
+            answers_in(&view, &[("A guard asks: REASON", "y")]);
+            person.wait_text("it was made");
+            person.ready();
+            assert!(story.home.project().join("made.txt").exists(), "{mode}");
+            person.submits("again");
+            person.wait_text("❯ 1.");
+            answers_in(&view, &[("$ touch made2.txt", "n")]);
+            person.wait_text("it was refused");
+            person.ready();
+            assert!(!story.home.project().join("made2.txt").exists(), "{mode}");
+            person.leaves();
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn questions_of_claude_are_answered_by_digits_in_the_view() {
+    story(|given| {
+        let questions = json!({"questions": [
+            {"question": "Which colour?", "header": "Colour", "multiSelect": false, "options": [
+                {"label": "Red", "description": "loud"}, {"label": "Blue", "description": "calm"}]},
+            {"question": "Which pages?", "header": "Pages", "multiSelect": true, "options": [
+                {"label": "Cart", "description": "first"}, {"label": "Account", "description": "last"}]},
+        ]});
+        let story = given
+            .since("2.1.325", "an answer to AskUserQuestion")
+            .registered(Becket::default())
+            .on(
+                "ask me",
+                [tool("AskUserQuestion", questions), say("so be it")],
+            )
+            .begin()?;
+        let person = story.person_with(&["--permission-mode", "default"])?;
+        let becket = story.becket().becket::<&str>([]);
+        let view = Terminal::of(&becket, (80, 24))?;
+        person.submits("ask me");
+        person.wait_text("❯ 1.");
+        answers_in(
+            &view,
+            &[
+                ("question 1 of 2", "2"),
+                ("question 2 of 2", "1"),
+                ("[x]  1 Cart", "2"),
+                ("[x]  2 Account", "Enter"),
+            ],
+        );
+        person.wait_text("so be it");
+        person.ready();
+        person.leaves();
+        let turns = story.model.turns();
+        let told = |text: &str| turns.iter().any(|request| request.contains(text));
+        assert!(told("Blue") && told("Cart, Account"));
         Ok(())
     });
 }

@@ -122,6 +122,14 @@ fn project_name(row: &SessionRow) -> &str {
     project.rsplit('/').next().unwrap_or_default()
 }
 
+/// Writes a request to run a command as the command, which needs the room.
+fn as_command(doing: String) -> String {
+    match doing.strip_prefix("wants to run: ") {
+        Some(command) => format!("$ {command}"),
+        None => doing,
+    }
+}
+
 /// One row of the list while it is drawn.
 struct ListRow<'a> {
     ctx: DrawContext<'a>,
@@ -156,7 +164,11 @@ impl ListRow<'_> {
         self.writer
             .column(title(row), columns.title, title_tone)
             .column(project_name(row), columns.project, Tone::Dim)
-            .column(&words::activity(row), columns.doing, tone(display));
+            .column(
+                &as_command(words::activity(row)),
+                columns.doing,
+                tone(display),
+            );
         self.since(words::since(row), display);
         self.context(row.figures.context_pct);
         let cost = row.figures.cost_usd.map(dollars).unwrap_or_default();
@@ -190,7 +202,11 @@ impl ListRow<'_> {
         self.writer
             .column(name.unwrap_or("agent"), named, Tone::Dim)
             .column("", columns.project, Tone::Dim)
-            .column(&words::agent_doing(row), columns.doing, tone(display));
+            .column(
+                &as_command(words::agent_doing(row)),
+                columns.doing,
+                tone(display),
+            );
         self.since(row.status_since, display);
     }
 

@@ -2,6 +2,7 @@
 //! inside the area at any size of the terminal.
 
 use becket_wire::effort::EffortBrief;
+use becket_wire::question::QuestionRow;
 use becket_wire::session::{AgentRow, Display, Figures, MAIN, SessionRow, Status};
 use insta::assert_snapshot;
 use jiff::tz::TimeZone;
@@ -11,7 +12,10 @@ use ratatui::backend::TestBackend;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier};
+use serde_json::json;
 
+use crate::tui::answer_box::tests::{permission, two_questions};
+use crate::tui::answer_box::{AnswerBox, AnswerKey, BoxState, OVER};
 use crate::tui::draw::{DrawnFrame, draw};
 use crate::tui::input::{Action, TextField};
 use crate::tui::model::{EventLine, Focus, Mode, Model, Target};
@@ -163,6 +167,129 @@ fn a_session_that_waits_takes_no_line_and_no_interrupt_without_a_question() {
     model.act(Action::Cancel);
     model.act(Action::Interrupt);
     assert_snapshot!("interrupt", picture(&model, &theme(), 80, 20));
+}
+
+/// Opens the box of the first waiting session for this question.
+fn answer_box(question: QuestionRow) -> Model {
+    let mut rows = eight();
+    rows[0].question = Some(question.id);
+    let mut model = model(rows);
+    model.act(Action::Step(1));
+    model.act(Action::OpenQuestion);
+    let session = model.current().unwrap().session_id.clone();
+    model.load_question(
+        &session,
+        Some(question.id),
+        Ok(Some(Box::new(QuestionRow {
+            session_id: session.clone(),
+            cwd: Some("/home/user/shop/api".into()),
+            ..question
+        }))),
+    );
+    model
+}
+
+fn open_box(model: &mut Model) -> &mut AnswerBox {
+    match &mut model.mode {
+        Mode::Answer(open) => open,
+        mode => panic!("{mode:?}"),
+    }
+}
+
+/// Draws the box, and presses a key that answers.
+fn press(model: &mut Model, key: AnswerKey) {
+    let drawn = shown(model, &theme(), 80, 24).1.answer_box;
+    open_box(model).drawn = drawn;
+    assert_eq!(model.act(Action::Answer(key)), None);
+}
+
+#[test]
+fn a_permission_in_the_answer_box() {
+    let mut model = answer_box(QuestionRow {
+        reason: Some("it writes to a database".into()),
+        ..permission()
+    });
+    assert_snapshot!("answer_permission", picture(&model, &theme(), 80, 24));
+    press(&mut model, AnswerKey::Always);
+    assert_snapshot!("answer_always", picture(&model, &theme(), 80, 24));
+    open_box(&mut model).over = Some(OVER.into());
+    let (terminal, drawn) = shown(&model, &theme(), 80, 24);
+    assert_eq!(drawn.answer_box.state, BoxState::Passive);
+    let text = terminal.backend().to_string();
+    assert!(text.contains("answered in the terminal"), "{text}");
+    assert!(!text.contains("add this rule"), "{text}");
+}
+
+#[test]
+fn questions_of_claude_in_the_answer_box() {
+    let mut model = answer_box(two_questions());
+    assert_snapshot!("answer_options", picture(&model, &theme(), 80, 24));
+    press(&mut model, AnswerKey::Option(1));
+    press(&mut model, AnswerKey::Option(3));
+    assert_snapshot!("answer_several", picture(&model, &theme(), 80, 24));
+}
+
+#[test]
+fn a_long_request_scrolls_to_its_end() {
+    let new: Vec<String> = (1..=40).map(|nth| format!("line {nth}")).collect();
+    let mut model = answer_box(QuestionRow {
+        tool: "Edit".into(),
+        input: json!({"file_path": "/home/user/shop/api/src/pay.rs", "old_string": "none",
+            "new_string": new.join("\n")}),
+        suggestions: Vec::new(),
+        ..permission()
+    });
+    let (terminal, drawn) = shown(&model, &theme(), 80, 24);
+    assert_snapshot!("answer_long", terminal.backend());
+    let asks = open_box(&mut model).step().unwrap();
+    assert_eq!(drawn.answer_box.state, BoxState::Asks(asks));
+    open_box(&mut model).drawn = drawn.answer_box;
+    model.act(Action::Scroll(isize::MIN));
+    let end = picture(&model, &theme(), 80, 24);
+    assert!(
+        end.contains("+ line 40") && end.contains("the end"),
+        "{end}"
+    );
+    assert!(end.contains("y yes"), "{end}");
+    // What cannot be read cannot be answered.
+    for (width, height) in [(39, 24), (80, 7)] {
+        let (_, drawn) = shown(&model, &theme(), width, height);
+        assert_eq!(drawn.answer_box.state, BoxState::Passive);
+    }
+}
+
+#[test]
+fn eighty_columns_show_the_command_and_every_key_that_acts() {
+    let mut rows = eight();
+    for asks in [None, Some(41)] {
+        rows[0].question = asks;
+        for glyphs in [Glyphs::Unicode, Glyphs::Ascii] {
+            let mut model = model(rows.clone());
+            model.act(Action::Step(1));
+            let theme = Theme { glyphs, ..theme() };
+            let picture = picture(&model, &theme, 80, 24);
+            let foot = picture.lines().last().unwrap();
+            let first = if asks.is_some() {
+                "Space answer"
+            } else {
+                "r send"
+            };
+            for hint in [
+                first,
+                "jump",
+                "a next",
+                "n name",
+                "i interrupt",
+                "x end",
+                "g group",
+                "? help",
+                "q quit",
+            ] {
+                assert!(foot.contains(hint), "{hint}: {foot}");
+            }
+            assert!(picture.contains("$ psql shop_dev -f"), "{picture}");
+        }
+    }
 }
 
 #[test]
@@ -532,7 +659,18 @@ fn mode() -> impl Strategy<Value = Mode> {
         title,
     });
     let field = text().prop_map(|text| TextField::new(&text));
-    (0..8, target, field).prop_map(|(which, target, field)| match which {
+    (0..9, target, field).prop_map(|(which, target, field)| match which {
+        7 => {
+            let mut open = AnswerBox::new(target, Some(41));
+            open.load(Ok(Some(QuestionRow {
+                tool: field.text(),
+                input: json!({"a key": field.text()}),
+                reason: Some(field.text()),
+                cwd: Some(field.text()),
+                ..permission()
+            })));
+            Mode::Answer(Box::new(open))
+        }
         0 => Mode::Help,
         1 => Mode::Filter(field),
         2 => Mode::Name(target, field),

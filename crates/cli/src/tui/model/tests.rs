@@ -1,6 +1,12 @@
 //! Selection and totals while rows appear, move and disappear.
 
-use becket_wire::session::AgentRow;
+use becket_wire::question::PersonAnswer;
+use becket_wire::session::{AgentRow, Status};
+
+use crate::tui::answer_box::tests::permission;
+use crate::tui::answer_box::{AnswerKey, BoxState};
+use crate::tui::effect::Effect;
+use crate::tui::input::Action;
 
 use super::*;
 
@@ -144,6 +150,107 @@ fn a_killed_session_and_a_finished_print_stay_for_ten_minutes() {
     assert_eq!(ids(model.rows(), &model.options), "c d a p");
     model.expire(1_000 + ENDED_SESSION_MS);
     assert_eq!(ids(model.rows(), &model.options), "c d");
+}
+
+fn asking(id: i64) -> SessionRow {
+    SessionRow {
+        question: Some(id),
+        ..row("a", Display::Attention, 1)
+    }
+}
+
+/// Opens the box for question 41 of session `a`, and draws it.
+fn open_box() -> Model {
+    let mut model = model(vec![asking(41)]);
+    let loads = Effect::LoadQuestion {
+        session: "a".into(),
+        id: Some(41),
+    };
+    assert_eq!(model.act(Action::OpenQuestion), Some(loads));
+    model.load_question("a", Some(41), Ok(Some(Box::new(permission()))));
+    draw_box(&mut model);
+    model
+}
+
+fn the_box(model: &mut Model) -> &mut AnswerBox {
+    match &mut model.mode {
+        Mode::Answer(open) => open,
+        mode => panic!("{mode:?}"),
+    }
+}
+
+fn draw_box(model: &mut Model) {
+    let open = the_box(model);
+    open.drawn.state = open.step().map_or(BoxState::Passive, BoxState::Asks);
+}
+
+#[test]
+fn an_answer_goes_to_the_question_that_was_drawn() {
+    let mut model = open_box();
+    let answer = Effect::Answer {
+        id: 41,
+        answer: PersonAnswer::Yes,
+        title: "a".into(),
+    };
+    assert_eq!(model.act(Action::Answer(AnswerKey::Yes)), Some(answer));
+    assert_eq!(model.mode, Mode::Normal);
+}
+
+#[test]
+fn the_box_does_not_pass_to_the_next_question() {
+    let over: [fn(&mut Model); 4] = [
+        |model| model.put(asking(42)),
+        |model| model.put(row("a", Display::Working, 1)),
+        |model| model.put_all(Vec::new()),
+        |model| {
+            model.put(SessionRow {
+                session_id: "after clear".into(),
+                ..asking(41)
+            });
+        },
+    ];
+    for change in over {
+        let mut model = open_box();
+        change(&mut model);
+        assert_eq!(model.act(Action::Answer(AnswerKey::Yes)), None);
+        assert_eq!(the_box(&mut model).over.as_deref(), Some(OVER));
+        // The question that came later is not put into this box either.
+        model.load_question("a", Some(41), Ok(Some(Box::new(permission()))));
+        draw_box(&mut model);
+        assert_eq!(model.act(Action::Answer(AnswerKey::Yes)), None);
+        model.act(Action::Cancel);
+        assert_eq!(model.mode, Mode::Normal);
+    }
+}
+
+#[test]
+fn only_the_question_that_the_box_waits_for_is_loaded() {
+    let mut model = model(vec![asking(41)]);
+    model.act(Action::OpenQuestion);
+    for (session, id) in [("b", Some(41)), ("a", Some(40)), ("a", None)] {
+        model.load_question(session, id, Ok(Some(Box::new(permission()))));
+        assert_eq!(the_box(&mut model).question, None);
+    }
+    model.load_question("a", Some(41), Ok(None));
+    assert_eq!(the_box(&mut model).over.as_deref(), Some(OVER));
+}
+
+#[test]
+fn a_session_without_a_question_opens_no_box() {
+    let mut model = model(vec![row("a", Display::Working, 1)]);
+    assert_eq!(model.act(Action::OpenQuestion), None);
+    assert_eq!(model.mode, Mode::Normal);
+    assert!(model.status_message.is_some());
+    // The question of a plan, which only the terminal can answer, is shown.
+    let mut plan = row("a", Display::Attention, 1);
+    plan.status = Status::Attention {
+        reason: "Permission for ExitPlanMode".into(),
+    };
+    model.put(plan);
+    assert!(model.act(Action::OpenQuestion).is_some());
+    model.load_question("a", None, Ok(None));
+    assert_eq!(model.act(Action::Answer(AnswerKey::Yes)), None);
+    assert!(the_box(&mut model).over.is_some());
 }
 
 #[test]

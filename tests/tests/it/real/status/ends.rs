@@ -169,7 +169,8 @@ fn seen(session: &Session) -> Value {
     let mut seen = session.0.clone();
     // Figures are read from the transcript and written once a second.
     let figures = ["context_pct", "context_size", "context_tokens", "cost_usd"];
-    for field in figures.into_iter().chain(["last_activity"]) {
+    // A killed daemon holds no question any more: only the terminal can answer it.
+    for field in figures.into_iter().chain(["last_activity", "question"]) {
         seen[field] = Value::Null;
     }
     seen
