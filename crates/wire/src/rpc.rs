@@ -508,7 +508,7 @@ impl Envelope {
     }
 
     /// Returns true if Claude Code shows its dialog while the hook of a PermissionRequest runs. An unknown program
-    /// or an older version may wait for the hook first, so that nobody would see the dialog.
+    /// or an older version may wait for the hook first, and its user would see no dialog.
     pub fn shows_dialog_beside_hook(&self) -> bool {
         let version = self.variable(AGENT).and_then(|agent| {
             let version = agent.strip_prefix("claude-code_")?.split('_').next()?;

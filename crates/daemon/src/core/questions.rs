@@ -41,7 +41,7 @@ pub(super) struct OpenQuestions(BTreeMap<i64, OpenQuestion>);
 #[derive(Debug)]
 struct OpenQuestion {
     asked: AskedUser,
-    /// The event whose shim waits, and the answer if nobody gives one; none if only the terminal can answer.
+    /// The event whose shim waits, and the verdict without an answer; none if only the terminal can answer.
     held: Option<(OpenEvent, Verdict)>,
     until: Instant,
 }
@@ -121,7 +121,7 @@ impl Core {
                     Ok(()) => AskReply::Done,
                     Err(why) => AskReply::Refused(why),
                 };
-                // The answer is kept before anybody hears of it.
+                // The answer is kept before the client is told.
                 self.commit();
                 drop(done.send(told));
             }
